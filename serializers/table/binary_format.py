@@ -1,6 +1,6 @@
-"""Flink's binary rows, arrays and maps: the form that SQL keeps its state in (Flink: ``org.apache.flink.table.data.binary``).
+"""Flink's binary rows, arrays and maps, the form of SQL's state (Flink: ``org.apache.flink.table.data.binary``).
 
-Containers: each is a slot itself, and holds slots.
+A container is a slot itself, and contains slots.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _HEADER_BITS: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinaryValue:
-    """A row, an array or a map as its bytes, together with what they mean. Equal are those of equal bytes."""
+    """A row, an array or a map: its bytes and their type. Values with equal bytes are equal."""
 
     data: bytes
     slot: ContainerSlot
@@ -95,7 +95,7 @@ class BinaryValue:
 
 def _row_kind(data: bytes) -> str:
     if data[0] >= len(ROW_KINDS):
-        raise CorruptSnapshotError(f"{data[0]} is no kind of row")
+        raise CorruptSnapshotError(f"expected the kind of a row, found {data[0]}")
     return ROW_KINDS[data[0]]
 
 
@@ -134,7 +134,7 @@ class ContainerSlot(Slot):
         """Return the bytes of a value of :meth:`content` or :meth:`present`."""
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of a value; those of a :class:`BinaryValue` as they are."""
+        """Return the bytes of a value; the bytes of a :class:`BinaryValue` are returned unchanged."""
         return value.data if isinstance(value, BinaryValue) else self.build(value)
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
@@ -208,8 +208,8 @@ class RowSlot(ContainerSlot):
         kind
             The row's kind; a mapping may name it as ``row_kind``.
         reserve_nulls
-            Keep the room that a null decimal or timestamp of high precision would need, as Flink's generated projections do:
-            keys of SQL operators are rows of that form, and their hash is over all bytes.
+            Reserve the space that a null decimal or timestamp of high precision would need, as Flink's generated projections
+            do. Keys of SQL operators are such rows, and their hash covers all bytes.
         """
         given, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
         kind = given or kind
@@ -259,7 +259,7 @@ class RowSlot(ContainerSlot):
                 slot.emit_encode(builder, child, Place(region, region, at))
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
-        """Append the instructions that write an int size and a row that is a key, with room for null fields."""
+        """Append the instructions that write an int size and a row that is a key, with space for null fields."""
         builder.op(Op.REQUIRE, column)
         with builder.frame():
             self.emit_encode_content(builder, column, builder.registers(self.encode_registers), reserve_nulls=True)
@@ -304,7 +304,7 @@ class ArraySlot(ContainerSlot):
         self.element = slot_of(type_.element)
         self.limits = limits_of(type_.element)
         if isinstance(self.element, NullSlot):
-            raise UnsupportedFormatError(f"{type_} has no binary form in Flink")
+            raise UnsupportedFormatError(f"Flink does not store {type_} in binary form")
 
     def content(self, data: bytes) -> list[Any]:
         count = INT.unpack_from(data)[0]

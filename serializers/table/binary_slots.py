@@ -1,6 +1,6 @@
-"""Slots: how values of Flink SQL's types lie in binary rows and arrays.
+"""Slots: the layout of Flink SQL's values in binary rows and arrays.
 
-Numbers are little-endian; longer values lie behind all slots, and their slot holds where.
+Numbers are little-endian. Longer values follow all slots; their slot holds offset and size.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _INLINE: Final = 7
 
 
 class Place(NamedTuple):
-    """The place of a slot for the kernel: registers of the region around it and of its position, and an offset to that."""
+    """The address of a slot for the kernel: registers of its region and of its position, and an offset to the position."""
 
     region: int
     register: int
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 
 class BinaryWriter:
-    """A row or an array that is being written: its slots, and behind them what does not fit in one."""
+    """A row or an array that is being written: its slots, followed by values that do not fit in a slot."""
 
     def __init__(self, fixed_size: int) -> None:
         self.data = bytearray(rounded(fixed_size))
@@ -72,12 +72,12 @@ class BinaryWriter:
         layout.pack_into(self.data, at, value)
 
     def append(self, at: int, value: bytes) -> None:
-        """Put bytes behind everything, and in the slot where they are and how many."""
+        """Append bytes, and put their offset and size in the slot."""
         self.put(LONG, at, len(self.data) << 32 | len(value))
         self.data += value + bytes(rounded(len(value)) - len(value))
 
     def append_or_inline(self, at: int, value: bytes) -> None:
-        """Append bytes; up to seven go in the slot itself."""
+        """Append bytes; up to seven are stored in the slot itself."""
         if len(value) > _INLINE:
             self.append(at, value)
         else:
@@ -92,12 +92,12 @@ def rounded(size: int) -> int:
 class Slot(ABC):
     """Layout of a type's values in rows and arrays.
 
-    ``width`` is the number of bytes of an array's element; in rows all slots have eight.
+    ``width`` is the size of an array's element; every slot of a row has eight bytes.
     """
 
     width: int = 8
     reserved: int = 0
-    """Bytes behind the slots that some writers keep for a value that is null."""
+    """Bytes after the slots that some writers reserve for a null value."""
 
     def __init__(self, type_: LogicalType) -> None:
         self.type = type_
@@ -120,7 +120,7 @@ class Slot(ABC):
 
     @abstractmethod
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
-        """Append the instructions that read the value; none if the column is discarded, since nothing has to be stepped over."""
+        """Append the instructions that read the value. A discarded column needs none, since slots are not read in sequence."""
 
     @abstractmethod
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
@@ -168,7 +168,7 @@ class NumberSlot(Slot):
 
 
 class NullSlot(Slot):
-    """The type of nothing but null."""
+    """The type that contains only null."""
 
     def get(self, data: bytes, at: int) -> None:
         return None
@@ -180,7 +180,7 @@ class NullSlot(Slot):
         builder.fill_nulls(column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        """Append nothing: there is no such value."""
+        """Append nothing: all values are null."""
 
 
 class DateSlot(Slot):
@@ -236,7 +236,7 @@ def pointed(data: bytes, at: int) -> bytes:
 
 
 def pointed_or_inline(data: bytes, at: int) -> bytes:
-    """Return the bytes in a slot, or those that it points to."""
+    """Return the bytes in a slot, or the bytes that the slot points to."""
     mark = data[at + _INLINE]
     if not mark & 0x80:
         return pointed(data, at)
@@ -246,7 +246,7 @@ def pointed_or_inline(data: bytes, at: int) -> bytes:
 
 
 class TextSlot(Slot):
-    """Text in UTF-8. Bytes that are none come back as they were; columns show U+FFFD for them, as Java does."""
+    """Text in UTF-8. Invalid UTF-8 is written again unchanged; columns show U+FFFD for it, as Java does."""
 
     def get(self, data: bytes, at: int) -> str:
         return decode_text(pointed_or_inline(data, at))
@@ -266,7 +266,7 @@ class TextSlot(Slot):
 
 
 class BytesSlot(Slot):
-    """Bytes; those of a binary type may lie in the slot, those of other types (``RAW``, ``BITMAP``) never do."""
+    """Bytes. A binary type may store them in the slot; other types (``RAW``, ``BITMAP``) never do."""
 
     def __init__(self, type_: LogicalType) -> None:
         super().__init__(type_)
@@ -287,7 +287,7 @@ class BytesSlot(Slot):
 
 
 class SerializedSlot(Slot):
-    """Bytes that a serializer reads and writes, which the slot points to."""
+    """Bytes that a serializer reads and writes; the slot points to them."""
 
     def __init__(self, type_: LogicalType, serializer: TypeSerializer) -> None:
         super().__init__(type_)
@@ -317,7 +317,7 @@ class SerializedSlot(Slot):
 
 
 class VariantSlot(Slot):
-    """A variant: the size of its dictionary (big-endian, unlike all else), the dictionary, the value."""
+    """A variant: the size of its dictionary (big-endian, unlike all other numbers), the dictionary, the value."""
 
     def get(self, data: bytes, at: int) -> Variant:
         content = pointed(data, at)

@@ -56,16 +56,16 @@ def to_epoch_day(value: Any) -> int:
 
 
 def to_millis_of_day(value: Any) -> int:
-    """Return the milliseconds of the day: a number as it is, or what ``to_local_time`` of ``core.time_values`` takes.
+    """Return the milliseconds of the day, from their number or from a value that ``to_local_time`` accepts.
 
     Raises
     ------
     InvalidRowError
-        If it is none of a day, or smaller than milliseconds.
+        If it is not in a day, or more precise than milliseconds.
     """
     millis, rest = (value, 0) if isinstance(value, int) else divmod(to_local_time(value).nano_of_day, 1_000_000)
     if rest or not 0 <= millis < _DAY_MS:
-        raise InvalidRowError(f"{value} is no time of day in milliseconds")
+        raise InvalidRowError(f"{value} is not a time of day in milliseconds")
     return millis
 
 
@@ -78,7 +78,7 @@ def time_text(millis: int) -> str:
 
 
 def decode_text(data: bytes) -> str:
-    """Return UTF-8 as text, each byte that belongs to no character as a lone surrogate, so that it can be written again."""
+    """Return UTF-8 as text. Invalid bytes become lone surrogates, so that they can be written again."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -96,7 +96,7 @@ def present_text(text: str) -> str:
 
 
 def to_bytes(value: Any) -> bytes:
-    """Return bytes, from the hexadecimal digits of JSON where they are text."""
+    """Return bytes; text is decoded as the hexadecimal digits of JSON."""
     return bytes.fromhex(value) if isinstance(value, str) else bytes(memoryview(value))
 
 
@@ -146,7 +146,7 @@ def emit_timestamp(
 
 
 def checked_timestamp(millis: int, nano: int) -> TimestampData:
-    """Return a timestamp as it was read, with less than a millisecond of nanoseconds."""
+    """Return a timestamp after a check that its nanoseconds are less than a millisecond."""
     if not 0 <= nano < 1_000_000:
         raise CorruptSnapshotError(f"{nano} nanoseconds of a millisecond: {outcomes.decoding_problem(outcomes.BAD_TIME)}")
     return TimestampData(millis, nano)
@@ -171,7 +171,7 @@ def to_timestamp(value: Any, type_: TimestampType) -> TimestampData:
         value = TimestampData(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
     millis, nano = value
     if type_.is_compact and nano:
-        raise InvalidRowError(f"{nano} nanoseconds beside milliseconds are no value of type {type_.summary}")
+        raise InvalidRowError(f"{nano} nanoseconds after milliseconds are not a value of type {type_.summary}")
     return TimestampData(millis, nano)
 
 

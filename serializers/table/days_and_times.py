@@ -1,4 +1,4 @@
-"""Days and times of day of Flink SQL outside of binary rows. Flink writes ints, by its ``IntSerializer``."""
+"""Days and times of day of Flink SQL outside of binary rows. Flink writes them as ints, with its ``IntSerializer``."""
 
 from __future__ import annotations
 

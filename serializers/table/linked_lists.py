@@ -1,4 +1,4 @@
-"""``LinkedList``, which operators of Flink SQL and ``LAG`` keep values in."""
+"""``LinkedList``, a container for values of Flink SQL's operators and of ``LAG``."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NULL_MASK_OPTIONAL_SINCE: Final = 3
 
 
 class LinkedListSerializer(TypeSerializer):
-    """``LinkedList``: a count, a bit mask of null elements, the elements that are there (Flink: ``LinkedListSerializer``).
+    """``LinkedList``: a count, a bit mask of null elements, the other elements (Flink: ``LinkedListSerializer``).
 
     Parameters
     ----------
     element
         The serializer of an element.
     has_null_mask
-        Whether there is a mask; Flink 1.13 and earlier wrote none.
+        Whether the mask is present; Flink 1.13 and earlier wrote no mask.
     outer_version
-        Version of the snapshot, where an older Flink wrote it.
+        Version of the snapshot, if an older Flink wrote it.
     """
 
     smallest = 4
@@ -131,7 +131,7 @@ class LinkedListSerializer(TypeSerializer):
 
 
 class LinkedListSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`LinkedListSerializer`."""
+    """Snapshot of :class:`LinkedListSerializer`."""
 
     current_outer_version = _NULL_MASK_OPTIONAL_SINCE
     has_null_mask = True

@@ -33,11 +33,11 @@ from state_processor.serializers.table.logical_types import (
 )
 
 MAX_NESTED: Final = 100_000
-"""Most types that one type may consist of; shared parts count each time, so that a small file can't describe a huge type."""
+"""Limit of nested types in one type. Shared parts count each time, so that a small file can't describe a huge type."""
 
 
 class _Converter:
-    """Conversion from Java objects, with a limit of types and no recursion."""
+    """Conversion from Java objects, without recursion and with a limited number of types."""
 
     def __init__(self) -> None:
         self._made = 0
@@ -46,7 +46,7 @@ class _Converter:
     def type(self, content: Any) -> LogicalType:
         maker = _TYPES.get(class_name(content).removeprefix(PACKAGE)) if isinstance(content, JavaInstance) else None
         if maker is None:
-            raise UnsupportedFormatError(f"Java class {class_name(content)} is no type of Flink SQL that can be read")
+            raise UnsupportedFormatError(f"Java class {class_name(content)} is not a supported type of Flink SQL")
         self._made += 1
         if id(content) in self._open or self._made > MAX_NESTED:
             raise UnsupportedFormatError(f"a type contains itself or more than {MAX_NESTED} others")
@@ -64,7 +64,7 @@ class _Converter:
 
 def _instance(content: Any) -> JavaInstance:
     if not isinstance(content, JavaInstance):
-        raise UnsupportedFormatError(f"Java class {class_name(content)} is no part of a type of Flink SQL that can be read")
+        raise UnsupportedFormatError(f"Java class {class_name(content)} is not a supported part of a type of Flink SQL")
     return content
 
 
@@ -80,13 +80,13 @@ def _structured(converter: _Converter, content: JavaInstance, nullable: bool) ->
 
 
 _LISTS: Final = {"org.apache.flink.table.runtime.functions.aggregate.LagAggFunction$LagAcc": ("buffer", "defaultValue")}
-"""Accumulators with a ``LinkedList``: its attribute, and the attribute that has the type of its elements."""
+"""Accumulators with a ``LinkedList``: the attribute of the list, and the attribute with the type of its elements."""
 
 
 def _with_list(fields: Sequence[RowField], content: JavaInstance, name: str, like: str) -> tuple[RowField, ...]:
     """Return fields with the elements of a list.
 
-    A serializer without the field ``hasNullMask`` is of Flink 1.14 or earlier: its class does not say whether it writes a mask.
+    A serializer without the field ``hasNullMask`` is of Flink 1.14 or earlier; its class does not show whether it writes a mask.
     """
     types = {_instance(e).get("name"): _instance(e).get("type") for e in elements(content.get("attributes"))}
     element = next((f.type for f in fields if f.name == like), None)
@@ -102,7 +102,7 @@ def _with_list(fields: Sequence[RowField], content: JavaInstance, name: str, lik
 
 
 def _implementation(content: JavaInstance) -> str:
-    """Return the class name; snapshots of 2.1 and later may hold the name alone, for classes that are not available."""
+    """Return the class name. Snapshots of 2.1 and later may contain only the name, for classes that are not available."""
     implementation = content.fields.get("implementationClass")
     if isinstance(implementation, JavaClass):
         return implementation.name
@@ -190,7 +190,7 @@ _TYPES: Final[dict[str, _Maker]] = {
     "TypeInformationRawType": _raw("typeInfo"),
     "TypeInformationAnyType": _raw("typeInfo"),
 }
-"""Every class of Flink SQL's types that a serializer can have; any other is refused by name."""
+"""Every class of Flink SQL's types that a serializer can have; an error names any other class."""
 
 
 def logical_type(content: Any) -> LogicalType:

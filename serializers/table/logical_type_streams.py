@@ -1,7 +1,7 @@
-"""Types of Flink SQL, and the serializers of their values, as Java objects: what snapshots of the table serializers hold.
+"""Types of Flink SQL and the serializers of their values as Java objects: the content of snapshots of the table serializers.
 
-The classes are the same in Flink 1.18 to 2.3, but for ``MapDataSerializer``, whose version number of 1.20 is written; it occurs
-where a map is an element of an array or of a map.
+The classes are the same in Flink 1.18 to 2.3, except ``MapDataSerializer``. Its version number of 1.20 is written; it occurs
+if a map is an element of an array or of a map.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ _SINGLETONS: Final = {
     "VARIANT": (f"{_BASE}base.VariantSerializer", 5163454885762653491),
     "BITMAP": (f"{_BASE}base.BitmapSerializer", 7562101549559034581),
 }
-"""Serializers that have no fields, by the SQL name of an atomic type or what stands for the others: class and version number."""
+"""Serializers without fields, by the SQL name of an atomic type or a name for other types: class and version number."""
 
 _CLASSES: Final = {
     **{d.name: d for d in _DESCRIPTIONS},
@@ -169,7 +169,7 @@ def type_object(type_: LogicalType) -> JavaObject:
     Raises
     ------
     UnsupportedFormatError
-        If it is of a user's class, which only Java can make.
+        If its class is a user class; only Java can make such an object.
     """
     return _object(_type(type_))
 
@@ -177,7 +177,7 @@ def type_object(type_: LogicalType) -> JavaObject:
 def serializer_object(type_: LogicalType) -> JavaObject:
     """Return the serializer of a type's values as a Java object (Flink: ``InternalSerializers.create``).
 
-    Functions that it has for reading single fields are left out: Flink makes a serializer anew from the types beside it.
+    Functions that the serializer uses for reading single fields are omitted: Flink makes a new serializer from the stored types.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def _type(type_: LogicalType) -> JavaInstance:
 
 def _maker(makers: Mapping[type, _Maker], type_: LogicalType) -> _Maker:
     if type(type_) not in makers:
-        raise UnsupportedFormatError(f"{type_} is of a user's class: it can be carried over from a savepoint, but not made")
+        raise UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
     return makers[type(type_)]
 
 

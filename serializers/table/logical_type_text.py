@@ -1,4 +1,4 @@
-"""Types of Flink SQL as SQL writes them: ``ROW<id BIGINT NOT NULL, name STRING>`` (Flink: ``LogicalTypeParser``)."""
+"""Types of Flink SQL in SQL syntax: ``ROW<id BIGINT NOT NULL, name STRING>`` (Flink: ``LogicalTypeParser``)."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def parse_logical_type(text: str) -> LogicalType:
     Parameters
     ----------
     text
-        A type of Flink SQL. Names of fields that are no identifiers stand between backticks.
+        A type of Flink SQL. Names of fields that are not identifiers are quoted with backticks.
 
     Raises
     ------
     OptionError
-        If it is none; the message says where.
+        If it is not a type; the message gives the position.
     """
     parser = _Parser(text)
     found = parser.type()
@@ -77,7 +77,7 @@ class _Parser:
         """Parse a type and its suffixes: ``NOT NULL``, ``ARRAY``, ``MULTISET``."""
         self._depth += 1
         if self._depth > MAX_NESTING:
-            raise self._problem(f"more than {MAX_NESTING} types inside of one another", self._position)
+            raise self._problem(f"more than {MAX_NESTING} types nested in one another", self._position)
         found = self._nullable(self._plain())
         while (word := self._peek().upper()) in ("ARRAY", "MULTISET"):
             self._next()
@@ -176,7 +176,7 @@ class _Parser:
         first, of_first = self._unit()
         last, of_last = self._unit() if self._take("TO") else (first, of_first)
         if (first in _YEARS) != (last in _YEARS) or _UNITS.index(first) > _UNITS.index(last):
-            raise self._problem(f"there is no interval from {first} to {last}", start)
+            raise self._problem(f"an interval from {first} to {last} does not exist", start)
         default = IntervalType(first if first == last else f"{first}_TO_{last}")
         precision = of_first if of_first is not None and first in ("YEAR", "DAY") else default.precision
         fraction = of_last if of_last is not None and last == "SECOND" else default.fraction
@@ -275,4 +275,4 @@ _LONGER: Final[dict[str, Callable[[_Parser], LogicalType]]] = {
     "MAP": _Parser._map,
     "ROW": _Parser._row,
 }
-"""Types of several words, or with something in brackets."""
+"""Types of several words, or with parameters in brackets."""

@@ -1,7 +1,7 @@
-"""The types of Flink SQL (``org.apache.flink.table.types.logical``), as snapshots of the table serializers hold them.
+"""The types of Flink SQL (``org.apache.flink.table.types.logical``), as in snapshots of the table serializers.
 
-``str`` of a type is its summary in Flink SQL: ``DECIMAL(10, 2) NOT NULL``, ``ROW<`a` INT>``. Two types are equal where
-Flink's are; whether a timestamp is a time attribute makes no difference.
+``str`` of a type is its summary in Flink SQL: ``DECIMAL(10, 2) NOT NULL``, ``ROW<`a` INT>``. Two types are equal if
+Flink's types are equal; time attributes equal other timestamps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LogicalType(ABC):
     @property
     @abstractmethod
     def summary(self) -> str:
-        """The type in SQL, whether nullable or not."""
+        """The type in SQL, without its nullability."""
 
     @abstractmethod
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -87,7 +87,7 @@ class DateType(LogicalType):
 
 @dataclass(frozen=True)
 class TimeType(LogicalType):
-    """A time of day; milliseconds whatever the precision says (Flink: ``TimeType``)."""
+    """A time of day; always in milliseconds, with any precision (Flink: ``TimeType``)."""
 
     precision: int = 0
 
@@ -138,11 +138,11 @@ class DecimalType(LogicalType):
 
     def __post_init__(self) -> None:
         if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
-            raise UnsupportedFormatError(f"{self.summary} is no type of Flink SQL: precision 1 to 38, scale up to precision")
+            raise UnsupportedFormatError(f"{self.summary} is not a type of Flink SQL: precision 1 to 38, scale up to precision")
 
     @property
     def is_compact(self) -> bool:
-        """True if values fit a long."""
+        """Whether values fit a long."""
         return self.precision <= 18
 
     @property
@@ -166,7 +166,7 @@ class TimestampType(LogicalType):
 
     @property
     def is_compact(self) -> bool:
-        """True if values are milliseconds alone."""
+        """Whether values are milliseconds alone."""
         return self.precision <= 3
 
     @property
@@ -175,7 +175,7 @@ class TimestampType(LogicalType):
         return f"TIMESTAMP{'_LTZ' if self.local_zoned else ''}({self.precision}){attribute}"
 
     def __str__(self) -> str:
-        # Flink puts the mark of a time attribute last.
+        # Flink puts the marker of a time attribute last.
         text, _, mark = self.summary.partition(" ")
         return " ".join(part for part in (text, "" if self.nullable else "NOT NULL", mark) if part)
 
@@ -205,10 +205,10 @@ _INTERVALS: Final = {
 
 @dataclass(frozen=True)
 class IntervalType(LogicalType):
-    """An interval of months, held as an int, or of milliseconds, held as a long.
+    """An interval of months, stored as an int, or of milliseconds, stored as a long.
 
     Flink: ``YearMonthIntervalType``, ``DayTimeIntervalType``.
-    ``precision`` is that of years or days, ``fraction`` that of seconds.
+    ``precision`` is the precision of years or days, ``fraction`` the precision of seconds.
     """
 
     resolution: str
@@ -217,7 +217,7 @@ class IntervalType(LogicalType):
 
     @property
     def in_months(self) -> bool:
-        """True if it counts months, not milliseconds."""
+        """Whether it counts months, not milliseconds."""
         return self.resolution in ("YEAR", "YEAR_TO_MONTH", "MONTH")
 
     @property
@@ -259,13 +259,13 @@ class MapType(LogicalType):
 
 @dataclass(frozen=True)
 class MultisetType(LogicalType):
-    """A bag: a map from element to number (Flink: ``MultisetType``)."""
+    """A bag: a map from element to number of occurrences (Flink: ``MultisetType``)."""
 
     element: LogicalType
 
     @property
     def as_map(self) -> MapType:
-        """The map that holds it."""
+        """The map of elements and their numbers."""
         return MapType(self.element, AtomicType("INT", nullable=False), nullable=self.nullable)
 
     @property
@@ -320,7 +320,7 @@ class RowType(LogicalType):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields' names, made distinct: Flink lets a row have two fields of one name."""
+        """The fields' names, made distinct, because a row of Flink can have two fields with the same name."""
         names: list[str] = []
         for position, f in enumerate(self.fields):
             name = f.name
@@ -332,7 +332,7 @@ class RowType(LogicalType):
 
 @dataclass(frozen=True)
 class StructuredType(RowType):
-    """An object with named attributes, those of its supertype first (Flink: ``StructuredType``)."""
+    """An object with named attributes, starting with the attributes of its supertype (Flink: ``StructuredType``)."""
 
     identifier: str = ""
     class_name: str = ""
@@ -359,7 +359,7 @@ class DistinctType(LogicalType):
 
 @dataclass(frozen=True)
 class RawType(LogicalType):
-    """A Java class unknown to SQL: its bytes, by a serializer that only Java can make sense of (Flink: ``RawType``)."""
+    """A Java class unknown to SQL: bytes of a serializer that only Java can interpret (Flink: ``RawType``)."""
 
     class_name: str
 
@@ -375,7 +375,7 @@ class RawType(LogicalType):
 class LinkedListType(RawType):
     """A ``LinkedList`` whose elements have a known type (Flink: ``RawType`` with a ``LinkedListSerializer``).
 
-    ``has_null_mask`` is ``None`` if it is not known whether its bytes have a mask of nulls: then they are not decoded.
+    ``has_null_mask`` is ``None`` if it is unknown whether the bytes have a mask of nulls. The bytes are not decoded then.
     """
 
     element: LogicalType
@@ -391,7 +391,7 @@ def escape(name: str) -> str:
 
 
 def without_name_and_alias(type_: LogicalType) -> LogicalType:
-    """Return the type that holds values of ``type_``: the source of a distinct type, the map of a multiset."""
+    """Return the type that stores values of ``type_``: the source of a distinct type, the map of a multiset."""
     while isinstance(type_, DistinctType):
         type_ = type_.source
     return type_.as_map if isinstance(type_, MultisetType) else type_

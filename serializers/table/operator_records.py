@@ -1,4 +1,4 @@
-"""Collections and small records that operators of Flink SQL keep beside rows."""
+"""Collections and small records that operators of Flink SQL store in addition to rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LONG: Final = NumberSerializer("LONG")
 
 
 class DataViewSerializer(NestedDelegatingSerializer):
-    """A data view of an accumulator: as the list or map inside."""
+    """A data view of an accumulator, encoded as the list or map inside."""
 
     def __init__(self, content: TypeSerializer) -> None:
         super().__init__(content, content)
@@ -74,9 +74,9 @@ class MapViewSerializer(DataViewSerializer):
 
 
 class NullAwareMapSerializer(NestedSerializer):
-    """A map of which keys can be null: a count, then null flag and key, null flag and value (Flink: ``NullAwareMapSerializer``).
+    """A map with null keys allowed: a count, then null flag and key, null flag and value (Flink: ``NullAwareMapSerializer``).
 
-    Spark's maps have no null keys, so that a column is an array of structs with ``key`` and ``value``.
+    Spark's maps can't have null keys, so a column is an array of structs with ``key`` and ``value``.
     """
 
     snapshot_class = f"{DATA_VIEW}NullAwareMapSerializerSnapshot"
@@ -135,7 +135,7 @@ class NullAwareMapSerializer(NestedSerializer):
 
 
 class SortedMapSerializer(MapSerializer):
-    """``SortedMap``: as a map, in the order of a comparator that the snapshot holds (Flink: ``SortedMapSerializer``)."""
+    """``SortedMap``: encoded as a map, in the order of the snapshot's comparator (Flink: ``SortedMapSerializer``)."""
 
     def __init__(self, key: TypeSerializer, value: TypeSerializer, written: SortedMapSerializerSnapshot) -> None:
         super().__init__(key, value)
@@ -146,7 +146,7 @@ class SortedMapSerializer(MapSerializer):
 
 
 class SortedMapSerializerSnapshot(TypeSerializerSnapshot):
-    """Of :class:`SortedMapSerializer`: the comparator as a Java object, snapshots of key and value."""
+    """Snapshot of :class:`SortedMapSerializer`: the comparator as a Java object, snapshots of key and value."""
 
     def __init__(
         self, class_name: str, comparator: JavaObject, nested: Sequence[TypeSerializerSnapshot], version: int | None = None
@@ -173,16 +173,16 @@ class SortedMapSerializerSnapshot(TypeSerializerSnapshot):
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, SortedMapSerializerSnapshot)
         if _order(self.comparator.content) != _order(new.comparator.content):
-            return SchemaCompatibility.incompatible(f"the comparator {self.comparator.class_name} orders differently now")
+            return SchemaCompatibility.incompatible(f"the order of the comparator {self.comparator.class_name} has changed")
         return worst_of_nested(self.nested, new.nested)
 
 
 _GENERATED: Final = "generatedRecordComparator"
-"""Code made from the comparator's other fields; its class has another name in every job."""
+"""Generated from the comparator's other fields, with another class name in every job."""
 
 
 def _order(content: Any) -> Any:
-    """Return the values that a comparator compares, in a form that can be compared."""
+    """Return the values that a comparator compares, in a comparable form."""
     if isinstance(content, JavaInstance):
         fields = {name: _order(value) for name, value in content.fields.items() if name != _GENERATED}
         return content.class_name, fields, [_order(a) for a in content.annotations]
@@ -190,7 +190,7 @@ def _order(content: Any) -> Any:
 
 
 class WindowKey(NamedTuple):
-    """A window and a key: what records of a window are buffered under."""
+    """A window and a key, under which the records of a window are buffered."""
 
     window: int
     key: Any
@@ -214,7 +214,7 @@ class WindowKeySerializer(NestedDelegatingSerializer):
 
 
 class SortedLongSerializer(SignFlippedLongSerializer):
-    """A long whose bytes sort as its values do (since 2.3)."""
+    """A long whose bytes sort like its values (since 2.3)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ class NodeSerializer(NestedDelegatingSerializer):
     row
         The serializer of the row.
     others
-        Those of the other fields, where they are known from a snapshot; they are never of other types.
+        The serializers of the other fields, if known from a snapshot; their types are fixed.
     """
 
     snapshot_class = f"{MULTISET}NodeSerializer$NodeSerializerSnapshot"
@@ -289,21 +289,21 @@ class TwoLongsSerializer(NestedDelegatingSerializer):
 
 
 class RowSequenceSerializer(TwoLongsSerializer):
-    """Of :class:`RowSequence`."""
+    """Snapshot of :class:`RowSequence`."""
 
     snapshot_class = f"{MULTISET}RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot"
     value_class = RowSequence
 
 
 class MultisetInfoSerializer(TwoLongsSerializer):
-    """Of :class:`MultisetInfo`."""
+    """Snapshot of :class:`MultisetInfo`."""
 
     snapshot_class = f"{MULTISET}MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot"
     value_class = MultisetInfo
 
 
 class RowDataKeySerializerSnapshot(TypeSerializerSnapshot):
-    """Of rows that generated code compares and hashes, with the same bytes (Flink: ``RowDataKeySerializer``)."""
+    """Rows that generated code compares and hashes, with unchanged bytes (Flink: ``RowDataKeySerializer``)."""
 
     current_version = 0
 

@@ -1,6 +1,6 @@
 """Pickles in the state of PyFlink jobs, as JSON text or as values of a type.
 
-.. warning:: Loading a pickle runs code in it. Nothing here is called unless a caller asks for it in Python code.
+.. warning:: Loading a pickle runs its code. Functions of this module are called only if a caller requests it in Python code.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ def json_of(value: Any) -> str:
     Raises
     ------
     UndecodableValueError
-        If it has parts that JSON has no form of: keys that are not text, numbers that are not finite, other objects.
+        If JSON can't express a part: keys that are not text, numbers that are not finite, other objects.
     """
     try:
         _check_keys(value)
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise UndecodableValueError(
-            f"a pickled {type(value).__name__} has no form in JSON ({error}): name its type, unpickle=Types.…, or read the bytes "
+            f"a pickled {type(value).__name__} does not fit JSON ({error}): name its type, unpickle=Types.…, or read the bytes "
             "and load them with sp.pyflink.load_pickle"
         ) from None
 
 
 def _check_keys(value: Any) -> None:
-    """Refuse keys that ``json.dumps`` would make text of."""
+    """Refuse keys that ``json.dumps`` would convert to text."""
     if isinstance(value, dict):
         other = next((key for key in value if not isinstance(key, str)), None)
         if other is not None:

@@ -1,6 +1,6 @@
-"""The bytes that PyFlink's workers make of values, by the type that a job declares (PyFlink: ``pyflink.fn_execution.coders``).
+"""The bytes of PyFlink's workers for values, by the type that a job declares (PyFlink: ``pyflink.fn_execution.coders``).
 
-To Java, a state of a PyFlink job holds byte arrays; snapshots do not describe their content.
+In Java, a state of a PyFlink job contains byte arrays; snapshots do not describe their content.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MILLISECONDS: Final = 3
 
 
 class _DecimalTextSerializer(PythonBigDecimalSerializer):
-    """A decimal of any size as Python's text for it."""
+    """A decimal of any size, encoded as its text in Python."""
 
     def accept(self, value: Any) -> str:
         return str(value)
@@ -59,19 +59,19 @@ _NESTED: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
     TupleSerializer: lambda t: TupleSerializer([python_coder(f) for f in t.fields]),
     RowSerializer: lambda t: RowSerializer([python_coder(f) for f in t.fields], t.names),
 }
-"""Coders of types with others inside, as PyFlink's ``from_type_info`` makes them."""
+"""Coders of types with nested types, as in PyFlink's ``from_type_info``."""
 
 
 def python_coder(type_: TypeSerializer) -> TypeSerializer:
-    """Return the serializer that reads and writes values of a type as PyFlink's workers do.
+    """Return the serializer that reads and writes values of a type like PyFlink's workers.
 
     Raises
     ------
     UnsupportedFormatError
-        If PyFlink has no coder for the type.
+        If PyFlink lacks a coder for the type.
     """
     scalar = scalar_type_of(type_)
     maker = _NESTED.get(type(type_)) if scalar is None else _SCALARS.get(scalar.python_coder)
     if maker is None:
-        raise UnsupportedFormatError(f"PyFlink has no coder for values of type {type_}")
+        raise UnsupportedFormatError(f"PyFlink lacks a coder for values of type {type_}")
     return maker(type_)

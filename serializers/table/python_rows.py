@@ -1,7 +1,7 @@
-"""Serializers by which PyFlink's table runtime exchanges rows with Python (Flink: ``…typeutils.serializers.python``).
+"""Serializers of the rows that PyFlink's table runtime exchanges with Python (Flink: ``…typeutils.serializers.python``).
 
-They write values one after the other where the table runtime has binary rows. Snapshots of arrays and maps hold Java objects
-only; their elements are written as Flink's ``PythonTypeUtils`` has it for the type.
+They write values one after the other; the table runtime itself uses binary rows. Snapshots of arrays and maps contain only Java
+objects. Flink's ``PythonTypeUtils`` determines the encoding of their elements by the type.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PYTHON: Final = "org.apache.flink.table.runtime.typeutils.serializers.python."
 
 
 class ByteArrayWrapperSerializer(BytesSerializer):
-    """``ByteArrayWrapper``: a count and the bytes. PyFlink wraps arrays because Java's have no equality of content."""
+    """``ByteArrayWrapper``: a count and the bytes. PyFlink wraps arrays because Java does not compare arrays by content."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class PythonDecimalSerializer(TypeSerializer):
         try:
             return Decimal(text)
         except InvalidOperation:
-            raise source.corrupt(f"{text!r} is no decimal", start) from None
+            raise source.corrupt(f"expected a decimal, found {text!r}", start) from None
 
     def write(self, value: Decimal, target: DataOutput) -> None:
         to_unscaled(value, self.type)
@@ -120,7 +120,7 @@ class PythonDecimalSerializer(TypeSerializer):
 
 
 class PythonDecimalSerializerSnapshot(NumbersSnapshot):
-    """Of :class:`PythonDecimalSerializer`."""
+    """Snapshot of :class:`PythonDecimalSerializer`."""
 
     current_version = 1
     names = ("precision", "scale")
@@ -141,7 +141,7 @@ class PythonTimestampSerializer(TimestampDataSerializer):
 
 
 class PythonTimestampSerializerSnapshot(NumbersSnapshot):
-    """Of :class:`PythonTimestampSerializer`."""
+    """Snapshot of :class:`PythonTimestampSerializer`."""
 
     current_version = 1
     names = ("precision",)
@@ -152,7 +152,7 @@ class PythonTimestampSerializerSnapshot(NumbersSnapshot):
 
 
 class PythonRowDataSerializer(RowSerializer):
-    """``RowData`` in the form of ``Row``: bit mask, then fields (Flink: ``RowDataSerializer`` of the Python package)."""
+    """``RowData`` encoded like ``Row``: bit mask, then fields (Flink: ``RowDataSerializer`` of the Python package)."""
 
     def __init__(
         self, fields: Sequence[TypeSerializer], names: Sequence[str], written: TypeSerializerSnapshot | None = None
@@ -165,7 +165,7 @@ class PythonRowDataSerializer(RowSerializer):
 
 
 class PythonRowDataSerializerSnapshot(RowDataSerializerSnapshot):
-    """Of :class:`PythonRowDataSerializer`; its bytes are those of the table runtime's snapshot."""
+    """Snapshot of :class:`PythonRowDataSerializer`, with the same bytes as the table runtime's snapshot."""
 
     def restore_serializer(self) -> TypeSerializer:
         type_ = RowType.of(*self.logical_types)
@@ -184,7 +184,7 @@ class PythonArrayDataSerializer(ListSerializer):
 
 
 class PythonArrayDataSerializerSnapshot(JavaObjectsSnapshot):
-    """Of :class:`PythonArrayDataSerializer`."""
+    """Snapshot of :class:`PythonArrayDataSerializer`."""
 
     current_version = 1
 
@@ -204,7 +204,7 @@ class PythonMapDataSerializer(MapSerializer):
 
 
 class PythonMapDataSerializerSnapshot(JavaObjectsSnapshot):
-    """Of :class:`PythonMapDataSerializer`."""
+    """Snapshot of :class:`PythonMapDataSerializer`."""
 
     current_version = 1
     type_count = 2
@@ -215,7 +215,7 @@ class PythonMapDataSerializerSnapshot(JavaObjectsSnapshot):
 
 def _kept(serializer: TypeSerializer, written: TypeSerializerSnapshot | None) -> TypeSerializerSnapshot:
     if written is None:
-        raise UnsupportedFormatError(f"the snapshot of {serializer} holds Java objects and has to come from a savepoint")
+        raise UnsupportedFormatError(f"the snapshot of {serializer} contains Java objects and must come from a savepoint")
     return written
 
 
@@ -234,7 +234,7 @@ _SERIALIZERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = 
     MapType: PythonMapDataSerializer,
     RowType: lambda t: PythonRowDataSerializer([python_serializer(f) for f in t.types], t.names),
 }
-"""What ``PythonTypeUtils.toInternalSerializer`` makes of a type."""
+"""The result of ``PythonTypeUtils.toInternalSerializer`` for a type."""
 
 
 def python_serializer(type_: LogicalType) -> TypeSerializer:
@@ -243,11 +243,11 @@ def python_serializer(type_: LogicalType) -> TypeSerializer:
     Raises
     ------
     UnsupportedFormatError
-        If PyFlink has none for it.
+        If PyFlink lacks a serializer for it.
     """
     maker = _SERIALIZERS.get(type(type_))
     if maker is None or type_ in (AtomicType("NULL"), AtomicType("VARIANT"), AtomicType("BITMAP")):
-        raise UnsupportedFormatError(f"PyFlink's table runtime has no serializer for values of type {type_}")
+        raise UnsupportedFormatError(f"PyFlink's table runtime lacks a serializer for values of type {type_}")
     return maker(type_)
 
 

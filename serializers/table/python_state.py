@@ -1,8 +1,8 @@
-"""State of PyFlink jobs: byte arrays with what Python's coders wrote, and rows of one field as keys (PyFlink: ``state_impl``).
+"""State of PyFlink jobs: byte arrays from Python's coders, and rows of one field as keys (PyFlink: ``state_impl``).
 
-To Java a value is a byte array. Here the bytes inside of it are decoded, and written, by the serializer that
-:func:`~state_processor.serializers.table.python_coders.python_coder` gives for the type that the job declares. Snapshots of these
-serializers are those of Java's.
+A value is a byte array in Java. This module decodes and writes the bytes in it with the serializer that
+:func:`~state_processor.serializers.table.python_coders.python_coder` returns for the type that the job declares. The snapshots of
+these serializers are the snapshots of Java's serializers.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
 PYTHON_PREFIX: Final = "python-state-"
-"""Beginning of the names of states of PyFlink jobs in snapshots (PyFlink: ``BeamStateHandler``)."""
+"""Prefix of the names of PyFlink's states in snapshots (PyFlink: ``BeamStateHandler``)."""
 _ONE: Final = (1).to_bytes(4, "big")
 
 
 class FramedSerializer(TypeSerializer):
-    """A value of a Python coder in a byte array: the number of bytes, and the value, which uses them up.
+    """A value of a Python coder in a byte array: the number of bytes, and the value, which uses all of them.
 
     Parameters
     ----------
     inner
         The serializer of the value.
     array
-        The serializer of the byte array, as the snapshot has it.
+        The serializer of the byte array, from the snapshot.
     """
 
     smallest = 4
@@ -78,7 +78,7 @@ class FramedSerializer(TypeSerializer):
 
     @property
     def writes_null(self) -> bool:
-        return False  # Java has no byte array then, whatever the coder makes of None
+        return False  # Java has null instead of a byte array then; the coder's bytes for None do not matter
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.inner.arrow_type(options)
@@ -106,7 +106,7 @@ class FramedSerializer(TypeSerializer):
 
 
 def _frame(source: DataInput) -> DataInput:
-    """Step over a byte array, and return the input of its bytes."""
+    """Skip a byte array, and return the input of its bytes."""
     size = source.read_count("bytes")
     begin = source.position
     source.skip(size)
@@ -114,7 +114,7 @@ def _frame(source: DataInput) -> DataInput:
 
 
 class OneElementSerializer(ListSerializer):
-    """The list of one element that Java has for a value, with its count, as the heap has it."""
+    """A value as Java's list of one element, with its count, as on the heap."""
 
     def __str__(self) -> str:
         return str(self.element)
@@ -123,7 +123,7 @@ class OneElementSerializer(ListSerializer):
         start = source.position
         count = source.read_int()
         if count != 1:
-            raise source.corrupt(f"a value is a list of one element, found {count}: the state is of another kind", start)
+            raise source.corrupt(f"expected a value as a list of one element, found {count}: the state is of another kind", start)
         return self.element.read(source)
 
     def skip(self, source: DataInput) -> None:
@@ -155,8 +155,8 @@ class OneElementSerializer(ListSerializer):
 class JoinedPiecesSerializer(JoinedListSerializer):
     """The elements of a list state, in pieces with commas between them.
 
-    Python adds the elements of a bundle of records in one piece: a byte array with one after the other. With time-to-live a piece
-    has a time, that of all its elements.
+    Python adds all elements of a bundle of records as one piece: a byte array with one element after the other. With time-to-live
+    all elements of a piece share its time.
     """
 
     def __init__(self, element: TypeSerializer) -> None:
@@ -178,7 +178,7 @@ class JoinedPiecesSerializer(JoinedListSerializer):
 
 
 class CountedPiecesSerializer(ListSerializer):
-    """The same pieces behind their count, as the heap has them."""
+    """The same pieces after their count, as on the heap."""
 
     def __init__(self, element: TypeSerializer) -> None:
         super().__init__(element)
@@ -200,7 +200,7 @@ def _framed(element: TypeSerializer) -> FramedSerializer:
 
 
 def check_element(element: TypeSerializer) -> None:
-    """Refuse elements of no bytes, whose number in a piece can't be told.
+    """Refuse elements without bytes, because their number in a piece is ambiguous.
 
     Raises
     ------
@@ -208,11 +208,11 @@ def check_element(element: TypeSerializer) -> None:
         If the type has such values.
     """
     if not _framed(element).inner.smallest:
-        raise UnsupportedFormatError(f"elements of type {element} may have no bytes: their number in a list state is not known")
+        raise UnsupportedFormatError(f"elements of type {element} may be empty: their number in a list state is ambiguous")
 
 
 def _piece(element: TypeSerializer, source: DataInput) -> Iterator[Any]:
-    """Read the elements of one piece, each with its time if there is one."""
+    """Read the elements of one piece, each with its time if it has one."""
     is_timed_ = isinstance(element, TtlSerializer)
     last_access = source.read_long() if is_timed_ else 0
     part, inner = _frame(source), _framed(element).inner
@@ -242,7 +242,7 @@ def _emit_piece(element: TypeSerializer, builder: DecodeBuilder, column: Column)
 
 
 class PythonKeySerializer(TypeSerializer):
-    """The key of a PyFlink job, which Java has in a row of one field.
+    """The key of a PyFlink job, in Java a row of one field.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ class PythonKeySerializer(TypeSerializer):
 
     @property
     def content(self) -> TypeSerializer:
-        """Serializer of the key itself."""
+        """The serializer of the key itself."""
         return self.row.fields[0]
 
     def __str__(self) -> str:
@@ -310,24 +310,24 @@ def _row(key: Any) -> RowValue:
 
 
 def python_key(serializer: TypeSerializer) -> TypeSerializer:
-    """Return the serializer of the key in a row of one field; the serializer itself if it is no such row."""
+    """Return the serializer of the key in a row of one field; for other types the serializer itself."""
     if isinstance(serializer, RowSerializer) and len(serializer.fields) == 1:
         return PythonKeySerializer(serializer)
     return serializer
 
 
 def framed(inner: TypeSerializer, written: TypeSerializer) -> TypeSerializer:
-    """Return the serializer of Python values where a snapshot has byte arrays, with the time-to-live of these.
+    """Return the serializer of Python values for a snapshot's byte arrays, with their time-to-live.
 
     Raises
     ------
     UnsupportedFormatError
-        If the snapshot has something else.
+        If the snapshot does not contain byte arrays.
     """
     if isinstance(written, TtlSerializer):
         return TtlSerializer(written.nested[0], framed(inner, written.value))
     if isinstance(written, FramedSerializer):
         written = written.array
     if not isinstance(written, BytesSerializer):
-        raise UnsupportedFormatError(f"values of PyFlink are byte arrays, found {written}")
+        raise UnsupportedFormatError(f"expected byte arrays as values of PyFlink, found {written}")
     return FramedSerializer(inner, written)

@@ -1,10 +1,10 @@
 """Rows of Flink SQL whose fields are matched by name when state is restored (FLIP-527, after Flink 2.3).
 
-Flink does so where ``table.exec.state.schema-evolution.enabled`` is set and a state backend migrates values: the value of a
-state, the elements of a list, the values of a map. Rows inside of these rows are matched in the same way. Rows inside of anything
-else (arrays, maps, tuples), keys, namespaces and keys of maps are compared by position.
+Flink matches by name if ``table.exec.state.schema-evolution.enabled`` is set and a state backend migrates values: the value of a
+state, the elements of a list, the values of a map. Rows nested in these rows are matched in the same way. Rows nested in other
+types (arrays, maps, tuples), keys, namespaces and keys of maps are compared by position.
 
-The rule follows the open pull request of FLINK-40298. No release of Flink has it yet.
+The rule follows the open pull request of FLINK-40298. No release of Flink contains it yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def resolve_by_name(written: TypeSerializer, wanted: TypeSerializer) -> SchemaCo
     written
         The serializer of the state's value, of a list's elements or of a map's values.
     wanted
-        The one that the new job declares, with the names of its fields.
+        The serializer that the new job declares, with the names of its fields.
     """
     old = written.value if isinstance(written, TtlSerializer) else written
     new = wanted.value if isinstance(wanted, TtlSerializer) else wanted
@@ -49,7 +49,7 @@ def _resolve(old: RowDataSerializerSnapshot, new: RowType) -> SchemaCompatibilit
     if old.logical_types == new.types and agree:
         return worst_of_nested(old.nested, new_snapshots.nested)
     if nameless:
-        return SchemaCompatibility.incompatible(f"{new} is of a user's class, whose fields Flink does not match by name")
+        return SchemaCompatibility.incompatible(f"{new} is of a user class; Flink does not match its fields by name")
     matched = _by_position(old, new) if old.names is None else _by_name(old.names, old, new)
     if isinstance(matched, str):
         return SchemaCompatibility.incompatible(matched)
@@ -75,19 +75,19 @@ def _by_name(names: Sequence[str], old: RowDataSerializerSnapshot, new: RowType)
             return f"field {name!r} is new and must not be null ({type_}); new fields have to be nullable"
     for name, type_ in zip(names, old.logical_types, strict=True):
         if name not in places:
-            return f"field {name!r} was written, and the new row does not have it: {new}"
+            return f"field {name!r} was written, but the new row lacks it: {new}"
         if problem := _retyped(f"field {name!r}", type_, new.types[places[name]]):
             return problem
     return [places[name] for name in names]
 
 
 def _by_position(old: RowDataSerializerSnapshot, new: RowType) -> list[int] | str:
-    """Match fields of a row that was written without names: the new row may only have more at its end."""
+    """Match fields of a row that was written without names: the new row may only have additional fields at its end."""
     count = len(old.types)
     if len(new.types) < count:
         return f"a row of {count} fields without names was written, one of {len(new.types)} is required"
     for position, type_ in enumerate(old.logical_types):
-        if problem := _retyped(f"field {position}, which was written without a name,", type_, new.types[position]):
+        if problem := _retyped(f"field {position}, written without a name,", type_, new.types[position]):
             return problem
     for name, type_ in zip(new.names[count:], new.types[count:], strict=True):
         if not type_.nullable:

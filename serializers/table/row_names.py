@@ -1,6 +1,6 @@
 """Names of the fields of rows and tuples (``Row``, ``RowData``, ``Tuple2``).
 
-Snapshots of rows of SQL hold them since Flink 2.4, others do not: restored serializers are given them.
+Snapshots of rows of SQL contain them since Flink 2.4. For other snapshots, the restored serializers get names from outside.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import transform, walk
 
 FieldName = str | tuple[str, tuple[Any, ...]]
-"""The name of a field, with those of its own fields if it is a row inside of a row of SQL."""
+"""The name of a field; for a row nested in a row of SQL, with the names of its fields."""
 
 RowNames = tuple[tuple[FieldName, ...] | None, ...]
-"""The names of the fields of all rows and tuples in a serializer, from the outermost on; ``None`` for those without names."""
+"""The names of the fields of all rows and tuples in a serializer, outermost first; ``None`` for rows without names."""
 
 S = TypeVar("S", bound=TypeSerializer)
 
@@ -31,12 +31,12 @@ NamedSerializer = RowSerializer | RowDataSerializer | TupleSerializer
 
 
 def row_names(serializer: TypeSerializer | None) -> RowNames:
-    """Return the names of all rows inside of a serializer."""
+    """Return the names of all rows in a serializer."""
     return tuple(_names_of(row.slot.type) if isinstance(row, RowDataSerializer) else row.names for row in _rows(serializer))
 
 
 def with_row_names(serializer: S, names: RowNames) -> S:
-    """Return the serializer with the names that :func:`row_names` found in one of the same snapshot.
+    """Return the serializer with the names that :func:`row_names` found in a serializer of the same snapshot.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def with_row_names(serializer: S, names: RowNames) -> S:
     rows = _rows(serializer)
     sizes = [len(row.slot.fields if isinstance(row, RowDataSerializer) else row.fields) for row in rows]
     if len(rows) != len(names) or any(own is not None and len(own) != size for own, size in zip(names, sizes, strict=True)):
-        raise OptionError(f"names {names} are not those of the rows in {serializer}")
+        raise OptionError(f"names {names} do not match the rows in {serializer}")
     remaining = iter(names)
 
     def renamed(part: TypeSerializer) -> TypeSerializer:
@@ -76,7 +76,7 @@ def _names_of(type_: RowType) -> tuple[FieldName, ...]:
 
 
 def _with_inner_names(type_: RowType, names: tuple[FieldName, ...]) -> RowType:
-    """Return the type with other names of the fields of rows in it, where they are given."""
+    """Return the type with other names for the fields of its rows, if names are given."""
     fields = []
     for field, name in zip(type_.fields, names, strict=True):
         if isinstance(field.type, RowType) and not isinstance(name, str):
@@ -87,5 +87,5 @@ def _with_inner_names(type_: RowType, names: tuple[FieldName, ...]) -> RowType:
 
 def _with_all_names(type_: RowType, names: tuple[FieldName, ...]) -> RowType:
     if len(names) != len(type_.fields):
-        raise OptionError(f"names {names} are not those of the fields of {type_}")
+        raise OptionError(f"names {names} do not match the fields of {type_}")
     return _with_inner_names(type_.renamed([name if isinstance(name, str) else name[0] for name in names]), names)

@@ -71,7 +71,7 @@ MAP_SNAPSHOT: Final = f"{TABLE}MapDataSerializer$MapDataSerializerSnapshot"
 
 
 def worst_of_nested(old: Sequence[TypeSerializerSnapshot], new: Sequence[TypeSerializerSnapshot]) -> SchemaCompatibility:
-    """Return the verdict on nested serializers, which must be as many (Flink: ``CompositeTypeSerializerUtil``)."""
+    """Return the verdict on nested serializers, whose number must be equal (Flink: ``CompositeTypeSerializerUtil``)."""
     if len(old) != len(new):
         return SchemaCompatibility.incompatible(f"{len(old)} nested serializers were written, {len(new)} are required")
     return SchemaCompatibility.worst(*(o.resolve_schema_compatibility(n) for o, n in zip(old, new, strict=True)))
@@ -83,9 +83,9 @@ class BinaryDataSerializer(TypeSerializer):
     Parameters
     ----------
     slot
-        What the bytes mean.
+        The layout of the bytes.
     written
-        The snapshot that the serializer was restored from, which it keeps.
+        The snapshot that the serializer was restored from; the serializer keeps it.
     """
 
     def __init__(self, slot: ContainerSlot, written: TypeSerializerSnapshot | None = None) -> None:
@@ -143,7 +143,7 @@ class BinaryDataSerializer(TypeSerializer):
         Raises
         ------
         UnsupportedFormatError
-            If it is of a user's class, of which Java objects would have to be made.
+            If it is of a user class, because Java objects of this class would be needed.
         """
 
     def hash_code(self, value: Any) -> int:
@@ -169,8 +169,8 @@ class RowDataSerializer(BinaryDataSerializer):
     def named_as(self, type_: LogicalType) -> RowDataSerializer:
         """Return the same serializer with the field names of a row type, if its fields have the same types.
 
-        Names that the snapshot holds stay where the given ones are generated (``f0``, ``f1``, …), and are replaced where they
-        themselves are generated (``f0``, ``$f2``, ``EXPR$0``).
+        Names in the snapshot stay if the given names are generated (``f0``, ``f1``, …). They are replaced if they are generated
+        themselves (``f0``, ``$f2``, ``EXPR$0``).
 
         Raises
         ------
@@ -222,10 +222,10 @@ _NAMES_SINCE: Final = 4
 
 
 class RowDataSerializerSnapshot(TypeSerializerSnapshot):
-    """Of :class:`RowDataSerializer`: the types of the fields, as Java objects, and snapshots of their serializers.
+    """Snapshot of :class:`RowDataSerializer`: the types of the fields, as Java objects, and snapshots of their serializers.
 
-    Version 4 (Flink 2.4) has the names of the fields behind them, or says that there are none. New ones have version 3, which
-    Flink 2.4 reads as well.
+    In version 4 (Flink 2.4) the names of the fields follow, or a flag that names are missing. New snapshots have version 3, which
+    Flink 2.4 can read too.
     """
 
     current_version = 3
@@ -306,9 +306,9 @@ class MapDataSerializer(BinaryDataSerializer):
 
 
 class JavaObjectsSnapshot(TypeSerializerSnapshot):
-    """A snapshot that is nothing but Java objects: as many types, then as many serializers.
+    """A snapshot that contains only Java objects: a number of types, then the same number of serializers.
 
-    The serializers say nothing that the types do not: they are carried along.
+    The serializers are carried along; the types alone describe the bytes.
     """
 
     current_version = 3
@@ -328,7 +328,7 @@ class JavaObjectsSnapshot(TypeSerializerSnapshot):
 
     @property
     def logical_types(self) -> tuple[LogicalType, ...]:
-        """The types: that of the elements, or those of keys and values."""
+        """The types: the type of the elements, or the types of keys and values."""
         return tuple(logical_type(o.content) for o in self.objects[: self.type_count])
 
     def restore_serializer(self) -> TypeSerializer:
@@ -351,14 +351,14 @@ class JavaObjectsSnapshot(TypeSerializerSnapshot):
 
 
 class ArrayDataSerializerSnapshot(JavaObjectsSnapshot):
-    """Of :class:`ArrayDataSerializer`."""
+    """Snapshot of :class:`ArrayDataSerializer`."""
 
     def create_serializer(self, *types: Any) -> TypeSerializer:
         return ArrayDataSerializer(ArrayType(*types), self)
 
 
 class MapDataSerializerSnapshot(JavaObjectsSnapshot):
-    """Of :class:`MapDataSerializer`."""
+    """Snapshot of :class:`MapDataSerializer`."""
 
     type_count = 2
 
@@ -367,11 +367,11 @@ class MapDataSerializerSnapshot(JavaObjectsSnapshot):
 
 
 class ExternalSerializer(WrappingSerializer):
-    """Values of a ``DataType``, which are written in internal form (Flink: ``ExternalSerializer``)."""
+    """Values of a ``DataType``, written in internal form (Flink: ``ExternalSerializer``)."""
 
 
 class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`ExternalSerializer`.
+    """Snapshot of :class:`ExternalSerializer`.
 
     The data type adds the names of fields, whether a timestamp has a zone, and whether an int is a day or a time of day.
     """
@@ -431,11 +431,11 @@ def internal_serializer(type_: LogicalType) -> TypeSerializer:
     Raises
     ------
     UnsupportedFormatError
-        If the type is of a user's class.
+        If the type is of a user class.
     """
     held = without_name_and_alias(type_)
     if type(held) not in _INTERNAL:
-        raise UnsupportedFormatError(f"{type_} is of a user's class: it can be carried over from a savepoint, but not made")
+        raise UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
     return _INTERNAL[type(held)](held)
 
 

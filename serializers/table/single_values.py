@@ -61,7 +61,7 @@ DATA_VIEW: Final = "org.apache.flink.table.dataview."
 
 
 class NumbersSnapshot(TypeSerializerSnapshot):
-    """A snapshot of ints, all of which must stay what they were.
+    """A snapshot of ints; a new snapshot is compatible only if all of them are equal.
 
     Subclasses name them in :attr:`names` and build the serializer from them.
     """
@@ -96,7 +96,7 @@ class NumbersSnapshot(TypeSerializerSnapshot):
 
 
 class SizedBytesSerializer(TypeSerializer):
-    """An int size and bytes that only Java can make sense of."""
+    """An int size, and bytes that only Java can interpret."""
 
     smallest = 4
 
@@ -127,7 +127,7 @@ BINARY_ROW_SNAPSHOT: Final = f"{TABLE}BinaryRowDataSerializer$BinaryRowDataSeria
 
 
 class BinaryRowDataSerializer(SizedBytesSerializer):
-    """A binary row of which only the number of fields is known: a column holds the row's bytes.
+    """A binary row with a known number of fields of unknown types: a column contains the row's bytes.
 
     Flink: ``BinaryRowDataSerializer``; before 1.11 ``BinaryRowSerializer``.
     """
@@ -141,7 +141,7 @@ class BinaryRowDataSerializer(SizedBytesSerializer):
         self._snapshot_class = snapshot_class
 
     def __str__(self) -> str:
-        return f"BINARY_ROW({self.arity} fields of types that the snapshot does not hold)"
+        return f"BINARY_ROW({self.arity} fields of types that the snapshot does not contain)"
 
     def read(self, source: DataInput) -> bytes:
         start = source.position
@@ -161,7 +161,7 @@ class BinaryRowDataSerializer(SizedBytesSerializer):
 
 
 class BinaryRowDataSerializerSnapshot(NumbersSnapshot):
-    """Of :class:`BinaryRowDataSerializer`."""
+    """Snapshot of :class:`BinaryRowDataSerializer`."""
 
     current_version = 3
     names = ("number of fields",)
@@ -260,7 +260,7 @@ class DecimalDataSerializer(TypeSerializer):
 
 
 class DecimalDataSerializerSnapshot(NumbersSnapshot):
-    """Of :class:`DecimalDataSerializer`."""
+    """Snapshot of :class:`DecimalDataSerializer`."""
 
     current_version = 3
     names = ("precision", "scale")
@@ -278,7 +278,7 @@ class TimestampDataSerializer(TypeSerializer):
 
     Flink: ``TimestampDataSerializer``; before 1.11 ``SqlTimestampSerializer``.
 
-    The snapshot does not say whether it is a ``TIMESTAMP`` or a ``TIMESTAMP_LTZ``: columns have no zone.
+    The snapshot does not distinguish ``TIMESTAMP`` and ``TIMESTAMP_LTZ``, so columns lack a zone.
     """
 
     def __init__(self, precision: int, snapshot_class: str = TIMESTAMP_SNAPSHOT) -> None:
@@ -334,7 +334,7 @@ class TimestampDataSerializer(TypeSerializer):
 
 
 class TimestampDataSerializerSnapshot(NumbersSnapshot):
-    """Of :class:`TimestampDataSerializer`."""
+    """Snapshot of :class:`TimestampDataSerializer`."""
 
     current_version = 1
     names = ("precision",)
@@ -345,7 +345,7 @@ class TimestampDataSerializerSnapshot(NumbersSnapshot):
 
 
 class NullSerializer(SimpleSerializer):
-    """A byte of zero for a field that is always null, such as a data view, whose content is another state."""
+    """A zero byte for a field that is always null, such as a data view: its content is another state."""
 
     snapshot_class = f"{DATA_VIEW}NullSerializer$NullSerializerSnapshot"
     length = smallest = 1
@@ -355,7 +355,7 @@ class NullSerializer(SimpleSerializer):
 
     def read(self, source: DataInput) -> None:
         if source.read_byte():
-            raise source.corrupt("a byte of zero for null expected", source.position - 1)
+            raise source.corrupt("a zero byte for null expected", source.position - 1)
 
     def write(self, value: None, target: DataOutput) -> None:
         target.write_byte(0)
@@ -378,7 +378,7 @@ RAW_VALUE_SNAPSHOT: Final = f"{TABLE}RawValueDataSerializer$RawValueDataSerializ
 
 
 class RawValueDataSerializer(SizedBytesSerializer):
-    """``RawValueData``: an int size and the bytes of the nested serializer, which a column holds.
+    """``RawValueData``: an int size and the bytes of the nested serializer; a column contains these bytes.
 
     Flink: ``RawValueDataSerializer``; before 1.11 ``BinaryGenericSerializer``.
     """
@@ -406,7 +406,7 @@ class RawValueDataSerializer(SizedBytesSerializer):
 
 
 class RawValueDataSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`RawValueDataSerializer`."""
+    """Snapshot of :class:`RawValueDataSerializer`."""
 
     current_outer_version = 0
 
@@ -454,7 +454,7 @@ class VariantSerializer(SimpleSerializer):
 
 
 class BitmapSerializer(SimpleSerializer, SizedBytesSerializer):
-    """``Bitmap``: an int size and its bytes (since 2.3); a column holds the bytes."""
+    """``Bitmap``: an int size and its bytes (since 2.3); a column contains the bytes."""
 
     snapshot_class = f"{BASE}BitmapSerializer$BitmapSerializerSnapshot"
 

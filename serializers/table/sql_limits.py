@@ -1,7 +1,7 @@
-"""Limits of types of Flink SQL that their bytes do not show: nullability, lengths, digits of seconds.
+"""Limits of types of Flink SQL that bytes do not show: nullability, lengths, digits of seconds.
 
-The bytes of a ``VARCHAR(3)`` are those of any text; only these checks enforce the type. Flink counts the length of text in code
-points, and pads the values of ``CHAR(n)`` and ``BINARY(n)``. Values are never changed here: those that do not fit are refused.
+The bytes of a ``VARCHAR(3)`` are ordinary text; only these checks enforce the type. Flink counts the length of text in code
+points, and pads the values of ``CHAR(n)`` and ``BINARY(n)``. The checks never change values; they refuse values that do not fit.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Limit(ABC):
         Raises
         ------
         InvalidRowError
-            If it does not.
+            If it breaks the rule.
         """
         if self.is_broken(value):
             raise InvalidRowError(f"{value!r} does not fit: {self.rule}")
@@ -79,7 +79,7 @@ class NotNull(Limit):
 
 
 class Length(Limit):
-    """The exact or the largest number of code points of text, or of bytes."""
+    """The exact or the maximum number of code points of text, or of bytes."""
 
     type: TextType | BytesType
 
@@ -115,7 +115,7 @@ class Fraction(Limit):
     @property
     def rule(self) -> str:
         digits = self.type.precision
-        return f"a {self.type.summary} has at most {digits} digits of a fraction of a second; cut them before, with date_trunc"
+        return f"a {self.type.summary} has at most {digits} digits of a fraction of a second; truncate with date_trunc first"
 
     def broken(self, array: pa.Array) -> Mask:
         digits = self.type.precision
@@ -138,9 +138,9 @@ class Fraction(Limit):
 
 
 def limits_of(type_: LogicalType) -> tuple[Limit, ...]:
-    """Return the limits of a type's values; fields and elements have types with limits themselves.
+    """Return the limits of a type's values; types of fields and elements have limits of their own.
 
-    A processing time attribute is ``NOT NULL`` and always null in state: Flink takes the time when it is read.
+    A processing time attribute is ``NOT NULL`` and always null in state: Flink reads the clock when the attribute is read.
     """
     held = without_name_and_alias(type_)
     is_processing_time = isinstance(held, TimestampType) and held.kind == "PROCTIME"

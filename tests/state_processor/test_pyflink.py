@@ -66,7 +66,7 @@ def test_a_column() -> None:
 def test_bytes_of_another_type() -> None:
     with pytest.raises(sp.CorruptSnapshotError, match="left over"):
         pyflink.decode(bytes(9), Types.LONG())
-    with pytest.raises(sp.UnsupportedFormatError, match="no coder for values of type EITHER"):
+    with pytest.raises(sp.UnsupportedFormatError, match="lacks a coder for values of type EITHER"):
         pyflink.decode(b"", Types.EITHER(Types.LONG(), Types.LONG()))
 
 

@@ -72,7 +72,7 @@ def test_rows(fields: Any, sql: str) -> None:
         ("id DECIMAL(39, 0)", "precision 1 to 38"),
         ("at TIMESTAMP(10)", "more than nine"),
         ("<" * 5, "expected the name of a field"),
-        ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "more than 100 types inside of one another"),
+        ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "more than 100 types nested in one another"),
     ],
 )
 def test_no_types(fields: Any, message: str) -> None:
@@ -104,7 +104,7 @@ def test_restored_rows_are_told_their_names() -> None:
         named = with_names(restored, declared_names(written))
         assert (str(named.key), str(named.value)) == (str(key), str(value))
         assert "f0" in str(restored.value)
-        with pytest.raises(OptionError, match=r"names .+ are not those of the rows"):
+        with pytest.raises(OptionError, match=r"names .+ do not match the rows"):
             with_row_names(T.TUPLE([key, key]), row_names(T.ROW_DATA("other BIGINT")))
     assert row_names(T.LIST(T.STRING())) == row_names(None) == ()
 

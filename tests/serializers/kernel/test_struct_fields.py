@@ -150,5 +150,5 @@ def test_names_are_given_to_copies() -> None:
         assert found.arrow_type(DecodeOptions()) == named.arrow_type(DecodeOptions()) != plain.arrow_type(DecodeOptions())
         assert found.snapshot().to_bytes() == plain.snapshot().to_bytes()
         assert PortableType.of(found).restore().arrow_type(DecodeOptions()) == named.arrow_type(DecodeOptions())
-    with pytest.raises(OptionError, match="are not those of the rows"):
+    with pytest.raises(OptionError, match="do not match the rows"):
         with_row_names(ROW, (("x", "y", "z"),))

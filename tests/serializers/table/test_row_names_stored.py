@@ -127,7 +127,7 @@ NESTED = row(id=INT, place=row(x=INT, y=STRING))
         (row(a=INT, c=LONG), row(a=INT, b=INT, c=LONG), "after_migration", ""),
         (row(a=INT, b=LONG), row(b=LONG, a=INT), "after_migration", ""),
         (row(a=INT, b=INT), row(b=INT, a=INT), "after_migration", ""),
-        (row(a=INT), row(x=INT), "incompatible", "field 'a' was written, and the new row does not have it"),
+        (row(a=INT), row(x=INT), "incompatible", "field 'a' was written, but the new row lacks it"),
         (row(a=INT), row(a=INT, b=NOT_NULL), "incompatible", "field 'b' is new and must not be null"),
         (row(a=INT, b=LONG), row(a=INT), "incompatible", "field 'b' was written"),
         (row(a=INT, b=INT), row(a=INT, b=LONG), "incompatible", "field 'b' was written as INT, BIGINT is required"),
