@@ -78,7 +78,7 @@ def test_collections_of_types_with_arguments_stay_with_kryo(nested: TypeSerializ
 
 
 def test_classes_that_kryo_does_not_know_have_to_be_described() -> None:
-    with pytest.raises(OptionError, match="has no Java type"):
+    with pytest.raises(OptionError, match="does not map to a Java type"):
         inferred_by_flink(T.LIST(T.POJO("com.acme.Undescribed", {"x": T.INT()})), 1)
 
 

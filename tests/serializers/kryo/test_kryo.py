@@ -391,7 +391,7 @@ def test_java_types() -> None:
     for wrong in ("", "a<", "a<b", "a>b", "a<b>c"):
         with pytest.raises(OptionError):
             JavaType.parse(wrong)
-    with pytest.raises(OptionError, match="has no Java type"):
+    with pytest.raises(OptionError, match="does not map to a Java type"):
         register_kryo_class("X", {"a": KryoSerializer("x").raw()})
     register_kryo_class("X", {"a": MapSerializer(NumberSerializer("LONG"), StringSerializer()), "b": NumberSerializer("LONG")})
     assert dict(current_registrations().kryo_classes["X"].fields) == {

@@ -70,7 +70,7 @@ def test_what_is_as_it_was_keeps_its_bytes(type_: TypeSerializer, make: Any) -> 
     old = make(value(ANY_LIST, NUMBERS))
     column = present(type_, old)
     assert type_.serialize(settled(type_, old, column)) == type_.serialize(old)
-    with pytest.raises(InvalidRowError, match=r"may be an Integer or a Long.*declare what the part holds"):
+    with pytest.raises(InvalidRowError, match=r"may be an Integer or a Long.*declare the content of the part"):
         settled(type_, None, column)
 
 

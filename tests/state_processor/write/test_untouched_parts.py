@@ -80,7 +80,7 @@ def test_what_can_not_be_encoded_is_named(base: Path, spark: SparkSession, tmp_p
     writer = sp.SavepointWriter.from_existing(spark, base).update_keyed_state("baskets", "basket", rows)
     with pytest.raises(sp.InvalidRowError, match=r"state 'basket', key '.*': value.counts: {\"new\": 5} is not what") as refused:
         writer.write(tmp_path / "savepoint")
-    assert "declare what the part holds by types" in str(refused.value)
+    assert "declare the content of the part by types" in str(refused.value)
 
 
 def test_columns_that_need_types(spark: SparkSession) -> None:
