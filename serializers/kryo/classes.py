@@ -1,4 +1,4 @@
-"""Lookup of users' classes, and the numbers of registered classes."""
+"""Lookup of user classes, and the numbers of registered classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONNECTOR_CLASSES: Final = {described.name: described for described in (_KAFKA_
 
 
 def user_class(name: str) -> KryoClass | None:
-    """Return the description of a class, or of the enum if it is the class of one of its constants."""
+    """Return the description of a class; for the class of an enum constant, the description of the enum."""
     described = current_registrations().kryo_classes
     found = described.get(name) or _CONNECTOR_CLASSES.get(name)
     if found is None and "$" in name:
@@ -35,7 +35,7 @@ def unknown_class(name: str, where: str) -> UnsupportedFormatError:
     """Return the error for a class that is not described."""
     describing = registering(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})")
     return UnsupportedFormatError(
-        f"{where}: a value of class {name} in Kryo's encoding, which has neither field names nor lengths: describe the class "
+        f"{where}: a value of class {name} in Kryo's encoding, without field names or lengths: describe the class "
         f"with {describing}; for an enum, pass ['A', 'B', …]"
     )
 
@@ -66,13 +66,13 @@ _FIRST_CHILL_ID: Final = 73
 FIRST_USER_ID: Final = _FIRST_CHILL_ID + len(_CHILL)
 """The number of the first registration of a job (Flink: ``FlinkChillPackageRegistrar.getNextRegistrationId``)."""
 BARE_FIRST_USER_ID: Final = 10
-"""The same where ``flink-runtime`` (before 2.0 ``flink-java``) is not on the class path, as in unit tests of Flink."""
+"""The same number without ``flink-runtime`` (before 2.0 ``flink-java``) on the class path, as in unit tests of Flink."""
 
 
 def class_ids(registered: Iterable[str], first_id: int = FIRST_USER_ID) -> dict[int, str]:
     """Return classes by number: Kryo's own, Flink's, and the registrations of a snapshot in their order.
 
-    Registering a class a second time gives it no second number.
+        A second registration of a class does not take a second number.
     """
     ids = dict(_KRYO_IDS)
     if first_id == FIRST_USER_ID:

@@ -51,7 +51,7 @@ _HELD: Final[dict[str, Any]] = {"list": list, "map": KryoMap, "bytes": bytes}
 
 
 def shape(type_: JavaType, inside: frozenset[str] = frozenset()) -> tuple[str, tuple[tuple[str, JavaType], ...]]:
-    """Return the kind of column of a declared type, and the types it is made of."""
+    """Return the kind of column of a declared type, and the types of its parts."""
     name, arguments = type_.name, type_.arguments
     described = user_class(name)
     if described is not None and described.constants is not None:
@@ -84,12 +84,12 @@ def _unwrapped(type_: JavaType) -> JavaType:
 
 
 def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] = frozenset()) -> pa.DataType:
-    """Return the Arrow type of values that are declared to be of a type.
+    """Return the Arrow type of values with a declared type.
 
-    Numbers, dates and points in time have the type they have elsewhere; big numbers, times of day, UUIDs, enums and the like are
-    strings; a ``BitSet`` is the list of its set bits; arrays, and collections and maps whose type arguments are declared, are
-    lists and maps; described classes are structs. Anything else (``Object``, a bare ``List``, a class inside itself) is a string
-    of JSON in the form of :func:`~state_processor.serializers.kryo.plain_values.to_json`.
+    Numbers, dates and points in time have their usual types. Big numbers, times of day, UUIDs, enums and similar types are
+    strings. A ``BitSet`` is the list of its set bits. Arrays, and collections and maps with declared type arguments, are
+    lists and maps. Described classes are structs. All other types (``Object``, a bare ``List``, a class inside itself) are
+    strings of JSON in the form of :func:`~state_processor.serializers.kryo.plain_values.to_json`.
     """
     type_ = _unwrapped(type_)
     kind, parts = shape(type_, inside)
@@ -115,7 +115,7 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
     Raises
     ------
     UndecodableValueError
-        If an object is of another class, or of a subclass, whose further fields the column has no place for.
+        If an object is of another class, or of a subclass with additional fields that the column lacks.
     """
     type_ = _unwrapped(type_)
     kind, parts = shape(type_, inside)

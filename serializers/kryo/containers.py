@@ -1,4 +1,4 @@
-"""Collections and maps of the JDK, by the format in which Kryo writes them."""
+"""Collections and maps of the JDK, by their format in Kryo."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ NEW_OF: Final = {
     "java.util.Calendar": "java.util.GregorianCalendar",
     "java.util.EnumSet": "java.util.RegularEnumSet",
 }
-"""Classes of new values by the interface or abstract class that a field is declared with."""
+"""Classes of new values by the interface or abstract class of the declared field."""
 
 OPEN: Final = frozenset(
     {

@@ -1,6 +1,6 @@
 """Converters of values from columns, text and JSON to contents of objects.
 
-They raise ValueError or TypeError for other values.
+They raise ValueError or TypeError for unsuitable values.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def address(value: Any) -> str:
 
 
 def nothing_new(what: str) -> Callable[[Any], Any]:
-    """Return a converter that refuses: values of the class are written only if they were read."""
+    """Return a converter that refuses all values: only values that were read can be written."""
 
     def make(value: Any) -> Any:
         raise ValueError(f"new values of {what} can't be written")

@@ -23,7 +23,7 @@ def _match(pattern: str, text: Any, like: str) -> re.Match[str]:
 
 
 class Duration(NamedTuple):
-    """``java.time.Duration``: seconds, and nanoseconds that are never negative."""
+    """``java.time.Duration``: seconds, and nanoseconds, which are never negative."""
 
     seconds: int
     nano: int
@@ -222,7 +222,7 @@ class OffsetDateTime(NamedTuple):
 
 
 class ZonedDateTime(NamedTuple):
-    """``java.time.ZonedDateTime``; Kryo 5 leaves the offset to the zone."""
+    """``java.time.ZonedDateTime``; Kryo 5 derives the offset from the zone."""
 
     date_time: LocalDateTime
     offset: Offset | None
@@ -233,12 +233,12 @@ class ZonedDateTime(NamedTuple):
 
     @property
     def known_offset(self) -> Offset:
-        """Offset: given, or else derived from the zone (the earlier one when clocks are set back).
+        """Offset: given, or derived from the zone (the earlier one when clocks are set back).
 
         Raises
         ------
         ValueError
-            If the zone is not in the time zone database, or the year not in Python's range.
+            If the time zone database lacks the zone, or the year is out of Python's range.
         """
         if self.offset is not None:
             return self.offset
@@ -248,7 +248,7 @@ class ZonedDateTime(NamedTuple):
         try:
             zone = ZoneInfo(self.zone.id)
         except (LookupError, OSError):
-            raise ValueError(f"{self}: the time zone database has no zone {self.zone}") from None
+            raise ValueError(f"{self}: the time zone database lacks the zone {self.zone}") from None
         local = datetime(day.year, day.month, day.day, clock.hour, clock.minute, clock.second, tzinfo=zone)
         away = local.utcoffset() or timedelta()
         if local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != local.replace(tzinfo=None):

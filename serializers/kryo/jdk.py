@@ -49,7 +49,7 @@ class JdkClass:
     Parameters
     ----------
     layouts
-        Layout of the content in each version of Kryo; a version that is missing is not supported for the class.
+        Layout of the content in each supported version of Kryo.
     make
         Converter of a value from a column, text or JSON. It raises ``ValueError``, ``TypeError`` or ``ArithmeticError``.
     show
@@ -202,10 +202,10 @@ TABLE: Final[dict[str, JdkClass]] = {
         str,
     ),
 }
-"""Classes whose objects are one value."""
+"""Classes whose objects are all equal to one value."""
 
 EMPTY: Final = frozenset(name for name in TABLE if "Empty" in name or "Comparator" in name)
-"""Classes whose objects take no bytes."""
+"""Classes whose objects take zero bytes."""
 
 FINAL: Final = frozenset(
     {
@@ -217,7 +217,7 @@ FINAL: Final = frozenset(
         *(name for name in TABLE if name.startswith("java.time.") and name != "java.time.ZoneRegion"),
     }
 )
-"""Final classes, whose names Kryo omits where a field, an array element or a type argument is declared with one."""
+"""Final classes. Kryo omits the class name if a field, an array element or a type argument is declared with one."""
 
 
 def zone_class(value: java_time.Offset | java_time.Region) -> str:
@@ -226,7 +226,7 @@ def zone_class(value: java_time.Offset | java_time.Region) -> str:
 
 
 def is_final(name: str) -> bool:
-    """Return True for a class without subclasses, whose name Kryo omits where a value is declared with it."""
+    """Return True for a class without subclasses; Kryo omits its name in values that are declared with it."""
     if name.startswith("["):
         element = name.lstrip("[")
         return element in PRIMITIVES.values() or is_final(element[1:-1])
@@ -237,7 +237,7 @@ def is_final(name: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Return True if values that are declared with a class or interface can be read, of whichever class of the JDK they are."""
+    """Return True if values declared with a class or interface can be read, with any class of the JDK that fits."""
     return (
         name in TABLE
         or name in containers.OPEN

@@ -52,12 +52,12 @@ class Calendar(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Calendar:
-        """Convert a point in time, in the default calendar of Java and in UTC."""
+        """Convert a point in time, for Java's default calendar in UTC."""
         return cls("UTC", to_instant(value), True, 1, 1, -12_219_292_800_000)
 
 
 class Pattern(NamedTuple):
-    """``java.util.regex.Pattern``; Kryo 2 leaves out the flags."""
+    """``java.util.regex.Pattern``; Kryo 2 omits the flags."""
 
     pattern: str | None
     flags: int = 0
@@ -72,7 +72,7 @@ class Pattern(NamedTuple):
 
 
 class Locale(NamedTuple):
-    """``java.util.Locale``; Kryo 5 leaves out script and extensions."""
+    """``java.util.Locale``; Kryo 5 omits script and extensions."""
 
     language: str
     country: str
@@ -91,7 +91,7 @@ class Locale(NamedTuple):
 
 
 class Bits(NamedTuple):
-    """``java.util.BitSet``: the set bits, and of how many words Kryo 2 wrote it."""
+    """``java.util.BitSet``: the set bits, and the number of words that Kryo 2 wrote."""
 
     bits: list[int]
     words: int = 0
@@ -284,7 +284,7 @@ _LOCALE_CLASS: Final = (
     )
     + bytes.fromhex("7870ffffffff")
 )
-"""A ``Locale`` in Java serialization up to its text: the description of its class, and a hash code that is not computed yet."""
+"""A ``Locale`` in Java serialization up to its text: the description of its class, and a hash code that is not yet computed."""
 _FIRST_TEXT_HANDLE: Final = 0x7E0003
 
 

@@ -1,4 +1,4 @@
-"""Layouts of contents of objects in Kryo's bytes: reader and writer of each, and combinators."""
+"""Layouts of objects in Kryo's bytes: a reader and a writer of the content, and combinators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 
 @dataclass(slots=True)
 class ObjectInput(KryoInput, ABC):
-    """Input that follows classes and references; layouts read from it."""
+    """Input that handles classes and references; layouts read from it."""
 
     @property
     @abstractmethod
@@ -38,7 +38,7 @@ class ObjectInput(KryoInput, ABC):
 
 @dataclass(slots=True)
 class ObjectOutput(KryoOutput, ABC):
-    """Output that follows classes and references; layouts write to it."""
+    """Output that handles classes and references; layouts write to it."""
 
     @property
     @abstractmethod
@@ -84,7 +84,7 @@ def fixed(layout: str) -> Layout:
 
 
 def nothing(content: Any) -> Layout:
-    """Return the layout of a class whose objects are all equal, without bytes."""
+    """Return the layout of a class whose objects are all equal and take zero bytes."""
     return Layout(lambda r: content, lambda w, v: None)
 
 
@@ -94,7 +94,7 @@ def converted(inner: Layout, build: Callable[[Any], Any], take: Callable[[Any], 
 
 
 def sequence(build: Callable[..., Any], *parts: Layout, take: Callable[[Any], Iterable[Any]] = tuple) -> Layout:
-    """Return the layout of parts one after the other; ``take`` returns the parts of what ``build`` makes of them."""
+    """Return the layout of parts one after the other. ``build`` converts the parts to content, ``take`` converts it back."""
 
     def write(writer: ObjectOutput, value: Any) -> None:
         for part, item in zip(parts, take(value), strict=True):
@@ -118,20 +118,20 @@ def optional(inner: Layout) -> Layout:
 
 
 class Apart(NamedTuple):
-    """A value beside its fields as they were read, since other objects may refer to them."""
+    """A value with the fields that were read for it, because other objects may refer to these fields."""
 
     whole: Any
     fields: dict[str, Any]
 
 
 def whole(content: Any) -> Any:
-    """Return the content without the fields that are kept beside it."""
+    """Return the content without the fields that are kept with it."""
     return content.whole if isinstance(content, Apart) else content
 
 
 @dataclass(frozen=True)
 class _ByFields:
-    """Layout of a class whose fields are those of a tuple; Kryo writes them in the order of their names.
+    """Layout of a class with the fields of a tuple; Kryo writes the fields in the order of their names.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class _ByFields:
     fields
         Names and declared types.
     classes
-        The Java class by Python class, where a field is declared with a superclass.
+        The Java class by Python class, for fields that are declared with a superclass.
     take
         Returns the tuple of a content.
     """
@@ -187,7 +187,7 @@ def by_fields(
 
 
 def optional_field(inner: Layout, absent: Any) -> Layout:
-    """Return the layout of ``OptionalInt`` and the like in Kryo 2: a boolean, and a value in any case."""
+    """Return the layout of ``OptionalInt`` and similar classes in Kryo 2: a boolean, then always a value."""
 
     def read(reader: ObjectInput) -> Any:
         present, value = reader.boolean(), inner.read(reader)
@@ -213,12 +213,12 @@ class JavaStream:
 
 def _write_stream(writer: ObjectOutput, stream: Any) -> None:
     if not isinstance(stream, JavaStream):
-        raise UnsupportedFormatError("expected a value that was read: new values are not written in Java serialization")
+        raise UnsupportedFormatError("expected a value that was read: new values can't be written in Java serialization")
     writer.target.write_bytes(stream.raw)
 
 
 def java_stream(value_of: Callable[[Any], Any]) -> Layout:
-    """Return the layout of an object in Java serialization, which ``value_of`` converts to a plain value."""
+    """Return the layout of an object in Java serialization; ``value_of`` converts it to a plain value."""
 
     def read(reader: ObjectInput) -> JavaStream:
         found = read_java_object(reader.source)
@@ -228,7 +228,7 @@ def java_stream(value_of: Callable[[Any], Any]) -> Layout:
 
 
 def java_value(content: Any) -> Any:
-    """Convert an object in Java serialization to one with fields; what ``writeObject`` added is in the field ``@data``."""
+    """Convert an object in Java serialization to one with fields; data that ``writeObject`` added is in the field ``@data``."""
     match content:
         case JavaInstance():
             fields = {name: java_value(value) for name, value in content.fields.items()}

@@ -1,4 +1,4 @@
-"""Kryo serializers inside of other types: their paths (``value.counters``, ``list_value.f0``), and replacement."""
+"""Kryo serializers nested in other types: their paths (``value.counters``, ``list_value.f0``), and replacement."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def kryo_parts(type_: TypeSerializer, path: str) -> Iterator[tuple[str, KryoSeri
     """Yield the path of each part that Kryo writes, and its serializer.
 
     A path is the names of fields joined with dots, after ``path``: ``f0`` and so on in tuples, ``element`` in lists, sets and
-    arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and times of last access add
-    nothing. A field that subclasses inherit comes once for each of them.
+    arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and values with TTL add nothing.
+    A field that subclasses inherit is yielded once for each of them.
     """
     if isinstance(type_, KryoSerializer):
         yield path, type_
@@ -80,12 +80,12 @@ _INSIDE: Final[tuple[tuple[type[TypeSerializer], Callable[[Any], Parts]], ...]] 
 
 
 def replaced(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer]) -> TypeSerializer:
-    """Return a type with other serializers in the place of some parts, which are given by their ``id``."""
+    """Return a type with some parts, given by their ``id``, replaced by other serializers."""
     return transform(type_, lambda part: stand_ins.get(id(part), part))
 
 
 def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
-    """Return the Java type of a part with the type arguments that the user gives for it.
+    """Return the Java type of a part, with type arguments from the user.
 
     Raises
     ------
@@ -104,14 +104,14 @@ _ANYTHING: Final = frozenset({"java.lang.Object", "java.io.Serializable", "java.
 
 
 def java_types(*parts: Any) -> tuple[JavaType, ...]:
-    """Return the types of all Kryo serializers inside of serializers."""
+    """Return the types of all Kryo serializers in serializers."""
     return tuple(serializer.declared for serializer in nested(KryoSerializer, parts))
 
 
 def declare(types: Sequence[JavaType], part: P) -> P:
-    """Return a type, or the description of a state, with the types that :func:`java_types` found in another like it.
+    """Return a type, or a state description, with the types that :func:`java_types` found in a similar one.
 
-    If the classes of the Kryo serializers inside are others, return it as it is.
+    If the classes of the nested Kryo serializers differ, return it unchanged.
     """
     if [serializer.type_class for serializer in nested(KryoSerializer, part)] != [type_.name for type_ in types]:
         return part
@@ -120,9 +120,9 @@ def declare(types: Sequence[JavaType], part: P) -> P:
 
 
 def for_flink(part: P, major: int) -> P:
-    """Return a serializer, or what holds some, that writes Kryo's values for a major version of Flink.
+    """Return a serializer, or an object with serializers, that writes Kryo's values for a major version of Flink.
 
-    Kryo serializers that are of a version of Flink already stay as they are.
+    Kryo serializers that already have a version of Flink do not change.
     """
 
     def of_version(serializer: TypeSerializer) -> TypeSerializer:

@@ -20,12 +20,12 @@ from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObj
 CLASS: Final = "@class"
 """The key of the class of an object in JSON."""
 VALUE: Final = "@value"
-"""The key of the value of an object without fields, beside :data:`CLASS`: ``{"@class": "java.lang.Long", "@value": 1}``."""
+"""The key of the value of an object without fields, next to :data:`CLASS`: ``{"@class": "java.lang.Long", "@value": 1}``."""
 
 _OPTIONAL_NUMBERS: Final = frozenset(f"java.util.Optional{kind}" for kind in ("Int", "Long", "Double"))
 _ENUM_SETS: Final = frozenset({"java.util.RegularEnumSet", "java.util.JumboEnumSet"})
 _MOST_REGULAR: Final = 64
-"""The most constants of an enum whose ``EnumSet`` is regular."""
+"""The largest number of constants of an enum with a regular ``EnumSet``."""
 _ANYTHING: Final = frozenset(
     f"java.{name}" for name in ("lang.Object", "lang.Number", "lang.Comparable", "lang.CharSequence", "io.Serializable")
 )
@@ -48,8 +48,8 @@ _CLASSES: Final = (
     (Mapping, "java.util.HashMap"),
     (Iterable, "java.util.ArrayList"),
 )
-"""Java classes by Python class, for values that are declared as any class; the first that matches counts. Integers have none:
-jobs use ``Integer`` and ``Long``, and do not find one if the other is expected."""
+"""Java classes by Python class, for values that are declared as any class; the first match counts. Integers are missing: jobs use
+``Integer`` and ``Long``, and do not find one if they expect the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Builder:
     columns: bool
 
     def declared(self, type_: JavaType, value: Any, inside: frozenset[str] = frozenset()) -> Any:
-        """Return the node of a value that is declared with a type; the content if the type is primitive.
+        """Return the node of a value with a declared type; for a primitive type, its content.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Builder:
         if not name and isinstance(value, int):
             raise ValueError(
                 f"{value} may be an Integer or a Long: give type arguments, as in Types.KRYO('java.util.List<java.lang.Long>'), "
-                f'or name the class beside the number: {{"{CLASS}": "java.lang.Long", "{VALUE}": {value}}}'
+                f'or name the class with the number: {{"{CLASS}": "java.lang.Long", "{VALUE}": {value}}}'
             )
         if not name:
             raise ValueError(f"expected a value with a class in Java, found {value!r} ({type(value).__name__})")

@@ -1,10 +1,10 @@
-"""Values that Kryo wrote, on their way from a table back into the state that they were read from.
+"""Values that Kryo wrote, while they return from a table to the state that they were read from.
 
-Columns hold less of such a value than its bytes: no classes of collections and, in JSON, no width of numbers. A value that nobody
-changed gets its old bytes. Rows and entries of the state meet only in the second pass of a write; until then the value is a
-:class:`PendingValue`: its column in canonical form and, if it can be encoded, its encoding.
+Columns hold less information than the bytes: they omit classes of collections and, in JSON, the width of numbers. An unchanged
+value gets its old bytes. Only the second pass of a write has both the rows and the entries of the state. Until then the value is
+a :class:`PendingValue`: its column in canonical form and, if it can be encoded, its encoding.
 
-:func:`with_pending_values` returns the type that writes pending values; :class:`PendingEntries` finds the stored values in an
+:func:`with_pending_values` returns the type that writes pending values. :class:`PendingEntries` finds the stored values in an
 entry of the state, and replaces pending values by bytes.
 """
 
@@ -37,7 +37,7 @@ _SHOWN: Final = 120
 
 
 class PendingValue(NamedTuple):
-    """A value from a table: its column in canonical form, and its encoding or the reason why it has none."""
+    """A value from a table: its column in canonical form, and its encoding or the reason why it can't be encoded."""
 
     shown: str
     raw: bytes
@@ -52,7 +52,7 @@ class PendingValue(NamedTuple):
 
 
 def shown(type_: JavaType, value: Any) -> str:
-    """Return the canonical text of a value of a column, which does not depend on the options of reading."""
+    """Return the canonical text of a value of a column; it does not depend on the options of reading."""
     return json.dumps(_canonical(type_, value, frozenset()), ensure_ascii=False)
 
 
@@ -90,7 +90,7 @@ def _canonical_json(value: Any) -> str:
 
 
 class PendingSerializer(TypeSerializer):
-    """Serializer of pending values in the place of a part that Kryo writes.
+    """Serializer of pending values, instead of the serializer of a part that Kryo writes.
 
     Parameters
     ----------
@@ -152,21 +152,21 @@ class StoredPart:
 class StoredParts:
     """The parts of an entry in their order, by the position of their serializers in the type.
 
-    ``problem`` is the reason why there are none, if the entry can't be read.
+    If the entry can't be read, the parts are empty and ``problem`` is the reason.
     """
 
     problem: str = ""
     found: dict[int, list[StoredPart]] = field(default_factory=dict)
 
     def add(self, position: int, part: StoredPart) -> None:
-        """Add the next one of a serializer."""
+        """Add the next part of a serializer."""
         self.found.setdefault(position, []).append(part)
 
     def bytes_for(self, position: int, number: int, pending: PendingValue, serializer: KryoSerializer) -> bytes:
         """Return the bytes for a pending value.
 
-        They are those of the stored part with the same column: the one in the same place or, since elements of lists may have
-        moved, any other. If there is none, the new value is encoded in the classes of the part in the same place.
+        If a stored part has the same column, return its bytes. The part at the same position comes first; other positions follow,
+        because elements of lists may have moved. Otherwise encode the new value with the classes of the part at its position.
 
         Raises
         ------
@@ -182,15 +182,15 @@ class StoredParts:
             return alike.pop()
         if alike:
             raise InvalidRowError(
-                f"{pending.text} is what {len(alike)} different values show that the state has for this key; leave elements in "
-                "their places to distinguish them"
+                f"{pending.text} matches {len(alike)} different values in the state for this key; leave elements at "
+                "their positions to distinguish them"
             )
         if pending.problem and self.problem:
-            raise InvalidRowError(f"what the state has for this key can't be compared with {pending.text}: {self.problem}")
+            raise InvalidRowError(f"the value in the state for this key can't be compared with {pending.text}: {self.problem}")
         if pending.problem:
             raise InvalidRowError(
-                f"{pending.text} is not what the state has for this key, and can't be encoded as new: {pending.problem}; "
-                f"declare what the part holds by {spelled('types')} when reading and writing, or leave it as it was read"
+                f"{pending.text} differs from the state for this key, and can't be encoded as new: {pending.problem}; "
+                f"declare the content of the part by {spelled('types')} when reading and writing, or leave it unchanged"
             )
         if before is None or before.value is None:
             return pending.raw
@@ -201,7 +201,7 @@ class StoredParts:
 
 
 _NEW: Final = Encoding(0, (), 0)
-"""An encoding that differs from all others, so that the tree is encoded anew."""
+"""An encoding that differs from all others, so that the tree is encoded again."""
 
 
 class _RecordingSerializer(TypeSerializer):
@@ -222,7 +222,7 @@ class _RecordingSerializer(TypeSerializer):
             column = None if value is None else column_value(self.part.declared, value.value, _EXACT)
             text = shown(self.part.declared, column)
         except UNWRITABLE:
-            text = None  # it has no column
+            text = None  # it can't be a column
         self._parts.append((self._position, StoredPart(text, value, bytes(source.data[start : source.position]))))
         return value
 
@@ -257,7 +257,7 @@ def _parts_by_id(type_: TypeSerializer, column: str = "") -> dict[int, tuple[str
 
 
 def with_pending_values(type_: TypeSerializer) -> TypeSerializer:
-    """Return the type with pending values in the place of all parts that Kryo writes."""
+    """Return the type with all parts that Kryo writes replaced by pending values."""
     parts = _parts_by_id(type_)
     return replaced(type_, {key: PendingSerializer(part) for key, (_, part) in parts.items()}) if parts else type_
 
@@ -287,7 +287,7 @@ class PendingEntries:
 
     @property
     def is_empty(self) -> bool:
-        """True if the type has no values that Kryo writes."""
+        """Whether the type lacks values that Kryo writes."""
         return not self._parts
 
     def parts(self, value: memoryview | bytes) -> StoredParts:
@@ -303,7 +303,7 @@ class PendingEntries:
         return parts
 
     def resolved(self, value: memoryview | bytes, parts: StoredParts) -> bytes:
-        """Return a new value with bytes in the place of pending values.
+        """Return a new value with pending values replaced by bytes.
 
         Raises
         ------
@@ -335,11 +335,11 @@ _OF_ONE_SIZE: Final = (
     | {containers.SINGLETON_MAP, "java.util.Collections$CopiesList"}
     | {f"java.util.ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList", "Map1", "MapN")}
 )
-"""Classes that hold a fixed number of elements."""
+"""Classes with a fixed number of elements."""
 
 
 def with_old_classes(new: Any, old: Any) -> Any:
-    """Return a new tree with the classes of an old one, where they can hold the new content; equal subtrees are the old ones."""
+    """Return a new tree with the classes of an old one, if they can hold the new content; equal subtrees are the old ones."""
     if not isinstance(new, Node) or not isinstance(old, Node):
         return new
     if _text(new) == _text(old):

@@ -50,8 +50,8 @@ def _plain(node: Node, known: dict[Node, Any]) -> Any:
 def to_json(value: Any) -> Any:
     """Return the JSON of a plain value.
 
-    Collections are arrays; maps are objects where all keys are text, else arrays of [key, value]; objects have their class under
-    ``@class``; bytes are hex; big numbers, dates and times, NaN and infinities are text.
+    Collections are arrays. Maps are objects if all keys are text, else arrays of [key, value]. Objects have their class under
+    ``@class``. Bytes are hex. Big numbers, dates and times, NaN and infinities are text.
     """
     if value is None or isinstance(value, bool):
         return value

@@ -1,10 +1,10 @@
 """Reader of values in the formats of Kryo 2.24 (Flink 1.x) and Kryo 5.6 (Flink 2.x).
 
-The two differ in byte order, strings, collections, maps and dates, and share the framing. Each object is preceded by its class
-(a number, or a name that later objects refer to by number), unless the declared type is final, and by a reference marker: 0 for
-null, 1 for a new object, else the number of an object that was read before.
+The two versions differ in byte order, strings, collections, maps and dates, and share the framing. Each object follows its class
+(a number, or a name that later objects refer to by number), unless the declared type is final. Then comes a reference marker: 0
+for null, 1 for a new object, else the number of an object that was already read.
 
-The bytes have neither field names nor lengths: a class that is not one of the JDK has to be described with
+The bytes contain neither field names nor lengths: a class outside the JDK must be described with
 :func:`~state_processor.serializers.register_kryo_class`.
 """
 
@@ -25,7 +25,7 @@ from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 
 DEEPEST: Final = 100
-"""Levels of objects inside each other that are read and written."""
+"""Limit of nested objects in reads and writes."""
 JAVA_SERIALIZERS: Final = {
     "com.esotericsoftware.kryo.serializers.JavaSerializer",
     "org.apache.flink.api.java.typeutils.runtime.kryo.JavaSerializer",
@@ -36,7 +36,7 @@ _MOST_REPEATED: Final = 1 << 24
 
 
 def is_referenced(name: str, version: int) -> bool:
-    """Return True if objects of a class are numbered, for references to them."""
+    """Return True if objects of a class have numbers, for references to them."""
     if name in UNBOXED:
         return False
     described = user_class(name)
@@ -80,8 +80,8 @@ class KryoReader(ObjectInput):
             name = self.ids.get(number - 2)
             if name is None:
                 raise UnsupportedFormatError(
-                    f"{self.source.source}, offset {start}: Kryo's class number {number - 2} is not one of Flink's, nor one "
-                    "that the serializer snapshot registers (numbers 10 to 72 are classes of Scala)"
+                    f"{self.source.source}, offset {start}: Kryo's class number {number - 2} is neither one of Flink's, nor "
+                    "registered in the serializer snapshot (numbers 10 to 72 are classes of Scala)"
                 )
             return name
         index = self.varint()
@@ -124,7 +124,7 @@ class KryoReader(ObjectInput):
         return found
 
     def declared(self, type_: JavaType) -> Any:
-        """Read the value of a field: a primitive as such, an object of a final class without its class."""
+        """Read the value of a field: a primitive alone, an object of a final class without its class."""
         if type_.name in PRIMITIVES:
             return PRIMITIVE_LAYOUTS[BOXES[type_.name]].read(self)
         if jdk.is_final(type_.name):
@@ -141,7 +141,7 @@ class KryoReader(ObjectInput):
         start = self.source.position
         ordinal = self.varint() - 1
         if ordinal >= len(described.constants):
-            raise self.source.corrupt(f"constant {ordinal} of {described.name}, which has {len(described.constants)}", start)
+            raise self.source.corrupt(f"constant {ordinal} of {described.name}; it has {len(described.constants)}", start)
         return None if ordinal < 0 else described.constants[ordinal]
 
     def _fill(self, node: Node, arguments: tuple[JavaType, ...]) -> Node:
@@ -170,7 +170,7 @@ class KryoReader(ObjectInput):
             return {field_name: values[field_name] for field_name, _ in described.fields}
         if name == containers.OPTIONAL:
             inner = arguments[0] if arguments else ANY
-            # A field that is a type variable: Kryo 2 takes it as declared with what the variable stands for.
+            # A field whose type is a type variable: Kryo 2 treats the variable's type argument as the declared type.
             return self.declared(inner) if self.version == KRYO_2 else self.node(inner.arguments)
         if name.startswith("["):
             return self._array(JavaType(name).component)
@@ -188,7 +188,7 @@ class KryoReader(ObjectInput):
         start = self.source.position
         try:
             return layout.read(self)
-        except ValueError as problem:  # fields that no value has
+        except ValueError as problem:  # fields that can't form a value
             raise self.source.corrupt(str(problem), start) from None
 
     def _by_custom_serializer(self, name: str) -> Any:
@@ -198,7 +198,7 @@ class KryoReader(ObjectInput):
         raise UnsupportedFormatError(
             f"{self.where}: a value of class {name}, written by the Kryo serializer "
             f"{serializer} of the job: call {registering(f'register_kryo_class({name!r}, reader)')} with a function that reads "
-            "from a KryoReader what it wrote"
+            "from a KryoReader the bytes of that serializer"
         )
 
     def _array(self, component: str) -> Any:
@@ -249,7 +249,7 @@ class KryoReader(ObjectInput):
         return [self.object(common, nested, nullable=has_null) for _ in range(size)]
 
     def _repeated(self, size: int) -> int:
-        """Check a count of elements that take no bytes against a limit."""
+        """Check a count of elements without bytes against a limit."""
         if size > _MOST_REPEATED:
             raise self.source.corrupt(f"{size} elements without content announced")
         return size
@@ -275,5 +275,5 @@ class KryoReader(ObjectInput):
 
 
 def final_element(arguments: tuple[JavaType, ...]) -> JavaType | None:
-    """Return the declared type of the elements of a collection if it is a final class, which Kryo omits."""
+    """Return the declared type of the elements of a collection if it is a final class; Kryo omits such a class."""
     return arguments[-1] if arguments and jdk.is_final(arguments[-1].name) else None

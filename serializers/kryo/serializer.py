@@ -1,7 +1,7 @@
-"""Flink's ``KryoSerializer`` and its snapshot: the serializer of last resort.
+"""Flink's ``KryoSerializer``, the fallback serializer, and its snapshot.
 
-The snapshot names the class of the type and the registered classes, but neither their fields nor the version of Kryo. The version
-follows from the version of Flink, which comes with the bytes (``DataInput.flink_major``), the fields from
+The snapshot names the class of the type and the registered classes. It contains neither their fields nor the version of Kryo. The
+version follows from the version of Flink, which comes with the bytes (``DataInput.flink_major``). The fields come from
 :func:`~state_processor.serializers.register_kryo_class`.
 """
 
@@ -63,7 +63,7 @@ class KryoValue:
     node
         The value as a tree of Java objects; ``None`` is null.
     encoding
-        Encoding of the bytes. A serializer with another encoding encodes the tree anew; if it is unknown, the bytes are written.
+        Encoding of the bytes. A serializer with another encoding encodes the tree again; if unknown, the bytes are written.
     """
 
     raw: bytes
@@ -79,20 +79,20 @@ class KryoValue:
 class KryoSerializer(TypeSerializer):
     """Serializer of values of one class and its subclasses in the format of Kryo.
 
-    The type of a column follows from the class if it is described, see
-    :func:`~state_processor.serializers.kryo.columns.column_type`; values of other classes are raw bytes, if the format around
-    them has their length (:attr:`can_find_end`, :meth:`raw`). Values of columns can be written in the format of ``flink``.
+    A described class determines the type of the column, see :func:`~state_processor.serializers.kryo.columns.column_type`.
+    Values of other classes are raw bytes, if the surrounding format stores their length (:attr:`can_find_end`, :meth:`raw`).
+    Values of columns can be written in the format of ``flink``.
 
     Parameters
     ----------
     type_class
         The Java class, ``java.lang.Object`` for any. Type arguments, as in ``java.util.List<java.lang.Long>``, give values a
-        column of that type; to Flink it is the class alone.
+        column of that type; Flink sees only the class.
     registered
-        The names of the registered classes in their order, the type's own among them.
+        The names of the registered classes in their order, including the type's own class.
     flink
-        The major version of the Flink that wrote the values and reads new ones; ``None`` to find it out from each value that is
-        read, and to refuse new ones.
+        The major version of the Flink that wrote the values and reads new ones. With ``None`` each value that is read determines
+        it, and new values are refused.
     first_id
         The number of the first registration.
     """
@@ -134,9 +134,9 @@ class KryoSerializer(TypeSerializer):
 
     @property
     def can_find_end(self) -> bool:
-        """True if values of the class can be read, which determines where they end.
+        """Whether values of the class can be read; reading determines where they end.
 
-        A value may still hold an object of an unknown class; reading it raises ``UnsupportedFormatError``.
+        A value may still contain an object of an unknown class; reading it raises ``UnsupportedFormatError``.
         """
         return is_known(self.type_class)
 
@@ -153,11 +153,11 @@ class KryoSerializer(TypeSerializer):
         return OpaqueSerializer(str(self), self.snapshot(), self.reason or "read as raw bytes")
 
     def for_flink(self, major: int) -> KryoSerializer:
-        """Return the same serializer for another major version of Flink, which encodes values that this one has read anew."""
+        """Return the same serializer for another major version of Flink; it encodes values of this serializer again."""
         return self._copy_with(flink=major)
 
     def declared_as(self, type_: JavaType) -> KryoSerializer:
-        """Return the same serializer with a declared type, whose type arguments snapshots do not store."""
+        """Return the same serializer with a declared type, because snapshots do not store its type arguments."""
         return self if type_ == self.declared else self._copy_with(declared=type_)
 
     # Reading
@@ -202,7 +202,7 @@ class KryoSerializer(TypeSerializer):
     # Writing
 
     def write(self, value: Any, target: DataOutput) -> None:
-        """Write a value that was read, what :meth:`accept` made of one, a value as a column shows it, or the bytes of one.
+        """Write a value that was read, a result of :meth:`accept`, a value from a column, or the bytes of a value.
 
         Raises
         ------
@@ -222,10 +222,10 @@ class KryoSerializer(TypeSerializer):
             target.write_bytes(self._bytes_of(accepted))
 
     def accept(self, value: Any) -> KryoValue | bytes | None:
-        """Encode a value of a column; see :meth:`write`, which takes the same values and raises the same errors.
+        """Encode a value of a column. See :meth:`write`: it takes the same values and raises the same errors.
 
-        Bytes are taken for an encoded value, except if the class is ``byte[]``. A null in a column of ``Optional`` is an empty
-        one.
+        Bytes count as an encoded value, except if the class is ``byte[]``. A null in a column of ``Optional`` is an empty
+        ``Optional``.
         """
         if isinstance(value, KryoValue) or (isinstance(value, bytes) and shape(self.declared)[0] != "bytes"):
             return value
@@ -283,24 +283,24 @@ def _version_of(flink: int) -> int:
 def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:
     """Convert the bytes of a value to the Kryo version of another major version of Flink.
 
-    References to the same object remain references. Fields that one version does not write (flags of a ``Pattern``, script and
+    References to the same object remain references. Fields that one version omits (flags of a ``Pattern``, script and
     extensions of a ``Locale``, the offset of a ``ZonedDateTime``) get the defaults of Java.
 
     Parameters
     ----------
     data
-        One value, in the encoding of ``serializer``; the major version is found out if ``serializer`` has none.
+        One value, in the encoding of ``serializer``. If ``serializer`` has no major version, the value determines it.
     serializer
-        The serializer that reads it; it has the registered classes.
+        The serializer that reads it, with the registered classes.
     to_flink
-        The major version of Flink to read the result.
+        The major version of Flink that reads the result.
 
     Raises
     ------
     UnsupportedFormatError
         If the value contains an object of a class that is not described.
     CorruptSnapshotError
-        If the bytes are not those of a value.
+        If the bytes are not a value of the serializer.
     """
     return serializer.for_flink(to_flink).serialize(serializer.deserialize(data))
 
@@ -313,7 +313,7 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
     type_class
         The class of the type.
     registrations, default_serializers, default_serializer_classes
-        Entries as Flink wrote them; an entry without value is of a class that Flink could not load.
+        Entries as Flink wrote them. Flink could not load the class of an entry without value.
     """
 
     current_version = 2
@@ -395,13 +395,13 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def _merge(what: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:
-    """Merge entries as Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their places, new ones follow."""
+    """Merge entries like Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their positions, new ones follow."""
     there = {e.name: e for e in new}
     for entry in old:
         merged = there.get(entry.name, entry)
         if merged.key is None or merged.value is None:
             return SchemaCompatibility.incompatible(
-                f"the {what} of {entry.name} can't be loaded any more, and the job has no other"
+                f"the {what} of {entry.name} can no longer be loaded, and the job lacks another"
             )
     ordered = [e.name for e in old] == [e.name for e in new][: len(old)]
     return SchemaCompatibility.compatible_as_is() if ordered else SchemaCompatibility.compatible_with_reconfigured_serializer()

@@ -1,4 +1,4 @@
-"""Classes serialized by Kryo whose fields nobody described, so that their values are bytes."""
+"""Classes serialized by Kryo without a description of their fields; their values are bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
 
 
 def calls(classes: Iterable[str]) -> str:
-    """Return the calls that describe classes, in which the user has to fill in the fields."""
+    """Return the calls that describe classes; the user has to complete the fields."""
     return registering("; ".join(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})" for name in classes))
 
 

@@ -24,25 +24,25 @@ def register_kryo_class(
     final: bool | None = None,
     write: Callable[[KryoWriter, Any], None] | None = None,
 ) -> None:
-    """Describe a class whose values Kryo wrote, so that they can be decoded and new ones written.
+    """Describe a class of Kryo values, so that values can be decoded and new ones written.
 
     Parameters
     ----------
     class_name
         The Java class, with ``$`` before nested classes.
     fields
-        A mapping: the class's fields, those of its superclasses included, neither static nor transient ones, with the declared
-        type of each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
-        ``"int[]"``), or a serializer, where a number stands for the primitive and not its box.
+        A mapping: the class's fields, including inherited ones, without static or transient ones, with the declared type of
+        each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
+        ``"int[]"``), or a serializer. A serializer of numbers stands for the primitive and not for its box.
         A sequence: an enum's constants in their order.
         A function: reads the format of a Kryo serializer of the job, and returns Python values.
-        ``None``: an interface or abstract class, whose subclasses are described too.
+        ``None``: an interface or abstract class. Its subclasses need descriptions too.
     final
-        True if the class is declared ``final``, as records are: Kryo omits the class of values in fields of that type. By default
-        true for enums (false is needed if constants have class bodies), and false for other classes.
+        True if the class is declared ``final``; records are final. Kryo omits the class of values in fields of that type. By
+        default true for enums (pass false if constants have class bodies), and false for other classes.
     write
-        With a function that reads, the one that writes a value in the format of the Kryo serializer of the job; without it new
-        values of the class can't be written.
+        In addition to a function that reads: the function that writes a value in the format of the job's Kryo serializer. Without
+        it new values of the class can't be written.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def java_type_of(serializer: TypeSerializer) -> JavaType:
     name = _java_name(serializer)
     if name is None:
         raise OptionError(
-            f"{serializer} has no Java type here: give the type of the field as in Java source, such as 'java.lang.String'"
+            f"{serializer} does not map to a Java type: give the type of the field as in Java source, such as 'java.lang.String'"
         )
     return name
 

@@ -1,4 +1,4 @@
-"""Values between bytes and columns: trees of Java objects, and their plain contents."""
+"""Trees of Java objects, between bytes and columns, and their plain contents."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class KryoObject:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An object with everything its bytes contain. References to the same object are one node; two nodes are never equal.
+    """An object with everything in its bytes. References to the same object are one node; two nodes are never equal.
 
     Parameters
     ----------
     class_name
-        Its class as the bytes name it.
+        The name of its class in the bytes.
     content
-        By kind of class: for classes of the JDK's table what their layouts read; a list of nodes for collections and arrays of
-        objects (``None`` for null); a :class:`KryoMap` of nodes for maps; a node or ``None`` for ``Optional``; a dict of nodes,
-        and of bare values where fields are primitive, for classes with described fields; a constant's name for enums.
+        It depends on the kind of class. Classes of the JDK's table: the content that their layouts read. Collections and arrays
+        of objects: a list of nodes (``None`` for null). Maps: a :class:`KryoMap` of nodes. ``Optional``: a node or ``None``.
+        Classes with described fields: a dict of nodes, and of bare values for primitive fields. Enums: a constant's name.
     header
-        What precedes the elements: the comparator of a sorted collection or map, the class of the elements of
+        The data before the elements: the comparator of a sorted collection or map, the class of the elements of
         ``Arrays.asList`` in Kryo 2.
     """
 

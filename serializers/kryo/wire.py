@@ -14,7 +14,7 @@ KRYO_5: Final = 5
 """Kryo 5.6, of Flink 2.x."""
 
 _LONGEST_ASCII: Final = {KRYO_2: 63, KRYO_5: 32}
-"""Longest ASCII that is written without a count."""
+"""Length limit of ASCII that is written without a count."""
 _BYTE_ORDER: Final = {KRYO_2: ">", KRYO_5: "<"}
 
 
@@ -51,7 +51,7 @@ class KryoInput:
         return raw >> 1 ^ -(raw & 1)
 
     def positive_int(self) -> int:
-        """Read a signed int written as if it were positive."""
+        """Read a signed int that was written as an unsigned one."""
         return _signed(self.varint(), 32)
 
     def varlong(self) -> int:
@@ -70,7 +70,7 @@ class KryoInput:
         return raw >> 1 ^ -(raw & 1)
 
     def positive_long(self) -> int:
-        """Read a signed long written as if it were positive."""
+        """Read a signed long that was written as an unsigned one."""
         return _signed(self.varlong(), 64)
 
     def fixed(self, layout: str) -> Any:
@@ -123,7 +123,7 @@ class KryoInput:
         return found
 
     def count(self, what: str, count: int, smallest: int = 1) -> int:
-        """Check a number of elements against the bytes that are left."""
+        """Check a number of elements against the number of remaining bytes."""
         if count < 0 or count * smallest > self.source.remaining:
             raise self.source.corrupt(f"{count} {what} announced, {self.source.remaining} bytes left")
         return count
@@ -131,7 +131,7 @@ class KryoInput:
 
 @dataclass(slots=True)
 class KryoOutput:
-    """Output of what :class:`KryoInput` reads; the methods have the same names."""
+    """Output for :class:`KryoInput`; the methods have the same names."""
 
     target: DataOutput
     version: int
@@ -153,7 +153,7 @@ class KryoOutput:
         self.varint((value << 1 ^ value >> 31) & 0xFFFFFFFF)
 
     def positive_int(self, value: int) -> None:
-        """Write a signed int written as if it were positive."""
+        """Write a signed int as an unsigned one."""
         self.varint(value & 0xFFFFFFFF)
 
     def varlong(self, value: int) -> None:
@@ -171,7 +171,7 @@ class KryoOutput:
         self.varlong((value << 1 ^ value >> 63) & 0xFFFFFFFF_FFFFFFFF)
 
     def positive_long(self, value: int) -> None:
-        """Write a signed long written as if it were positive."""
+        """Write a signed long as an unsigned one."""
         self.varlong(value & 0xFFFFFFFF_FFFFFFFF)
 
     def fixed(self, layout: str, value: Any) -> None:
@@ -187,7 +187,7 @@ class KryoOutput:
             self.varint(rest)
 
     def string(self, text: str | None) -> None:
-        """Write ASCII of two or more characters as it is, the last with the highest bit set; other text as :meth:`counted`."""
+        """Write ASCII of two or more characters directly, the last with the highest bit set; other text as :meth:`counted`."""
         if text is None:
             self.target.write_byte(0x80)
         elif 1 < len(text) <= _LONGEST_ASCII[self.version] and text.isascii():

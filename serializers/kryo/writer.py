@@ -21,7 +21,7 @@ from state_processor.serializers.kryo.wire import KRYO_2
 class KryoWriter(ObjectOutput):
     """Writer of one value with its class (Kryo: ``writeClassAndObject``); the inverse of :class:`KryoReader`.
 
-    A node that is in several places of the tree is written once, and referred to from then on.
+    A node that occurs several times in the tree is written once; later occurrences are references.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class KryoWriter(ObjectOutput):
             self._write(node, name, arguments)
 
     def declared(self, type_: JavaType, value: Any) -> None:
-        """Write the value of a field: a primitive as such, an object of a final class without its class."""
+        """Write the value of a field: a primitive alone, an object of a final class without its class."""
         if type_.name in PRIMITIVES:
             PRIMITIVE_LAYOUTS[BOXES[type_.name]].write(self, value)
         elif jdk.is_final(type_.name):
@@ -132,7 +132,7 @@ class KryoWriter(ObjectOutput):
         elif name.startswith("["):
             self._array(JavaType(name).component, content)
         elif self.version == KRYO_2 and content is None:
-            raise ValueError(f"expected a {name} with content: Kryo 2 does not write one that is null inside")
+            raise ValueError(f"expected a {name} with content: Kryo 2 can't write one that is null inside")
         elif name in containers.COLLECTIONS:
             (self._collection_2 if self.version == KRYO_2 else self._collection_5)(node, arguments)
         elif name in containers.MAPS:
@@ -148,7 +148,7 @@ class KryoWriter(ObjectOutput):
     def _by_function(self, described: KryoClass, value: Any) -> None:
         if described.write is None:
             raise UnsupportedFormatError(
-                f"{self.where}: a value of class {described.name}: its function reads and does not write: pass write= "
+                f"{self.where}: a value of class {described.name}: its function can only read: pass write= "
                 f"to {registering(f'register_kryo_class({described.name!r}, …)')}"
             )
         described.write(self, value)
@@ -157,7 +157,7 @@ class KryoWriter(ObjectOutput):
         serializer = self.custom[name]
         if serializer not in JAVA_SERIALIZERS:
             raise UnsupportedFormatError(
-                f"{self.where}: a value of class {name}, which the Kryo serializer {serializer} of the job writes; "
+                f"{self.where}: a value of class {name}; the Kryo serializer {serializer} of the job writes this class: "
                 f"call {registering(f'register_kryo_class({name!r}, reader, write=writer)')} with functions for its format"
             )
         JAVA_SERIALIZED.write(self, content)
@@ -219,7 +219,7 @@ class KryoWriter(ObjectOutput):
     def _alike(
         self, elements: list[Node | None], common: str | None, nested: tuple[JavaType, ...], has_null: bool | None
     ) -> None:
-        """Write elements of one class, whose name is written once; ``has_null`` is ``None`` if null is impossible."""
+        """Write elements of one class with a single class name; ``has_null`` is ``None`` if null is impossible."""
         self.class_(common)
         if common is None:
             return
