@@ -72,7 +72,7 @@ BARE_FIRST_USER_ID: Final = 10
 def class_ids(registered: Iterable[str], first_id: int = FIRST_USER_ID) -> dict[int, str]:
     """Return classes by number: Kryo's own, Flink's, and the registrations of a snapshot in their order.
 
-        A second registration of a class does not take a second number.
+    A second registration of a class does not take a second number.
     """
     ids = dict(_KRYO_IDS)
     if first_id == FIRST_USER_ID:

@@ -42,7 +42,7 @@ def test_zones_give_offsets_that_kryo_5_leaves_out() -> None:
     assert offset("2024-01-01T13:05Z") == "Z"
     for wrong, problem in (
         ("2024-03-31T02:30[Europe/Zurich]", "skip that time"),
-        ("2024-01-01T00:00[Nowhere/Land]", "no zone Nowhere/Land"),
+        ("2024-01-01T00:00[Nowhere/Land]", "lacks the zone Nowhere/Land"),
         ("2024-01-01T00:00", "expected an offset or a zone"),
     ):
         with pytest.raises(ValueError, match=problem):

@@ -86,7 +86,7 @@ def test_which_of_several_is_meant_has_to_be_clear() -> None:
     one, other = (value(ANY_LIST, node(name, Node(LONG, 1))) for name in ("java.util.Vector", "java.util.ArrayList"))
     third = value(ANY_LIST, node("java.util.Vector", Node(LONG, 3)))
     assert [v.raw for v in settled(type_, [third, one, other], ["[3]", "[1]", "[1]"])] == [third.raw, one.raw, other.raw]
-    with pytest.raises(InvalidRowError, match=r"value.element: \[1\] is what 2 different values show"):
+    with pytest.raises(InvalidRowError, match=r"value.element: \[1\] matches 2 different values"):
         settled(type_, [third, one, other], ["[1]"])
 
 
