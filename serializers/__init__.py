@@ -38,22 +38,22 @@ __all__ = [
 def read_serializer_snapshot(
     data: bytes, source: str = "serializer snapshot", *, flink_major: int | None = None
 ) -> TypeSerializerSnapshot:
-    """Read a snapshot that is framed as ``TypeSerializerSnapshot.writeVersionedSnapshot`` does.
+    """Read a snapshot in the framing of ``TypeSerializerSnapshot.writeVersionedSnapshot``.
 
     Parameters
     ----------
     data
-        The bytes, all of them.
+        All bytes of the snapshot.
     source
-        What the bytes are, for error messages.
+        Name of the bytes, for error messages.
     flink_major
-        The major version of the Flink that wrote values with this serializer. Without it, the version of Kryo is found out from
-        each value.
+        The major version of the Flink that wrote values with this serializer. Without it, each value determines the version of
+        Kryo.
 
     Raises
     ------
     CorruptSnapshotError
-        If the bytes end early, or some are left over.
+        If the bytes end early, or bytes are left over.
     UnknownSerializerError
         If its class is not registered.
     """

@@ -1,7 +1,7 @@
 """Flink's serializer abstraction: ``TypeSerializer``, ``TypeSerializerSnapshot`` and schema compatibility.
 
-A serializer is a node of a tree. Beside one another it has: ``read``, ``skip`` and ``write`` of one value in plain Python
-(the readable reference), ``emit``, which puts the same reading into a kernel program.
+A serializer is a node of a tree. It provides ``read``, ``skip`` and ``write`` of one value in plain Python (the readable
+reference), and ``emit``, which adds the same read to a kernel program.
 A snapshot describes how a serializer was configured when a state was written; it restores the serializer.
 """
 
@@ -45,7 +45,7 @@ VARIABLE: Final = -1
 class TypeSerializer(ABC):
     """Reader and writer of values of one type (Flink: ``org.apache.flink.api.common.typeutils.TypeSerializer``).
 
-    ``str(serializer)`` names the type, in the manner of Flink's type information: ``LONG``, ``LIST<STRING>``.
+    ``str(serializer)`` names the type, like Flink's type information: ``LONG``, ``LIST<STRING>``.
     """
 
     length: int = VARIABLE
@@ -56,7 +56,7 @@ class TypeSerializer(ABC):
 
     @property
     def size(self) -> int:
-        """Bytes of every value as it is written, or :data:`VARIABLE`."""
+        """Bytes of every written value, or :data:`VARIABLE`."""
         return self.length
 
     @abstractmethod
@@ -66,10 +66,10 @@ class TypeSerializer(ABC):
     def children(self) -> Sequence[TypeSerializer]:
         """Nested serializers in the order of the snapshot; empty for a type that contains no others.
 
-        By default those that a composite snapshot restores. A serializer that is made with others overrides this and
-        :meth:`with_children`, so that nothing is lost that snapshots do not hold. Serializers are immutable, so that none
-        contains itself: a type that does refers to itself by name (:class:`~.avro.containers.AvroReference`), and such a
-        reference has no children.
+        By default the serializers that a composite snapshot restores. A serializer that is made with others overrides this and
+        :meth:`with_children`, so that information that snapshots omit is not lost. Serializers are immutable, so none contains
+        itself. A recursive type refers to itself by name (:class:`~.avro.containers.AvroReference`); the reference has an empty
+        list of children.
         """
         composite = self._composite_snapshot()
         return () if composite is None else tuple(nested.restore_serializer() for nested in composite.nested)
@@ -83,11 +83,11 @@ class TypeSerializer(ABC):
         try:
             snapshot = self.snapshot()
         except StateProcessorError:
-            return None  # a part of a serializer, or one that only reads
+            return None  # a part of a serializer, or a read-only one
         return snapshot if isinstance(snapshot, CompositeTypeSerializerSnapshot) else None
 
     def _copy_with(self, **attributes: Any) -> Self:
-        """Return a copy with other values of some attributes; all that is derived from these has to be among them."""
+        """Return a copy with other values of some attributes; pass all attributes that are derived from these."""
         new = copy(self)
         for name, value in attributes.items():
             setattr(new, name, value)
@@ -95,7 +95,7 @@ class TypeSerializer(ABC):
 
     @property
     def can_find_end(self) -> bool:
-        """True if a value shows where it ends; others can be read only where they fill their part of an entry."""
+        """Whether a value shows its end; other values can be read only if they fill their part of an entry."""
         return True
 
     @property
@@ -104,7 +104,7 @@ class TypeSerializer(ABC):
         return ""
 
     def filling(self) -> TypeSerializer:
-        """Return the serializer of values that fill their part of an entry: of raw bytes where this one can't find their end."""
+        """Return the serializer of values that fill their part of an entry: of raw bytes if this one can't find their end."""
         return self
 
     @abstractmethod
@@ -112,7 +112,7 @@ class TypeSerializer(ABC):
         """Read one value, in its lossless Python form."""
 
     def skip(self, source: DataInput) -> None:
-        """Step over one value."""
+        """Skip one value."""
         if self.length >= 0:
             source.skip(self.length)
         else:
@@ -123,7 +123,7 @@ class TypeSerializer(ABC):
         """Write a value of :meth:`read`."""
 
     def deserialize(self, data: bytes | memoryview) -> Any:
-        """Read the one value that ``data`` holds; bytes left over are an error."""
+        """Read the only value in ``data``; bytes left over are an error."""
         source = DataInput(data)
         value = self.read(source)
         if not source.at_end():
@@ -149,7 +149,7 @@ class TypeSerializer(ABC):
 
     @property
     def writes_null(self) -> bool:
-        """True if null has an encoding like other values (Flink: ``NullableSerializer.checkIfNullSupported``)."""
+        """Whether null has an encoding like other values (Flink: ``NullableSerializer.checkIfNullSupported``)."""
         try:
             return self.deserialize(self.serialize(None)) is None
         except UNWRITABLE:
@@ -157,33 +157,33 @@ class TypeSerializer(ABC):
 
     @abstractmethod
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Return the Arrow type of a column of such values, as Spark maps it."""
+        """Return the Arrow type of a column of such values, in Spark's mapping."""
 
     def present(self, value: Any, options: DecodeOptions) -> Any:
-        """Return a value of :meth:`read` as ``pyarrow.array(…, arrow_type(options))`` takes it and ``to_pylist`` gives it."""
+        """Convert a value of :meth:`read` to the form of ``pyarrow.array(…, arrow_type(options))`` and ``to_pylist``."""
         return value
 
     def accept(self, value: Any) -> Any:
-        """Return a column's value, or one from JSON, as :meth:`write` takes it; the inverse of :meth:`present`."""
+        """Convert a value of a column or of JSON to the form of :meth:`write`; the inverse of :meth:`present`."""
         return value
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        """Append the instructions that read one value into ``column``; may be ``DISCARD``, to step over it."""
+        """Append the instructions that read one value into ``column``, or skip it if ``column`` is ``DISCARD``."""
         raise NotCompilableError(str(self))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         """Append the instructions that write ``column``'s values.
 
-        By default :meth:`accept` and :meth:`write` do it in Python, value by value.
+        By default :meth:`accept` and :meth:`write` do this in Python, value by value.
         """
         builder.prepare(self, column)
 
     def accept_key(self, value: Any) -> Any:
-        """Return the value of a key of keyed state as :meth:`write` takes it; :meth:`accept` for other values."""
+        """Convert a key of keyed state to the form of :meth:`write`; :meth:`accept` converts other values."""
         return self.accept(value)
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
-        """Append the instructions that write a column of keys of keyed state; some types have a form that only keys have."""
+        """Append the instructions that write a column of keys of keyed state; some types encode keys differently."""
         self.emit_encode(builder, column)
 
     @abstractmethod
@@ -195,7 +195,7 @@ class TypeSerializer(ABC):
         raise UnsupportedFormatError(f"the hashCode of {self} is not known: keys of this type can't be assigned to key groups")
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes | None:
-        """Return ``hashCode`` of a column without nulls from its encoded values; ``None`` if only :meth:`hash_code` is known.
+        """Return ``hashCode`` of a column without nulls from its encoded values; ``None`` if only :meth:`hash_code` computes it.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class SimpleSerializer(TypeSerializer):
     Parameters
     ----------
     snapshot_class
-        The Java class of the snapshot, where it differs from the one that the Python class names.
+        The Java class of the snapshot, if it differs from the class that the Python class names.
     """
 
     snapshot_class: str = ""
@@ -241,15 +241,15 @@ class SimpleSerializer(TypeSerializer):
 
 
 class TypeSerializerSnapshot(ABC):
-    """Configuration of a serializer at the time it wrote (Flink: ``TypeSerializerSnapshot``).
+    """Configuration of a serializer at the time of writing (Flink: ``TypeSerializerSnapshot``).
 
-    Subclasses say what comes after class name and version. A snapshot keeps the class name and the version that it was
-    read with, so that writing it gives the same bytes.
+    Subclasses define the bytes after class name and version. A snapshot keeps the class name and the version from reading, so
+    that writing it gives the same bytes.
     """
 
     current_version: ClassVar[int] = 3
     versions: ClassVar[Collection[int]] = ()
-    """The versions that a class of a user reads; others are refused. Empty: :meth:`read` gets every version."""
+    """The versions that a user class reads; others are refused. Empty: :meth:`read` gets every version."""
     class_name: str
     version: int
 
@@ -264,7 +264,7 @@ class TypeSerializerSnapshot(ABC):
 
     @abstractmethod
     def write(self, target: DataOutput) -> None:
-        """Write the payload as it was read (Flink: ``writeSnapshot``)."""
+        """Write the payload with unchanged content (Flink: ``writeSnapshot``)."""
 
     @abstractmethod
     def restore_serializer(self) -> TypeSerializer:
@@ -284,11 +284,11 @@ class TypeSerializerSnapshot(ABC):
         return self._resolve(wanted)
 
     def continues_as(self, new: TypeSerializerSnapshot) -> bool:
-        """Check if ``new`` is of the same class, or of one that Flink has renamed it to."""
+        """Check if ``new`` has the same class, or a class that Flink has renamed it to."""
         return new.class_name == self.class_name
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
-        """Return the verdict on a new snapshot of the same class; compatible as is, if it has nothing to configure."""
+        """Return the verdict on a new snapshot of the same class; compatible as is, if it needs no configuration."""
         return SchemaCompatibility.compatible_as_is()
 
     def to_bytes(self) -> bytes:
@@ -333,7 +333,7 @@ class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
 
     def restore_serializer(self) -> TypeSerializer:
         if self._serializer is None:
-            raise UnsupportedFormatError(f"{self.class_name} describes no serializer: set the class attribute 'serializer'")
+            raise UnsupportedFormatError(f"{self.class_name} lacks a serializer: set the class attribute 'serializer'")
         return self._serializer
 
 
@@ -354,13 +354,13 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
     """Snapshot of a serializer with nested serializers (Flink: ``CompositeTypeSerializerSnapshot``).
 
     Subclasses set :attr:`current_outer_version`, build the serializer from its parts in :meth:`create_serializer`, and
-    override the three ``*_outer`` methods where there is more to configure than the nested serializers.
+    override the three ``*_outer`` methods if the configuration contains more than the nested serializers.
     """
 
     versions = (1, 2, 3)
     current_outer_version: ClassVar[int] = 1
     outer_versions: ClassVar[Collection[int]] = ()
-    """The outer versions that a class of a user reads; others are refused. Empty: :meth:`read_outer` gets every version."""
+    """The outer versions that a user class reads; others are refused. Empty: :meth:`read_outer` gets every version."""
 
     def __init__(
         self,
@@ -383,13 +383,13 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         raise NotImplementedError
 
     def read_outer(self, source: DataInput) -> None:
-        """Read what :attr:`outer_version` puts before the nested snapshots (Flink: ``readOuterSnapshot``)."""
+        """Read the part before the nested snapshots, in :attr:`outer_version` (Flink: ``readOuterSnapshot``)."""
 
     def write_outer(self, target: DataOutput) -> None:
-        """Write what :meth:`read_outer` reads."""
+        """Write the part that :meth:`read_outer` reads."""
 
     def resolve_outer(self, new: Any) -> SchemaCompatibility:
-        """Return the verdict on what :meth:`read_outer` reads (Flink: ``resolveOuterSchemaCompatibility``)."""
+        """Return the verdict on the part of :meth:`read_outer` (Flink: ``resolveOuterSchemaCompatibility``)."""
         return SchemaCompatibility.compatible_as_is()
 
     @classmethod
@@ -397,7 +397,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         start = source.position
         snapshot = cls.__new__(cls)
         TypeSerializerSnapshot.__init__(snapshot, class_name, version)
-        # Predecessors of this class (1.7) had no magic number, and their own version was the outer one.
+        # Predecessors of this class (1.7) lacked a magic number; their own version was the outer version.
         if version >= 3:
             magic = source.read_int()
             if magic != COMPOSITE_MAGIC:
@@ -425,7 +425,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
             raise  # some of them are a ValueError
         except (TypeError, ValueError, LookupError) as problem:
             raise CorruptSnapshotError(
-                f"{self.class_name}: no serializer can be made of {len(nested)} nested ones: {problem}"
+                f"{self.class_name}: can't make a serializer of {len(nested)} nested ones: {problem}"
             ) from None
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
@@ -473,7 +473,7 @@ def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
 
 
 def _read_foreign(reader: SnapshotReader, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
-    """Read a snapshot by a class of a user; an error of that class makes the snapshot an unknown one."""
+    """Read a snapshot with a user class; an error of that class makes the snapshot an unknown one."""
     start = source.position
     where = f"{source.source}, offset {start}: serializer snapshot {class_name}"
     culprit = qualified_name(reader if isinstance(reader, type) else type(reader)) + ".read"

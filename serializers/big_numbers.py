@@ -1,7 +1,8 @@
 """Numbers of any size as decimal digits and back, in less than quadratic time.
 
-Python's own conversions between ``int`` and ``Decimal`` or ``str`` take minutes for a number of a megabyte, and those of text end
-at a few thousand digits. Here a number is halved until its parts are small; ``decimal`` multiplies the parts quickly.
+Python's own conversions between ``int`` and ``Decimal`` or ``str`` take minutes for a number of a megabyte, and conversions of
+text are limited to a few thousand digits. These functions halve a number until its parts are small; ``decimal`` multiplies the
+parts quickly.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cache
 from typing import Final
 
 EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-"""Arithmetic without rounding; what has no result is NaN."""
+"""Arithmetic without rounding; an operation without a result returns NaN."""
 _SMALL_BITS: Final = 2048
 _SMALL_DIGITS: Final = 512
 _SMALLEST_SCALE: Final = -(2**31)
@@ -39,16 +40,16 @@ def to_int(whole: Decimal) -> int:
 
 
 def to_unscaled_and_scale(number: Decimal) -> tuple[int, int]:
-    """Return the two numbers that make a ``BigDecimal``.
+    """Return the two numbers that form a ``BigDecimal``.
 
     Raises
     ------
     ValueError
-        If the number is not finite, or its scale is no Java int.
+        If the number is not finite, or its scale does not fit a Java int.
     """
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"{number} can't be a BigDecimal: Java has neither infinity nor NaN there")
+        raise ValueError(f"{number} can't be a BigDecimal: Java supports neither infinity nor NaN there")
     if not _SMALLEST_SCALE <= -exponent < -_SMALLEST_SCALE:
         raise ValueError(f"the exponent {exponent} is out of the range of the scale of a BigDecimal")
     return to_int(Decimal((sign, digits, 0))), -exponent

@@ -8,7 +8,7 @@ from html import escape
 
 
 class Verdict(IntEnum):
-    """Flink's four results, from harmless to fatal: the worst of several is the greatest."""
+    """Flink's four results, from harmless to fatal. The greatest of several is the worst."""
 
     COMPATIBLE_AS_IS = 0
     COMPATIBLE_WITH_RECONFIGURED_SERIALIZER = 1
@@ -18,7 +18,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaCompatibility:
-    """A verdict and, where it is incompatible, the reason."""
+    """A verdict and, if it is incompatible, the reason."""
 
     verdict: Verdict
     reason: str = ""
@@ -30,17 +30,17 @@ class SchemaCompatibility:
 
     @classmethod
     def compatible_as_is(cls) -> SchemaCompatibility:
-        """Return the verdict that the new serializer reads what the old one wrote."""
+        """Return the verdict that the new serializer can read bytes of the old one."""
         return cls(Verdict.COMPATIBLE_AS_IS)
 
     @classmethod
     def compatible_with_reconfigured_serializer(cls) -> SchemaCompatibility:
-        """Return the verdict that the new serializer reads it with details of the old one, such as the order of registrations."""
+        """Return the verdict that the new serializer needs details of the old one, such as the order of registrations."""
         return cls(Verdict.COMPATIBLE_WITH_RECONFIGURED_SERIALIZER)
 
     @classmethod
     def compatible_after_migration(cls) -> SchemaCompatibility:
-        """Return the verdict that all state has to be read with the old serializer and written with the new one."""
+        """Return the verdict that all state must be read with the old serializer and written with the new one."""
         return cls(Verdict.COMPATIBLE_AFTER_MIGRATION)
 
     @classmethod
@@ -50,12 +50,12 @@ class SchemaCompatibility:
 
     @classmethod
     def worst(cls, *results: SchemaCompatibility) -> SchemaCompatibility:
-        """Return the verdict on a whole from those on its parts."""
+        """Return the verdict on a whole from the verdicts on its parts."""
         return max(results, key=lambda r: r.verdict, default=cls.compatible_as_is())
 
     @property
     def is_incompatible(self) -> bool:
-        """True if Flink refuses to restore."""
+        """Whether Flink refuses to restore."""
         return self.verdict is Verdict.INCOMPATIBLE
 
     def __str__(self) -> str:

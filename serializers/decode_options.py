@@ -14,7 +14,7 @@ from state_processor.serializers.errors import OptionError
 Nanos = Literal["error", "check", "truncate", "string"]
 
 WHOLE: Final = pa.decimal256(76, 0)
-"""Stands for the text of a whole number of any size, with :attr:`DecodeOptions.tell_numbers`."""
+"""Marks the text of a whole number of any size, with :attr:`DecodeOptions.tell_numbers`."""
 NUMBER: Final = pa.decimal256(76, 76)
 """The same for a number of any size and scale."""
 
@@ -33,19 +33,19 @@ class DecodeOptions:
     Parameters
     ----------
     nanos
-        What to do with times whose nanoseconds microseconds can't hold: ``error`` or ``check`` (which differ when a read is
+        Treatment of times with nanoseconds that microseconds can't hold: ``error`` or ``check`` (they differ when a read is
         planned), ``truncate``, or ``string`` (dates and points in time become ISO text with all their digits).
     row_kind
         Whether ``Row`` and ``RowData`` get a first field ``row_kind``.
     ttl
         Whether a value with TTL becomes ``struct<_last_access, value>``; without, its timestamp is dropped.
     tell_numbers
-        Whether columns of big numbers, which are text, get the types :data:`WHOLE` and :data:`NUMBER` in place of it: so the
-        writer knows which columns of text may be made from numbers.
+        Whether columns of big numbers get the types :data:`WHOLE` and :data:`NUMBER` instead of text. The writer uses these
+        types to find the text columns that may be made from numbers.
     tell_nanos
-        Whether columns of types that declare nanoseconds get the unit ``ns``: so the planning of a read knows them.
+        Whether columns of types that declare nanoseconds get the unit ``ns``. The planning of a read uses this unit.
     tell_optional
-        Whether fields that a struct may lack are marked (:func:`optional_field`): those of subclasses.
+        Whether fields that a struct may lack, such as fields of subclasses, are marked (:func:`optional_field`).
     batch_memory
         Bytes that the columns of one batch may take while they are decoded. A row that needs more is refused: damaged or
         hostile snapshots can describe values of any size.
@@ -74,21 +74,20 @@ class DecodeOptions:
 
     @property
     def as_text(self) -> bool:
-        """True if dates and points in time become text."""
+        """Whether dates and points in time become text."""
         return self.nanos == "string"
 
 
 WIDEST: Final = DecodeOptions(row_kind=True, tell_numbers=True, tell_optional=True)
-"""How columns are typed that values are written from: with the kinds of rows, numbers of any size told from text, and optional
-fields told from others."""
+"""How columns to write are typed: with the kinds of rows, and with marks for numbers of any size and for optional fields."""
 
 
 def optional_field(name: str, type_: pa.DataType, groups: Iterable[str]) -> pa.Field:
-    """Return a field that a struct may lack. A struct with it has all fields of one of its groups, such as those of a class."""
+    """Return a field that a struct may lack. A struct that has it must have all fields of one of its groups, such as a class."""
     return pa.field(name, type_, metadata={_OPTIONAL: "\0".join(groups).encode()})
 
 
 def optional_groups(type_: pa.StructType) -> dict[str, list[str]]:
-    """Return the groups of the fields of a struct that are optional."""
+    """Return the groups of the optional fields of a struct."""
     marks = {f.name: f.metadata[_OPTIONAL] for f in type_ if f.metadata is not None and _OPTIONAL in f.metadata}
     return {name: mark.decode().split("\0") for name, mark in marks.items()}

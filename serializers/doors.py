@@ -1,4 +1,4 @@
-"""Doors through which options come in, and how each spells their names.
+"""The interfaces that accept options, called doors, and the spelling of names at each.
 
 An option is a keyword argument (``as_of``), an option of a data source (``asOf``) or a flag (``--as-of``). Messages name options
 by :func:`spelled`, and methods that read state by :func:`read_with`, so that users can copy the advice.
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 
 class Door(Enum):
-    """Where options come in."""
+    """Interfaces that accept options."""
 
     METHODS = auto()
     """Methods of ``SavepointReader`` and ``SavepointWriter``."""
@@ -36,9 +36,9 @@ _FLAGS: Final = {
     "path_mapping": "--map",
     "storage_options": "--storage",
 }
-"""Flags that are not named like the option."""
+"""Flags with another name than the option."""
 _TEXT_NAMES: Final = {"storage_options": "storage.KEY"}
-"""Options of data sources that are not named like the option."""
+"""Options of data sources with another name than the option."""
 _METHODS: Final = {
     "KEYED": "read_keyed_state",
     "WINDOW": "read_window_state",
@@ -47,7 +47,7 @@ _METHODS: Final = {
     "UNION_LIST": "read_union_state",
     "BROADCAST": "read_broadcast_state",
 }
-"""Methods of ``SavepointReader`` by what they read."""
+"""Methods of ``SavepointReader`` by the kind of state that they read."""
 
 
 _COMMANDS: Final = {
@@ -59,7 +59,7 @@ _COMMANDS: Final = {
 
 @contextmanager
 def entered(door: Door) -> Iterator[None]:
-    """Spell options in messages as at a door; functions that another door calls spell them as that door does."""
+    """Spell options in messages as at a door. A function called by another door's function spells them as at that door."""
     before = _DOOR.get()
     if door is not Door.FUNCTIONS or before is Door.METHODS:
         _DOOR.set(door)
@@ -70,7 +70,7 @@ def entered(door: Door) -> Iterator[None]:
 
 
 def current_door() -> Door:
-    """Return the door through which the user of this call came."""
+    """Return the door that the user of this call has used."""
     return _DOOR.get()
 
 
@@ -91,14 +91,14 @@ def flag_name(argument: str) -> str:
 
 
 def spelled(argument: str, *value: Any) -> str:
-    """Return the name of an option as the user of this call writes it.
+    """Return the name of an option in the spelling of the user's door.
 
     Parameters
     ----------
     argument
         The keyword argument.
     *value
-        A value to show with it: text, a boolean, a list or a mapping.
+        A value to show with the name: text, a boolean, a list or a mapping.
     """
     door = _DOOR.get()
     if door is Door.COMMAND_LINE:
@@ -109,7 +109,7 @@ def spelled(argument: str, *value: Any) -> str:
 
 
 def read_with(kind: str) -> str:
-    """Return how the user of this call reads a kind of state, such as ``read_list_state`` or ``kind='OPERATOR_LIST'``."""
+    """Return the user's way to read a kind of state, such as ``read_list_state`` or ``kind='OPERATOR_LIST'``."""
     if _DOOR.get() is Door.METHODS and kind in _METHODS:
         return _METHODS[kind]
     if _DOOR.get() is Door.METHODS:
@@ -118,7 +118,7 @@ def read_with(kind: str) -> str:
 
 
 def registering(call: str) -> str:
-    """Return how the user of this call has a function of this library called that registers something.
+    """Return the user's way to call a function of this library that registers something.
 
     Parameters
     ----------
@@ -129,12 +129,12 @@ def registering(call: str) -> str:
 
 
 def code_or_text(code: str, text: str) -> str:
-    """Return what the user of this call writes: an expression of Python or, where options are text, its text."""
+    """Return the user's notation: an expression of Python or, if options are text, its text."""
     return code if _DOOR.get() in (Door.FUNCTIONS, Door.METHODS) else text
 
 
 def changing(method: str) -> str:
-    """Return how the user of this call has a change made that a method of ``SavepointWriter`` makes."""
+    """Return the user's way to make a change of a method of ``SavepointWriter``."""
     return _COMMANDS[method] if _DOOR.get() is Door.COMMAND_LINE else method
 
 
@@ -144,7 +144,7 @@ def reading_as_bytes() -> str:
 
 
 def _operand(value: Any) -> str:
-    """Return a value behind a flag; a boolean needs none."""
+    """Return a value as it follows a flag; a boolean adds no text."""
     if isinstance(value, bool):
         return ""
     if isinstance(value, Mapping):

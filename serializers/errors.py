@@ -1,4 +1,4 @@
-"""The error hierarchy: one root, narrow subclasses, messages that say what, where and what to do.
+"""The error hierarchy: one root and narrow subclasses. Messages give the problem, the place and the remedy.
 
 It lives in the lowest package because every layer raises from it; ``state_processor`` re-exports all of it.
 """
@@ -14,50 +14,50 @@ from state_processor.serializers.redaction import presentable
 
 
 class StateProcessorError(Exception):
-    """Root of every error that this library raises on purpose. Its message has no secrets of URLs, and can be printed."""
+    """Root of every error that this library raises on purpose. Its message omits secrets in URLs, so it can be printed."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*(presentable(a) if isinstance(a, str) else a for a in arguments))
 
 
 class NotASnapshotError(StateProcessorError):
-    """The path holds no Flink savepoint or checkpoint."""
+    """The path does not contain a Flink savepoint or checkpoint."""
 
 
 class CorruptSnapshotError(StateProcessorError):
-    """Bytes do not follow Flink's format: truncated, damaged, or not what the header announced."""
+    """Bytes violate Flink's format: they are truncated, damaged, or contradict the header."""
 
 
 class MissingFileError(StateProcessorError):
-    """A file that ``_metadata`` refers to is not where it should be, or is shorter than recorded."""
+    """A file that ``_metadata`` refers to is missing, or is shorter than recorded."""
 
 
 class ForbiddenPathError(MissingFileError):
-    """A path recorded in a snapshot leads where nobody has allowed it: out of the snapshot's own storage, or to another host."""
+    """A path recorded in a snapshot leads to a forbidden place: out of the snapshot's own storage, or to another host."""
 
 
 class ScratchSpaceError(StateProcessorError):
-    """There is no room for temporary copies of a snapshot's files, or they cannot be written."""
+    """Temporary copies of a snapshot's files don't fit on the disk, or can't be written."""
 
 
 class WriteError(StateProcessorError):
-    """A new savepoint can't be completed: its files can't be written, or another write to its directory was complete before."""
+    """A new savepoint can't be completed: its files can't be written, or another write to its directory was completed first."""
 
 
 class UnsupportedFormatError(StateProcessorError):
-    """A well-formed snapshot uses something this library does not read or write."""
+    """A well-formed snapshot uses a feature that this library does not read or write."""
 
 
 class UnknownSerializerError(UnsupportedFormatError):
-    """A serializer snapshot's class or version is not known, or can't be read; the format gives no length to step over it."""
+    """The class or version of a serializer snapshot is unknown or can't be read; the format stores no length to skip it."""
 
 
 class ForeignCodeError(UnsupportedFormatError):
-    """A serializer or connector that a user registered raised an error, or returned something of another type."""
+    """A serializer or connector that a user registered raised an error, or returned an object of the wrong type."""
 
 
 class UndecodableValueError(StateProcessorError):
-    """A value cannot be decoded, or cannot be represented in the type that was asked for."""
+    """A value cannot be decoded, or cannot be represented in the requested type."""
 
 
 class StateMigrationError(StateProcessorError):
@@ -65,27 +65,27 @@ class StateMigrationError(StateProcessorError):
 
 
 class UndescribedClassError(UndecodableValueError):
-    """A value of a POJO's subclass that nothing describes: which class it is, and where the POJO begins."""
+    """A value of an undescribed subclass of a POJO, with the name of the class and the position of the POJO."""
 
     class_name: str = ""
     start: int = -1
 
 
 class OptionError(StateProcessorError, ValueError):
-    """An option or argument has a value that makes no sense."""
+    """An option or argument has an invalid value."""
 
 
 class InvalidRowError(StateProcessorError, ValueError):
     """A row handed to a writer cannot become state: null key, duplicate, wrong type, foreign key group.
 
-    ``row`` is its number in the batch, where one is known.
+    ``row`` is its number in the batch, if known.
     """
 
     row: int | None = None
 
 
 class NotFoundError(StateProcessorError, LookupError):
-    """An operator or a state that was asked for is not in the snapshot."""
+    """The requested operator or state is missing in the snapshot."""
 
     @classmethod
     def naming_nearest(cls, what: str, wanted: str, existing: Iterable[str], where: str = "this snapshot") -> NotFoundError:
@@ -107,14 +107,13 @@ UNWRITABLE: Final = (
     RecursionError,
     struct.error,
 )
-"""What ``write`` and ``accept`` of serializers raise for a value that is none of theirs."""
+"""Errors that ``write`` and ``accept`` of serializers raise for an unsuitable value."""
 
 
 def why_unwritable(problem: Exception, expected: object, value: object) -> str:
-    """Return the words of a message about a value of which a serializer raised one of :data:`UNWRITABLE`.
+    """Return the reason why a serializer raised one of :data:`UNWRITABLE` for a value.
 
-    Errors that Python raises for an object of another type are about the code that met the object: the message names both types
-    instead.
+    For an object of another type, Python's own message is about the code that failed. In this case the result names both types.
     """
     if isinstance(problem, StateProcessorError):
         return str(problem)

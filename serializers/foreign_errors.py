@@ -1,6 +1,6 @@
-"""Errors of libraries that parse or fetch bytes of a snapshot, as errors of this library.
+"""Errors of libraries that parse or fetch bytes of a snapshot, converted to errors of this library.
 
-Such a library raises whatever damaged input leads it to: ``ValueError`` for a zero character in a path, ``OverflowError`` for a
+Damaged input can make such a library raise any error: ``ValueError`` for a zero character in a path, ``OverflowError`` for a
 length, ``RecursionError`` for deep nesting, ``ImportError`` for a file system that is not installed.
 """
 
@@ -14,12 +14,12 @@ from state_processor.serializers.errors import CorruptSnapshotError, StateProces
 
 @contextmanager
 def foreign_errors(what: str | Callable[[], str], kind: type[StateProcessorError] = CorruptSnapshotError) -> Iterator[None]:
-    """Raise errors of other libraries in the block as ``kind``; those of this library pass.
+    """Convert errors of other libraries in the block to ``kind``; errors of this library pass.
 
     Parameters
     ----------
     what
-        What is read, for the message: operator, state, file, offset. A function is called only when there is an error.
+        Description of the data, for the message: operator, state, file, offset. A function is called only if an error occurs.
     kind
         The class of the error.
     """

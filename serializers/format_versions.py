@@ -1,7 +1,7 @@
-"""Versions of the formats that Flink writes: which of them are read, and which Flink wrote each first.
+"""Versions of the formats that Flink writes: the supported versions, and the Flink version that first wrote each.
 
-Flink writes a version number before each structure whose layout may change. Bytes of a version that is not in the table of its
-structure have a layout that nobody here has seen, so that reading them could give wrong values: they are refused by name.
+Flink writes a version number before each structure whose layout may change. A version that is missing in the structure's table
+has an unknown layout. Reading it could give wrong values, so it is refused by name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class FormatVersions:
     Parameters
     ----------
     what
-        The structure as messages name it.
+        The name of the structure in messages.
     since
-        The versions that are read, each with the first Flink that wrote it; without it for structures of users.
+        The supported versions, each with the first Flink that wrote it; without it for structures of users.
     advice
-        What to do with a version that is older than all of these.
+        Advice for a version that is older than all of these.
     """
 
     what: str
@@ -42,23 +42,23 @@ class FormatVersions:
         flink_major: int | None = None,
         error: type[StateProcessorError] = UnsupportedFormatError,
     ) -> None:
-        """Refuse a version that is not known.
+        """Refuse an unknown version.
 
         Parameters
         ----------
         version
-            As it was read.
+            The version in the bytes.
         source, offset
-            Where it was read.
+            Where the version was read.
         flink_major
-            The major version of the Flink that wrote the snapshot, where it is known.
+            The major version of the Flink that wrote the snapshot, if known.
         error
             The class of the error.
 
         Raises
         ------
         UnsupportedFormatError
-            If the version is not known. The message names the Flink that probably wrote it.
+            If the version is unknown. The message names the Flink that probably wrote it.
         """
         if version not in self.since:
             found = f"{source}, offset {offset}: version {version} of {self.what} is not known"

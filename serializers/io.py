@@ -1,8 +1,8 @@
 """Java's ``DataInput`` and ``DataOutput`` over bytes in memory.
 
-Every read is checked against the end of the data, so a length taken from a damaged file ends in a
-:class:`~state_processor.serializers.errors.CorruptSnapshotError` that names source and offset, never in a large
-allocation or a wrong slice.
+Every read is checked against the end of the data. A wrong length in a damaged file therefore raises a
+:class:`~state_processor.serializers.errors.CorruptSnapshotError` with source and offset. It never causes a large allocation or a
+wrong slice.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Final
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 
 MOST_EMPTY: Final = 1 << 24
-"""Elements without bytes (``NullValue``) that a collection may have."""
+"""Limit of elements without bytes (``NullValue``) in a collection."""
 
 MAX_NESTING: Final = 100
-"""Levels of types inside each other, from collections in collections to schemas of records, that are read and built."""
+"""Limit of nested types in reads and builds, from collections in collections to schemas of records."""
 
 _BOOLS: Final = {0: False, 1: True}
 
@@ -32,12 +32,12 @@ class DataInput:
     data
         The bytes to read. They are not copied.
     source
-        What the bytes are, for error messages (usually a path).
+        Name of the bytes, for error messages (usually a path).
     position, end
         The slice of ``data`` to read; offsets in errors stay relative to ``data``.
     flink_major
-        The major version of the Flink that wrote the bytes, where it is known. Serializer snapshots do not store it; the version
-        of Kryo depends on it.
+        The major version of the Flink that wrote the bytes, if known. The version of Kryo depends on it, and serializer snapshots
+        do not store it.
     """
 
     __slots__ = ("data", "depth", "end", "flink_major", "position", "source")
@@ -71,7 +71,7 @@ class DataInput:
         Raises
         ------
         UnsupportedFormatError
-            More than :data:`MAX_NESTING` of them are inside each other.
+            If more than :data:`MAX_NESTING` of them are nested.
         """
         if self.depth >= MAX_NESTING:
             raise UnsupportedFormatError(
@@ -93,7 +93,7 @@ class DataInput:
         return self.end - self.position
 
     def at_end(self) -> bool:
-        """Check if everything has been read."""
+        """Check if all bytes have been read."""
         return self.position >= self.end
 
     def _take(self, size: int, what: str) -> int:
@@ -153,13 +153,13 @@ class DataInput:
         return bytes(self.data[start : start + size])
 
     def skip(self, size: int, what: str = "field") -> None:
-        """Step over ``size`` bytes."""
+        """Skip ``size`` bytes."""
         self._take(size, what)
 
     def read_count(self, what: str, smallest: int = 1) -> int:
-        """Read an ``int`` number of elements, each of at least ``smallest`` bytes, and check it against what is left.
+        """Read an ``int`` number of elements, each of at least ``smallest`` bytes, and check it against the remaining bytes.
 
-        No bytes vouch for elements that may have none; more than :data:`MOST_EMPTY` of them are taken for damage.
+        Elements that may be empty can't be checked against bytes; more than :data:`MOST_EMPTY` of them count as damage.
         """
         start = self.position
         count = self.read_int()
@@ -199,7 +199,7 @@ class DataOutput:
         self.buffer = bytearray()
 
     def to_bytes(self) -> bytes:
-        """Return all that was written."""
+        """Return all written bytes."""
         return bytes(self.buffer)
 
     @property
@@ -236,7 +236,7 @@ class DataOutput:
         self.buffer += _DOUBLE.pack(value)
 
     def write_bytes(self, value: bytes | bytearray | memoryview) -> None:
-        """Write bytes as they are, without a length."""
+        """Write bytes without a length."""
         self.buffer += value
 
     def write_utf(self, value: str) -> None:
@@ -264,7 +264,7 @@ def decode_modified_utf8(raw: bytes) -> str:
 
 
 def decode_name(raw: bytes) -> str:
-    """Decode modified UTF-8 that becomes a column, a path or a message, which can't hold a surrogate without its partner.
+    """Decode modified UTF-8 for a column, a path or a message, none of which can hold an unpaired surrogate.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def encode_modified_utf8(text: str) -> bytes:
     return units.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
 
 
-# Serializers hold them, and travel to tasks.
+# Serializers contain these, and are pickled for tasks.
 copyreg.pickle(struct.Struct, lambda layout: (struct.Struct, (layout.format,)))
 
 _BYTE: Final = struct.Struct(">b")

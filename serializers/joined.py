@@ -1,8 +1,8 @@
-"""One serializer snapshot for values that were written with several.
+"""Merge of the serializer snapshots of values that were written with several serializers.
 
-A POJO's snapshot describes subclasses that were not registered from the first value of each on, so that the subtasks of a state
-describe different ones (Flink: ``PojoSerializer.getSubclassSerializer``). Values name their class, so that a snapshot with the
-subclasses of all describes the values of each.
+A POJO's snapshot describes unregistered subclasses from the first value of each on, so the subtasks of a state describe different
+ones (Flink: ``PojoSerializer.getSubclassSerializer``). Values name their class. A snapshot with the subclasses of all subtasks
+therefore describes the values of each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Joined = TypeSerializerSnapshot | None
 
 
 def joined(one: TypeSerializerSnapshot, other: TypeSerializerSnapshot) -> Joined:
-    """Return the snapshot that describes the values of two; ``None`` where they differ in more than subclasses of POJOs."""
+    """Return the snapshot that describes the values of two; ``None`` if they differ in more than subclasses of POJOs."""
     if one.to_bytes() == other.to_bytes():
         return one
     if isinstance(one, PojoSerializerSnapshot) and isinstance(other, PojoSerializerSnapshot):
@@ -67,7 +67,7 @@ def _joined_pojos(one: PojoSerializerSnapshot, other: PojoSerializerSnapshot) ->
 
 
 def _joined_optional(one: Joined, other: Joined) -> tuple[bool | None, Joined]:
-    """Return ``None`` first where two snapshots, each of which may be missing, can't be joined; then the result."""
+    """Return True and the joined snapshot of two, each optional; ``None`` first if they can't be joined."""
     if one is None or other is None:
         return (True if one is other else None), None
     found = joined(one, other)
@@ -75,7 +75,7 @@ def _joined_optional(one: Joined, other: Joined) -> tuple[bool | None, Joined]:
 
 
 def _joined_subclasses(one: Sequence[SubclassSnapshot], other: Sequence[SubclassSnapshot]) -> list[SubclassSnapshot] | None:
-    """Return those of both, the first's in front; ``None`` where both describe a class in ways that can't be joined."""
+    """Return the entries of both, the first's in front; ``None`` if two descriptions of a class can't be joined."""
     found = {s.class_name: s for s in one}
     for subclass in other:
         known = found.get(subclass.class_name)

@@ -13,7 +13,7 @@ def parse_json(text: str) -> Any:
     Raises
     ------
     ValueError
-        If it is none, is nested too deeply, or has a number that is too large for a double: Python would make it infinite.
+        If it is not JSON, is nested too deeply, or has a number that does not fit a double: Python would make it infinite.
     """
     try:
         return json.loads(text, parse_float=_finite)

@@ -1,4 +1,4 @@
-"""Secrets in URLs, which neither messages nor ``repr`` nor plans may show."""
+"""Removal of secrets in URLs from messages, ``repr`` and plans."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _HIDDEN: Final = "***"
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>[^\s'\"<>]*)")
 _S3: Final = re.compile(r"s3[anp]?", re.IGNORECASE)
 _S3_USER: Final = re.compile(r"[^/?#@]*:[^?#@]*@")
-"""A secret key may have slashes that nobody has quoted."""
+"""A secret key may contain unescaped slashes."""
 _USER: Final = re.compile(r"[^/?#]*@")
 _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-"""Their URLs have the name of a container where others have a user."""
+"""In URLs of these schemes, a container name precedes the ``@``, not a user."""
 _SETTING: Final = re.compile(r"(?P<before>[?&;#])(?P<name>[^=&;#]*)=(?P<value>[^&;#]*)")
 _HARMLESS: Final = frozenset(
     {"endpoint_override", "region", "scheme", "anonymous", "connect_timeout", "request_timeout", "force_virtual_addressing"}
@@ -22,17 +22,17 @@ _HARMLESS: Final = frozenset(
 
 
 def redacted(text: str) -> str:
-    """Return a text in which URLs have neither user names and passwords nor values of settings that may be secret."""
+    """Return a text without user names, passwords and values of possibly secret settings in its URLs."""
     return _URL.sub(_redacted_url, text) if "://" in text else text
 
 
 def presentable(message: str) -> str:
-    """Return a message without secrets of URLs, and with lone surrogates escaped, which no output could encode."""
+    """Return a message without secrets of URLs. Lone surrogates are escaped, because outputs can't encode them."""
     return redacted(message).encode("utf-8", "backslashreplace").decode()
 
 
 def without_values(text: str, settings: Mapping[str, Any]) -> str:
-    """Return a text without the values of settings that may be secret."""
+    """Return a text without the values of possibly secret settings."""
     for name, value in settings.items():
         if name.rpartition(".")[2] not in _HARMLESS and len(str(value)) > 1:
             text = text.replace(str(value), _HIDDEN)
@@ -40,7 +40,7 @@ def without_values(text: str, settings: Mapping[str, Any]) -> str:
 
 
 def redacted_repr(instance: Any) -> str:
-    """Return what ``repr`` of a dataclass shows, without secrets of URLs; it is assigned to ``__repr__``."""
+    """Return the ``repr`` of a dataclass without secrets of URLs; assign this function to ``__repr__``."""
     shown = ", ".join(f"{field.name}={getattr(instance, field.name)!r}" for field in fields(instance) if field.repr)
     return redacted(f"{type(instance).__qualname__}({shown})")
 

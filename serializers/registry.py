@@ -1,4 +1,4 @@
-"""Registry of the readers of serializer snapshots: Flink's own, and those that users register."""
+"""Registry of the readers of serializer snapshots, both of Flink's own and of users."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _FAMILIES: Final = (
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
-"""Entry points that failed to register serializers, and why."""
+"""Entry points that failed to register serializers, and the reasons."""
 
 _FLINK: Final[dict[str, SnapshotReader]] = {}
 """Readers of Flink's own snapshot classes: constant once all modules are imported."""
@@ -65,7 +65,7 @@ def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
     Parameters
     ----------
     class_name
-        The Java class as the savepoint names it, with ``$`` before nested classes: ``com.acme.MoneySerializerSnapshot``.
+        The Java class in the savepoint, with ``$`` before nested classes: ``com.acme.MoneySerializerSnapshot``.
     snapshot
         A subclass of ``TypeSerializerSnapshot``, usually of ``SimpleTypeSerializerSnapshot`` or
         ``CompositeTypeSerializerSnapshot``. Bytes of a version that its ``versions`` and ``outer_versions`` lack are refused.
@@ -74,7 +74,7 @@ def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
 
 
 def provide_snapshots(names: Iterable[str], snapshot: SnapshotReader) -> None:
-    """Add the reader of one of Flink's own snapshot classes, under each name that Flink has given it.
+    """Add the reader of one of Flink's own snapshot classes, under all names that Flink has given it.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     Raises
     ------
     UnknownSerializerError
-        If the class or the version is not known. Snapshots do not store their length, so the bytes after it can't be read.
+        If the class or the version is unknown. Snapshots do not store their length, so later bytes can't be read.
     """
     _load_families()
     users = current_registrations().snapshots.get(class_name)
@@ -117,12 +117,12 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
 
 
 def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int, source: DataInput, offset: int) -> None:
-    """Refuse the outer part of a composite snapshot, if its version is not known.
+    """Refuse the outer part of a composite snapshot if its version is unknown.
 
     Raises
     ------
     UnknownSerializerError
-        If it is not.
+        If it is unknown.
     """
     if class_name in current_registrations().snapshots or class_name not in SNAPSHOT_VERSIONS:
         _check(_declared(f"{class_name}, outer part", snapshot, "outer_versions"), version, source, offset)
@@ -148,7 +148,7 @@ def _load_families() -> None:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             install(entry_point.load)
-        except Exception as error:  # of another package: most snapshots can be read without it
+        except Exception as error:  # of another package; most snapshots can be read without it
             problem = f"{entry_point.name} ({entry_point.value}) failed with {describe(error)}"
             _FAILED.append(problem)
             _LOG.warning("serializers of the installed entry point %s: they are not known", problem)

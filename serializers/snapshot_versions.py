@@ -1,4 +1,4 @@
-"""Versions of Flink's serializer snapshots: what each class was written with, and the first release that wrote it.
+"""Versions of Flink's serializer snapshots: the versions of each class, and the first release that wrote each.
 
 The registry checks every snapshot that is read against this table, and refuses to register other classes. Rows were compared with
 ``getCurrentVersion`` of all snapshot classes in the releases 1.9 to 2.3.
@@ -26,9 +26,9 @@ class SnapshotVersions:
     Parameters
     ----------
     own
-        Versions of the class, which follow its name.
+        Versions of the class, stored after its name.
     outer
-        Versions of the outer part of a composite snapshot, which precedes the nested ones; ``None`` for other snapshots.
+        Versions of the outer part of a composite snapshot, stored before the nested ones; ``None`` for other snapshots.
     """
 
     own: FormatVersions
@@ -36,7 +36,7 @@ class SnapshotVersions:
 
 
 _Layouts = tuple[Mapping[int, str], Mapping[int, str] | None]
-"""Versions of a snapshot class, and those of its outer part, each with the first Flink."""
+"""Versions of a snapshot class and of its outer part, each with the first Flink."""
 
 
 def _simple(since: str = "1.7") -> _Layouts:
@@ -75,12 +75,12 @@ _SHARED_BUFFER: Final = "cep.nfa.sharedbuffer."
 
 
 def _of_serializers(package: str, *serializers: str) -> tuple[str, ...]:
-    """Return the names of snapshot classes inside of serializers, named like these."""
+    """Return the names of snapshot classes nested in serializers of these names."""
     return tuple(f"{package}{s}${s.rpartition('$')[2]}Snapshot" for s in serializers)
 
 
 def _scala(home: str, first: str | None) -> Iterator[tuple[tuple[str, ...], _Layouts]]:
-    """Yield the rows of the Scala API in one of its packages, which ``first`` is the first Flink of."""
+    """Yield the rows of the Scala API in one of its packages; ``first`` is the first Flink with the package."""
     since = first or "1.8"
     yield (*_of_serializers(home, "UnitSerializer"), f"{home}NothingSerializerSnapshot"), _simple(first or "1.7")
     yield (f"{home}ScalaEnumSerializerSnapshot",), _plain(v3=since)
@@ -224,4 +224,4 @@ def _versions(name: str, own: Mapping[int, str], outer: Mapping[int, str] | None
 SNAPSHOT_VERSIONS: Final[Mapping[str, SnapshotVersions]] = {
     f"{FLINK}{name}": _versions(f"{FLINK}{name}", *versions) for names, versions in _ROWS for name in names
 }
-"""The versions of each of Flink's snapshot classes that are read."""
+"""The supported versions of each of Flink's snapshot classes."""

@@ -1,4 +1,4 @@
-"""Names that Spark SQL has for Arrow's types without parameters."""
+"""Names of Arrow's types without parameters in Spark SQL."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Grammar of dates, times and numbers as text: ISO, in ASCII digits; nothing around them, no other signs.
+"""Grammar of dates, times and numbers as text: ISO, in ASCII digits, without surrounding text or other signs.
 
 The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.time_text`,
-:mod:`~state_processor.serializers.kernel.encode.numbers`), and Python's reading of text does by these patterns.
+:mod:`~state_processor.serializers.kernel.encode.numbers`). Python parses text with these patterns.
 
 =========== ==============================================================================================
 date        a year of 4 to 10 digits, month and day: ``2024-02-29``, ``-0044-03-15``, ``+12024-01-01``
@@ -31,7 +31,7 @@ INSTANT: Final = re.compile(f"(?P<date>{_DATE})[T ](?P<clock>{_CLOCK})Z")
 NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,10})?")
 
 MOST_ZEROS: Final = 10_000
-"""Largest number of zeros that an exponent may add to a whole number: text of a few bytes must not become any number of them."""
+"""Limit of zeros that an exponent may add to a whole number, because a few bytes of text could add any number of them."""
 
 
 def to_number(value: Any) -> Decimal:
@@ -40,7 +40,7 @@ def to_number(value: Any) -> Decimal:
     Raises
     ------
     ValueError
-        If it is none; a floating number is none, since it is seldom the one that its text shows.
+        If it is not a number. A floating number is refused, because it rarely equals the number in its text.
     """
     if isinstance(value, str):
         if NUMBER.fullmatch(value) is None:
@@ -61,7 +61,7 @@ def to_whole_number(value: Any) -> int:
     Raises
     ------
     ValueError
-        If it is none, or has more zeros than anyone means.
+        If it is not a whole number, or its exponent adds too many zeros.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
@@ -77,6 +77,6 @@ def to_whole_number(value: Any) -> int:
 
 
 def shown(value: Any) -> str:
-    """Return the text of a value for a message: its beginning, if it is long."""
+    """Return the text of a value for a message; long text is shortened to its beginning."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

@@ -1,7 +1,7 @@
-"""Errors of code that users register: serializers, their snapshots, connectors. Each is named, and kept to the state it is for.
+"""Errors of code that users register: serializers, their snapshots, connectors. An error names the code and its state.
 
-Such code may raise anything. The class is found in the traceback: the innermost method of a serializer or a snapshot that is not
-defined in this package. Errors without such a method are bugs of this package, and pass unchanged.
+Such code may raise any error. The traceback shows the class: the innermost method of a serializer or a snapshot that is defined
+outside this package. Errors without such a method are bugs of this package, and pass unchanged.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _BASES: Final = f"{_OWN}serializers.base"
 def third_party_errors(
     where: str | Callable[[], str], kind: type[StateProcessorError] = ForeignCodeError, parts: Iterable[Any] = ()
 ) -> Iterator[None]:
-    """Raise errors of serializers and snapshots of users in the block as ``kind``; other errors pass.
+    """Convert errors of users' serializers and snapshots in the block to ``kind``; other errors pass.
 
     Parameters
     ----------
     where
-        Operator and state, for the message. A function is called only when there is an error.
+        Operator and state, for the message. A function is called only if an error occurs.
     kind
         The class of the error.
     parts
-        Serializers at work in the block. The first one that is not defined in this package is blamed for an error that comes up
-        in this package, such as for a value of the wrong type that it returned.
+        Serializers that the block uses. If an error occurs in this package, for example for a value of the wrong type, it is
+        attributed to the first of them that is defined outside this package.
     """
     try:
         yield
@@ -45,12 +45,12 @@ def third_party_errors(
 
 
 def message_of(where: str, culprit: str, error: BaseException) -> str:
-    """Return the message about an error of code that is not of this package."""
+    """Return the message about an error of code outside this package."""
     return f"{where}: {culprit} failed with {describe(error)}.\nThis code is not part of state-processor: correct it."
 
 
 def foreign_classes(parts: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of classes in trees of serializers that are not defined in this package."""
+    """Yield the names of classes in trees of serializers that are defined outside this package."""
     for part in parts:
         if _is_foreign(type(part)):
             yield qualified_name(type(part))
@@ -58,7 +58,7 @@ def foreign_classes(parts: Iterable[Any]) -> Iterator[str]:
 
 
 def is_foreign(code: Any) -> bool:
-    """Check if a class or function is not defined in this package."""
+    """Check if a class or function is defined outside this package."""
     return not getattr(code, "__module__", _OWN).startswith(_OWN)
 
 

@@ -1,4 +1,4 @@
-"""Visits of the serializers inside of others, by :attr:`TypeSerializer.children`."""
+"""Visits of nested serializers, by :attr:`TypeSerializer.children`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ P = TypeVar("P")
 
 
 MOST_LEVELS: Final = MAX_NESTING - 10
-"""Levels of types that are built: fewer than are read, since states add some."""
+"""Limit of nested types in builds. It is below the limit of reads, because states add levels."""
 
 
 def walk(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
-    """Yield a serializer and all inside of it, each before those inside of it."""
+    """Yield a serializer and all serializers inside it, outer ones first."""
     yield serializer
     for child in serializer.children:
         yield from walk(child)
 
 
 def within_limits(serializer: S) -> S:
-    """Return a serializer that was built of others, unless it is nested too deeply.
+    """Return a built serializer, unless it is nested too deeply.
 
     Raises
     ------
     OptionError
-        If there are more than :data:`MOST_LEVELS`.
+        If it has more than :data:`MOST_LEVELS` levels.
     """
     if _height(serializer, {}) > MOST_LEVELS:
         raise OptionError(f"a type is nested more than {MOST_LEVELS} levels deep; use a type with fewer levels")
@@ -46,29 +46,29 @@ def _height(serializer: TypeSerializer, known: dict[int, int]) -> int:
 
 
 def nested(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
-    """Return the serializers of a class, or of several, in others, without those inside of one that is returned.
+    """Return the outermost serializers of a class, or of several classes, in others.
 
-    The order is the same in two serializers of one snapshot. A serializer in several places comes several times.
+    The order is the same in two serializers of one snapshot. A serializer that occurs several times is returned several times.
 
     Parameters
     ----------
     kind
         The class or classes.
     parts
-        Serializers, ``None``, and tuples and dataclasses of such.
+        Serializers, ``None``, and tuples and dataclasses of them.
     """
     return [found for part in parts for serializer in _serializers(part) for found in _outermost(kind, serializer)]
 
 
 def transform(part: P, function: Callable[[TypeSerializer], TypeSerializer]) -> P:
-    """Return a serializer with others in the place of those inside of it; itself if nothing changes.
+    """Return a serializer with some nested serializers replaced; the same object if nothing changes.
 
     Parameters
     ----------
     part
-        A serializer or ``None``, or a dataclass of such.
+        A serializer or ``None``, or a dataclass of them.
     function
-        Called with the serializer and then with the children of what it returned, in the order of :func:`walk`; returns its
+        Called with the serializer and then with the children of the result, in the order of :func:`walk`. It returns its
         argument to keep it.
     """
     if isinstance(part, TypeSerializer):

@@ -1,12 +1,13 @@
 """Registrations of users: serializer snapshots, classes serialized by Kryo, subclasses and primitive fields of POJOs.
 
-All of it is one immutable object, :class:`Registrations`. The process has a default one, which the ``register_*`` functions
-replace under a lock by one with the new entry. Inside of :func:`registrations` they replace that of the scope instead, which ends
-with it. A scope belongs to a thread (precisely, to a :mod:`context <contextvars>`): other threads, those started inside included,
-see the default. A task of another process begins with :func:`begin_task` and the registrations that came with it.
+All of them are in one immutable object, :class:`Registrations`. The process has a default object. The ``register_*`` functions
+replace it, under a lock, by an object with the new entry. Inside :func:`registrations` they replace the scope's object instead,
+until the scope ends. A scope belongs to a thread (precisely, to a :mod:`context <contextvars>`). Other threads, including threads
+started inside the scope, see the default. A task of another process begins with :func:`begin_task` and the registrations that
+came with the task.
 
-The scope is held by a context variable, since serializers look up classes while they read values, far below any call that could
-pass it.
+A context variable holds the scope, because serializers look up classes while they read values, and the calls in between do not
+pass it on.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ V = TypeVar("V")
 
 
 class SnapshotReader(Protocol):
-    """A snapshot class, or anything that reads like one."""
+    """A snapshot class, or an object with its ``read``."""
 
     def read(self, class_name: str, version: int, source: Any) -> Any:
-        """Read the snapshot whose payload lies at ``source``."""
+        """Read the snapshot whose payload begins at ``source``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registrations:
-    """Descriptions by the name of the Java class that they are of.
+    """Descriptions by Java class name.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Registrations:
     kryo_classes
         Classes serialized by Kryo.
     pojo_subclasses
-        Subclasses that snapshots of POJOs omit, by class and by their own name: the serializers of the fields that they add.
+        Subclasses that snapshots of POJOs omit, by class and by their own name: the serializers of their additional fields.
     primitive_fields
         The names of the fields of a POJO that are primitive.
     """
@@ -59,19 +60,19 @@ class Registrations:
 
     @property
     def content(self) -> tuple[Mapping[str, Any], ...]:
-        """All entries, by which registrations are compared."""
+        """All entries, for the comparison of registrations."""
         return self.snapshots, self.kryo_classes, self.pojo_subclasses, self.primitive_fields
 
     def with_snapshot(self, class_name: str, reader: SnapshotReader) -> Registrations:
-        """Return these with the reader of a snapshot class."""
+        """Return a copy with the reader of a snapshot class."""
         return replace(self, snapshots=_with(self.snapshots, class_name, reader))
 
     def with_kryo_class(self, described: KryoClass) -> Registrations:
-        """Return these with a class serialized by Kryo."""
+        """Return a copy with a class serialized by Kryo."""
         return replace(self, kryo_classes=_with(self.kryo_classes, described.name, described))
 
     def with_pojo_subclass(self, parent: str, class_name: str, fields: Mapping[str, Any]) -> Registrations:
-        """Return these with a subclass of a POJO.
+        """Return a copy with a subclass of a POJO.
 
         Raises
         ------
@@ -79,21 +80,21 @@ class Registrations:
             If the parent is described as a subclass of the class.
         """
         if parent in self._below(class_name):
-            raise OptionError(f"{parent} was described as a subclass of {class_name}, which can't be its subclass as well")
+            raise OptionError(f"{parent} was described as a subclass of {class_name}, so the reverse can't be true as well")
         subclasses = _with(self.pojo_subclasses.get(parent, {}), class_name, dict(fields))
         return replace(self, pojo_subclasses=_with(self.pojo_subclasses, parent, subclasses))
 
     def _below(self, class_name: str) -> set[str]:
-        """Return the subclasses of a POJO, and theirs."""
+        """Return the subclasses of a POJO, and their subclasses."""
         own = self.pojo_subclasses.get(class_name, {}).keys()
         return set(own).union(*(self._below(name) for name in own))
 
     def with_primitive_fields(self, class_name: str, fields: frozenset[str]) -> Registrations:
-        """Return these with the primitive fields of a POJO."""
+        """Return a copy with the primitive fields of a POJO."""
         return replace(self, primitive_fields=_with(self.primitive_fields, class_name, fields))
 
     def updated(self, other: Registrations) -> Registrations:
-        """Return these with those of ``other``, which take precedence."""
+        """Return a copy with the entries of ``other``, which take precedence."""
         subclasses = {
             parent: {**self.pojo_subclasses.get(parent, {}), **other.pojo_subclasses.get(parent, {})}
             for parent in {**self.pojo_subclasses, **other.pojo_subclasses}
@@ -128,13 +129,13 @@ _scope: Final[ContextVar[Registrations | None]] = ContextVar("registrations", de
 
 
 def user_registrations() -> Registrations:
-    """Return what was registered by calls, which other processes do not know."""
+    """Return the registrations made by calls; other processes lack these."""
     scoped = _scope.get()
     return _PROCESS.users if scoped is None else scoped
 
 
 def current_registrations() -> Registrations:
-    """Return all that is known here."""
+    """Return all current registrations."""
     return _in_force(user_registrations(), _PROCESS.installed, _PROCESS.received)
 
 
@@ -155,10 +156,10 @@ def register(change: Callable[[Registrations], Registrations]) -> None:
 
 @contextmanager
 def registrations() -> Iterator[None]:
-    """Undo at the end what is registered inside. Scopes can be nested.
+    """Undo the registrations made inside when the block ends. Scopes can be nested.
 
-    The scope begins with what is registered so far. What is registered inside is seen by this thread alone, and by the tasks of
-    Spark jobs that it starts; other threads register and see the default of the process.
+    The scope begins with the current registrations. Only this thread sees the registrations made inside, and the tasks of
+    Spark jobs that it starts. Other threads register in the default of the process, and see this default.
     """
     token = _scope.set(user_registrations())
     try:
@@ -168,7 +169,7 @@ def registrations() -> Iterator[None]:
 
 
 def install(load: Callable[[], Callable[[], None]]) -> None:
-    """Load and call a function of an installed package that registers; every process does so by itself."""
+    """Load and call a registering function of an installed package; every process does so itself."""
     token = _scope.set(Registrations())
     try:
         load()()
@@ -180,7 +181,7 @@ def install(load: Callable[[], Callable[[], None]]) -> None:
 
 
 def receive(kryo_classes: Mapping[str, KryoClass]) -> None:
-    """Take over the classes that came with a pickled serializer, until the next task of this process begins."""
+    """Take over the classes from a pickled serializer, until the next task of this process begins."""
     with _LOCK:
         if kryo_classes.keys() - _PROCESS.received.kryo_classes.keys():
             _PROCESS.received = Registrations(kryo_classes=kryo_classes).updated(_PROCESS.received)
@@ -188,7 +189,7 @@ def receive(kryo_classes: Mapping[str, KryoClass]) -> None:
 
 @contextmanager
 def for_process() -> Iterator[None]:
-    """Register in the default of the process also inside of a scope, for modules that register on import: they do so once."""
+    """Register in the default of the process even inside a scope, for modules that register on import: they do so only once."""
     scoped = _scope.get()
     token = _scope.set(None)
     try:
@@ -202,7 +203,7 @@ def for_process() -> Iterator[None]:
 def begin_task(received: Registrations) -> None:
     """Take over the registrations of the process that sent a task, until the next task of this process begins.
 
-    A task that runs in the process that made it has them already.
+    A task that runs in the process that created it already has them.
     """
     if received is not user_registrations():
         _PROCESS.received = Registrations()
