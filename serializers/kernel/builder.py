@@ -25,7 +25,7 @@ class Label:
 
 
 Cell = int | Column | Label | None
-"""One number of an instruction or of the auxiliary table; ``None`` stands for no column or no target, which is -1."""
+"""One number of an instruction or of the auxiliary table; ``None`` is encoded as -1, for a missing column or target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ class Program:
 class ProgramBuilder:
     """Collects the instructions of one kind of row.
 
-    Columns and targets stay :class:`Column` and :class:`Label` objects until the program is built, so that none is mistaken for
-    another number and all are numbered at once.
+    Columns and targets stay :class:`Column` and :class:`Label` objects until the program is built, so that they can't be mistaken
+    for other numbers. All are numbered at once.
 
     Parameters
     ----------
     schema
         The columns of a row.
     registers
-        Number of registers that are taken already.
+        Number of registers that are already in use.
     whole
-        The columns with all fields that serializers know, if ``schema`` lacks some.
+        The columns with all fields of the serializers, if ``schema`` lacks some.
     """
 
     direction: ClassVar[str]
@@ -92,7 +92,7 @@ class ProgramBuilder:
         Raises
         ------
         TypeError
-            If an operand is missing, unknown or of another kind, or the direction has no such instruction.
+            If an operand is missing, unknown or of another kind, or if the direction lacks the instruction.
         """
         expected = self._operands_of(op)
         if operands.keys() != expected.keys():
@@ -138,7 +138,7 @@ class ProgramBuilder:
 
     @contextmanager
     def unless(self, op: Op, column: Column, **operands: Any) -> Iterator[None]:
-        """Append an instruction that jumps over what is emitted inside."""
+        """Append an instruction that jumps over the instructions emitted inside."""
         end = self.label()
         self.op(op, column, **{self._target_of(op): end}, **operands)
         yield
@@ -146,7 +146,7 @@ class ProgramBuilder:
 
     @contextmanager
     def loop(self, begin: Op, following: Op, column: Column, **operands: Any) -> Iterator[None]:
-        """Append a pair of instructions around what is emitted inside for one element; both get the operands that they have."""
+        """Append a pair of instructions around the instructions of one element; both get the operands that they declare."""
         end = self.label()
         self.op(begin, column, **{self._target_of(begin): end}, **operands)
         first = self.place()
@@ -163,7 +163,7 @@ class ProgramBuilder:
         """Read or write an int, the index of a name that the column holds."""
         self.op(Op.ENUM, column, names=self.names(names), count=len(names))
 
-    # What instructions refer to
+    # Operands of instructions
 
     def null_range(self, *columns: Column) -> tuple[int, int]:
         """Return a range of the null table with every column that gets a null where these do; decoding only."""
@@ -174,7 +174,7 @@ class ProgramBuilder:
         return self.registers(1)
 
     def registers(self, count: int) -> int:
-        """Return the first of so many new registers."""
+        """Return the first of ``count`` new registers."""
         self._registers += count
         return self._registers - count
 
@@ -197,7 +197,7 @@ class ProgramBuilder:
 
     @contextmanager
     def field(self, name: str) -> Iterator[None]:
-        """Name what is emitted inside, for error messages."""
+        """Name the field of the instructions emitted inside, for error messages."""
         self._path.append(name)
         yield
         self._path.pop()

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, in folders that may be shared, and digests of all that is compiled into them.
+"""Folders for compiled kernels, which may be shared, and digests of all content compiled into kernels.
 
 :mod:`state_processor.serializers.kernel.stored_kernels` writes and reads them.
 """
@@ -26,11 +26,11 @@ _LOG: Final = getLogger(PACKAGE)
 
 @cache
 def cache_folders() -> tuple[Path, ...]:
-    """Return the folders where compiled kernels are looked for; new ones go into the last, if it can be written.
+    """Return the folders for compiled kernels in the order of lookup. New kernels go into the last, if it can be written.
 
-    The first is ``STATE_PROCESSOR_CACHE``, if it is set. If that can't be written, or is not set, ``state-processor`` in the
-    user's cache follows or, where that can't be written, a folder below the system's directory for temporary files. Compiled code
-    runs in this process: a folder that other users can change is left out, with a warning.
+    The first is ``STATE_PROCESSOR_CACHE``, if it is set. If it is not set or can't be written, the next is ``state-processor`` in
+    the user's cache or, if this can't be written, a folder below the system's directory for temporary files. Compiled code
+    runs in this process: a folder that other users can change is omitted, with a warning.
     """
     given = os.environ.get(FOLDER_SETTING)
     first: tuple[Path, ...] = ()
@@ -44,13 +44,13 @@ def cache_folders() -> tuple[Path, ...]:
 
 
 def writable_folder() -> Path | None:
-    """Return the folder where new compiled kernels are kept; ``None`` if there is none that can be written."""
+    """Return the folder for new compiled kernels; ``None`` if none can be written."""
     folders = cache_folders()
     return folders[-1] if folders and os.access(folders[-1], os.W_OK) else None
 
 
 def _versions() -> str:
-    """Return the versions of all that compiled code depends on."""
+    """Return the versions of all software that compiled code depends on."""
     import numba
     import numpy as np
 
@@ -95,8 +95,9 @@ def _own_folders() -> Iterator[Path]:
 def content_stamp(function: Callable[..., Any], options: str = "") -> str:
     """Return a digest of all that is compiled into a function: its module, the functions it calls, the constants it reads.
 
-    Names of modules count as well as their content: stored code finds the functions that it calls by them. ``options`` are those
-    of the compiler.
+    Names of modules count as well as their content, because stored code finds the functions that it calls by name. ``options``
+    are
+    the options of the compiler.
     """
     digest = hashlib.sha256(module_stamp(function.__module__) + options.encode())
     for name in sorted(set(_names(function.__code__))):
@@ -121,7 +122,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 @cache
 def module_stamp(name: str) -> bytes:
-    """Return the name of a module and a digest of its source, which its loader reads: it may be in a wheel or zip."""
+    """Return the name of a module and a digest of its source. The module's loader reads the source, also in a wheel or zip."""
     module: Any = sys.modules[name]
     return name.encode() + hashlib.sha256(module.__loader__.get_data(module.__file__)).digest()
 

@@ -1,4 +1,4 @@
-"""The lock of the cache of kernels: one process compiles, others of the same cache wait and find its code."""
+"""The lock of the cache of kernels: one process compiles; other processes with the same cache wait and load its code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 
 _NAME: Final = "lock"
 _MOST_SECONDS: Final = 300.0
-"""How long a process waits; after that it compiles as well: the other may be stopped."""
+"""Limit of the wait for another process, which may be stopped; then this process compiles too."""
 _PAUSE: Final = 0.02
 _LOG: Final = getLogger("state_processor")
 
 
 class OneProcess:
-    """A block that may take a lock, which is released when the outermost block ends.
+    """A block that may take a lock. The lock is released when the outermost block ends.
 
     One thread of a process at a time is in such blocks: callers hold Numba's lock of the compiler.
     """

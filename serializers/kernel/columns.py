@@ -1,4 +1,4 @@
-"""Columns as the kernels see them: numbered in the order of an Arrow schema, nested ones after those around them."""
+"""Columns of the kernels: numbered in the order of an Arrow schema, outer columns before nested ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Column:
     """One column of a kernel run.
 
     ``index`` is its row in the column table, -1 for :data:`DISCARD`. ``element_of`` is the list or map column whose
-    elements this column's slots are; ``None`` at the row's own level. ``names`` are those of all fields of a struct, which has
-    as many ``children``: those that nobody asks for are :data:`DISCARD`, and not in its ``type``.
+    elements this column's slots are; ``None`` at the row's own level. ``names`` are the names of all fields of a struct, which
+    has as many ``children``. Fields that are not requested are :data:`DISCARD`, and missing in its ``type``.
     """
 
     index: int
@@ -42,7 +42,7 @@ class Column:
         return self.children[self.names.index(name)]
 
     def find(self, name: str) -> Column | None:
-        """Return a struct's field by name; ``None`` if it has no such field."""
+        """Return a struct's field by name; ``None`` if the struct lacks it."""
         index = self.type.get_field_index(name) if pa.types.is_struct(self.type) else -1
         return self.children[index] if index >= 0 else None
 
@@ -57,7 +57,7 @@ class Column:
 
 
 DISCARD: Final = Column(-1, "", pa.null())
-"""Stands for the column of a value that is stepped over."""
+"""The column of a value that is skipped."""
 
 
 def _kind(type_: pa.DataType) -> int:
@@ -80,7 +80,7 @@ class ColumnTree:
     schema
         The columns.
     whole
-        The same columns with all fields that serializers know, of which ``schema`` may lack some.
+        The same columns with all fields of the serializers; ``schema`` may lack some.
     """
 
     def __init__(self, schema: pa.Schema, whole: pa.Schema | None = None) -> None:

@@ -1,12 +1,12 @@
 """Compilation of kernels.
 
-Three kinds of functions differ in who calls them: other kernels (``@kernel``), Python (``@entry_point``), or other kernels by an
-address that they are given (``@on_demand``), so that a program does not pay for the compilation of what it does not need. What
-Numba generates by default for every function costs more time than most of these functions: code for calls from Python and C, and
-a variant for each constant argument. Functions for other kernels have none of both.
+Three kinds of functions have different callers: other kernels (``@kernel``), Python (``@entry_point``), or other kernels by
+address (``@on_demand``), so that a program compiles only functions that it needs. By default Numba generates code for calls from
+Python and C, and a variant for each constant argument. This costs more time than most of these functions. Functions for other
+kernels omit both.
 
-Numba counts references to every array that goes into a function, with atomic operations that cost more than what most of
-these functions do: dropping the counts makes decoding strings four times as fast. A kernel only borrows its arguments, so it
+Numba counts references to every array that a function receives, with atomic operations that cost more than the work of most of
+these functions. Without the counts, strings are decoded four times as fast. A kernel only borrows its arguments, so it
 needs no counts; only a function that makes arrays does. It must not return an array either: views are not kept alive.
 """
 
@@ -25,7 +25,7 @@ _OPTIONS: Final = {"nopython": True, "nogil": True, "boundscheck": None, "error_
 
 
 class Kernel:
-    """A function that Numba compiles when Python, or a kernel that calls it, needs it; until then Numba is not imported."""
+    """A function that Numba compiles when Python, or a kernel that calls it, needs it. Numba is not imported before."""
 
     def __init__(self, function: Function, allocates: bool, **options: Any) -> None:
         wrapper: Any = self
@@ -34,7 +34,7 @@ class Kernel:
         self.options = {**_OPTIONS, "_nrt": allocates, **options}
         self.kernel_stamp = content_stamp(function, repr(self.options))
         self.made: Any = None
-        """Its form of Numba, if that has been needed."""
+        """Its Numba form, if it was already needed."""
 
     @property
     def dispatcher(self) -> Any:
@@ -47,7 +47,7 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes the function for where another kernel calls it."""
+        """Numba's type of the function where another kernel calls it."""
         return self.dispatcher._numba_type_
 
 
@@ -63,15 +63,15 @@ class _ForKernels(Kernel):
 
 
 class Intrinsic:
-    """A function for kernels that is defined by the machine code that it is: an intrinsic of Numba.
+    """A function for kernels that is defined by its machine code: an intrinsic of Numba.
 
     Parameters
     ----------
     definition
-        What Numba calls with the types of arguments, for the signature and the function that generates the code. It imports what
-        it needs of Numba.
+        Numba calls it with the types of arguments. It returns the signature and the function that generates the code, and imports
+        Numba's modules itself.
     content
-        What the definition depends on besides its module.
+        Content that the definition depends on in addition to its module.
     """
 
     def __init__(self, definition: Function, content: str = "") -> None:
@@ -86,7 +86,7 @@ class Intrinsic:
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes the function for where a kernel calls it; its lock of the compiler is held then."""
+        """Numba's type of the function where a kernel calls it; Numba holds the lock of its compiler then."""
         return self._known[1]
 
 
@@ -124,7 +124,7 @@ class DeclaredKernel:
 
     @property
     def stats(self) -> Any:
-        """Numba's counts of what was found in the cache."""
+        """Numba's counts of cache hits and misses."""
         return self._function.dispatcher.stats
 
     def compile(self) -> None:

@@ -1,4 +1,4 @@
-"""Numba's form of kernels: what compiles a function, or loads its compiled code. Importing this module imports Numba."""
+"""Numba's form of kernels, which compiles a function or loads its compiled code. Importing this module imports Numba."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.compiler import Kernel
 
 if hasattr(os, "register_at_fork"):
-    # A process that is forked while another thread compiles would wait for that thread, which it does not have.
+    # A process that is forked while another thread compiles would wait for that thread, but the fork lacks it.
     os.register_at_fork(
         before=global_compiler_lock.acquire,
         after_in_parent=global_compiler_lock.release,
@@ -38,7 +38,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
         return super().get_call_template([types.unliteral(argument) for argument in args], kws)
 
     def compile(self, sig: Any) -> Any:
-        """Compile the function for types of arguments, or load what is in the cache."""
+        """Compile the function for types of arguments, or load it from the cache."""
         with global_compiler_lock, one_process:
             return super().compile(sig)
 
@@ -65,7 +65,7 @@ class _UncallableDispatcher(KernelDispatcher):
     """A function that Python can't call."""
 
     def add_overload(self, cres: Any) -> None:
-        """Keep compiled code from the table of those that Python calls."""
+        """Keep compiled code out of the table of functions that Python calls."""
         self.overloads[tuple(cres.signature.args)] = cres
 
 
@@ -79,7 +79,7 @@ def dispatcher_of(kernel: Kernel) -> Any:
 
 
 def type_of_intrinsic(definition: Callable[..., Any]) -> tuple[Any, Any]:
-    """Return an intrinsic of Numba, which has to be kept as long as its type is used, and the type that kernels know it by."""
+    """Return an intrinsic of Numba and its type in kernels. Keep the intrinsic as long as the type is used."""
     made = intrinsic(definition)
     context = cpu_target.typing_context
     context.refresh()

@@ -20,7 +20,7 @@ def log_fallback(action: str, type_: object, column: str = "") -> None:
     type_
         The serializer, or its name.
     column
-        The column in which the type occurs first, where it is known.
+        The first column with the type, if known.
     """
     if (action, str(type_)) not in _LOGGED:
         _LOGGED.add((action, str(type_)))

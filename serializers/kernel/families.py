@@ -1,8 +1,8 @@
-"""Families of instructions: what a loop leaves to other functions, which it calls by their addresses.
+"""Families of instructions: functions that a loop calls by their addresses.
 
-A loop has the instructions that most programs need. Each family of others is a function that is compiled when a program first
-has one of them, so that the first row of a state does not wait for the compilation of types that it does not have. The loop
-hands over its tables in memory: passing eight arrays as arguments would take longer than most instructions do.
+A loop contains the instructions that most programs need. Each family of other instructions is a function. It is compiled when a
+program first has one of them, so that the first row of a state does not wait for the compilation of unused types. The loop
+passes its tables in memory: eight arrays as arguments would take longer than most instructions.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def caller(results: int) -> Any:
 
 
 def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the addresses of the families that a program has instructions of, and 0 for others."""
+    """Return the addresses of the families of a program's instructions, and 0 for other families."""
     found = np.zeros(FAMILIES, dtype=np.int64)
     for family in set((instructions[:, CODE] & FAMILY).tolist()):
         if family in families:

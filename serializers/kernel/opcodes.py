@@ -1,7 +1,7 @@
 """The instruction set of both kernels: one opcode per instruction, with its operands for decoding and for encoding.
 
 An instruction is a row of eight ``int64``: opcode, column, and the operands a to f. Where both kernels have an instruction, it
-stands for the same bytes: the decode kernel reads them into the column, the encode kernel writes the column's values.
+means the same bytes: the decode kernel reads them into the column, the encode kernel writes the column's values.
 ``docs/kernel.md`` explains how to add one; ``docs/kernel-instructions.md`` is made from this module.
 """
 
@@ -22,20 +22,20 @@ E: Final = 6
 F: Final = 7
 WIDTH: Final = 8
 
-# Families of opcodes, which the kernels dispatch by: bits above their numbers. The instructions of one are run by a function that
-# is compiled when a program first has one of them. The encode kernel's loop has those of the families before TIME.
+# Families of opcodes, which the kernels dispatch by: bits above their numbers. A function runs the instructions of one family. It
+# is compiled when a program first has one of them. The encode kernel's loop contains the families before TIME.
 FAMILY_SHIFT: Final = 8
 FAMILIES: Final = 16
 FAMILY: Final = 0xF00
 """The bits of the family."""
 AVRO: Final = 0x100
-"""UTF-8 with its size, choices and blocks, as Avro has them."""
+"""UTF-8 with its size, choices and blocks, for Avro."""
 STRINGS: Final = 0x200
 """Text as UTF-16 units."""
 RARE: Final = 0x300
 """Constants, enumerations, choices by a byte, parts of an entry's bytes."""
 TIME: Final = 0x400
-"""Points in time of Java, and those of ``java.sql``."""
+"""Points in time of Java and of ``java.sql``."""
 EPOCHS: Final = 0x500
 """Dates and times of Avro."""
 NUMBER: Final = 0x600
@@ -64,7 +64,7 @@ IN_LONG: Final = 0
 SIZED: Final = 1  # int size, the shortest two's complement
 FIXED: Final = 2  # always the same number of bytes
 
-# what a column for EPOCH holds
+# content of a column for EPOCH
 COUNTS: Final = 0  # days or microseconds
 DATE_TEXT: Final = 1
 LOCAL_TEXT: Final = 2
@@ -225,7 +225,7 @@ class Op(IntEnum):
     FIXED_BYTES = "so many bytes", "a size", "a size", RARE
     REST = "the bytes of the part but for the last ones", "a left", None, RARE
     CAPTURE = "nothing: the bytes since a mark", "a register", None, RARE
-    RAW = "the bytes as they are; for null a constant, or an error if that is -1", None, "a null, b size"
+    RAW = "the bytes of the column unchanged; for null a constant, or an error if that is -1", None, "a null, b size"
     CONST = "a constant; when decoding, no bytes and a constant in the column", "a constant, b size", "a constant, b size", RARE
     ENUM = "an int: the index of a name in the auxiliary table", "a names, b count", "a names, b count", RARE
 
@@ -289,9 +289,9 @@ class Op(IntEnum):
     )
     BINARY_KIND = "the byte of a row's kind", "a region, b kinds", "a region, b kinds", TABLE
     SLOT_INT = "a number of 1 to 8 bytes", "a:place place, d width", "a:place place, d width", TABLE
-    SLOT_TEXT = "UTF-8 that a slot points to; up to seven bytes lie in the slot", "a:place place", None, TABLE
+    SLOT_TEXT = "UTF-8 that a slot points to; up to seven bytes are in the slot", "a:place place", None, TABLE
     SLOT_BYTES = (
-        "bytes that a slot points to; if inline, up to seven lie in it",
+        "bytes that a slot points to; if inline, up to seven are in it",
         "a:place place, d inline",
         "a:place place, d inline",
         TABLE,

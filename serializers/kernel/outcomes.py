@@ -1,4 +1,4 @@
-"""Outcomes of a kernel run: numbers that the kernels end with, and the messages of those that are errors."""
+"""Outcomes of a kernel run: the numbers that end a run, and the messages of errors."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ _WAYS_OUT: Final[dict[int, Callable[[], str]]] = {
 }
 
 ENCODING: Final = {
-    NULL_VALUE: "is null, which the type has no bytes for",
+    NULL_VALUE: "is null; the type can't store null",
     BAD_CHAR: "is not exactly one UTF-16 character",
     BAD_NAME: "names a constant that the type does not have",
     BAD_CLASS: "names a class that the serializer snapshot does not describe",
-    BAD_EITHER: "has both sides or none; exactly one of left and right must be there",
-    LOST_DIGITS: "has smaller digits than the type holds; cut them before, for milliseconds with date_trunc('millisecond', …)",
+    BAD_EITHER: "must have exactly one of left and right",
+    LOST_DIGITS: "is more precise than the type; truncate it first, for milliseconds with date_trunc('millisecond', …)",
     BAD_UNION: "must have exactly one branch that is not null",
     BAD_TIME: "is not a date or time in ISO form, such as 2024-02-29, 08:30:00.5, 2024-02-29T08:30:00, or that with Z for UTC",
-    BAD_NUMBER: "is no number in digits, or none of a size that the type holds",
-    BAD_SIZE: "has another number of bytes than the type",
+    BAD_NUMBER: "is not a number in digits, or its size does not fit the type",
+    BAD_SIZE: "differs from the type in its number of bytes",
     OUT_OF_RANGE: "is out of the range of the type",
-    NO_SUCH_DAY: "is a day that java.sql has not: 1582-10-05 to 1582-10-14, or one that clocks in the time zone of the job skip",
+    NO_SUCH_DAY: "is a day that java.sql lacks: 1582-10-05 to 1582-10-14, or a day that clocks in the time zone of the job skip",
 }
 
 
 def decoding_problem(outcome: int) -> str:
-    """Return the message of an outcome of decoding, with the option that avoids it, if there is one."""
+    """Return the message of an outcome of decoding, with an option that avoids it, if one exists."""
     way_out = _WAYS_OUT.get(outcome)
     return _DECODING[outcome] + (way_out() if way_out else "")

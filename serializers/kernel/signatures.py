@@ -24,7 +24,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A type of contiguous arrays; those that are only read may be writable."""
+    """A type of contiguous arrays; arrays that are only read may be writable."""
 
     of: Number
     dimensions: int

@@ -1,9 +1,9 @@
 """The cache of compiled kernels: keyed by the content of all that is compiled into them.
 
-Numba by itself stores compiled code beside the module, and compiles anew when that module changes, but not when a function
-that it calls from another module does; and it refuses to compile where neither that folder nor a home can be written. Its
-index of a function's variants is written as a whole, so that processes that write at the same time lose each other's. Here each
-variant is a file, whose name tells what it holds.
+Numba's own cache stores compiled code next to the module. It compiles again when that module changes, but not when a function in
+another module changes that the code calls. It refuses to compile if neither that folder nor a home can be written. It writes its
+index of a function's variants as a whole, so that simultaneous writes of several processes lose variants. Here each
+variant is a file whose name identifies its content.
 """
 
 from __future__ import annotations

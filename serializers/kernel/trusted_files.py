@@ -1,4 +1,4 @@
-"""Which files may hold code that this process runs: those that no other user but root can change."""
+"""Check of files with code that this process runs: no other user but root may be able to change them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def doubt_of_folder(folder: Path) -> str | None:
     Returns
     -------
     str or None
-        The first path that others can change, and how; ``None`` if there is none.
+        The first path that others can change, and how; ``None`` if others can change none of them.
     """
     try:
         resolved = folder.resolve(strict=True)

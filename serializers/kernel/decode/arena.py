@@ -22,7 +22,7 @@ _MAX_OFFSET: Final = 2**31 - 1
 _NUMBER: Final = struct.Struct("<qq")
 _NUMBER_AT: Final = 1 + _NUMBER.size
 ASCII_STORE: Final = 8
-"""Bytes of ASCII that the kernel stores at a time: there is room for as many behind a column's text."""
+"""Number of bytes of ASCII that the kernel stores at a time; the same number is reserved after a column's text."""
 
 
 class Arena:
@@ -33,9 +33,9 @@ class Arena:
     tree
         The columns.
     rows
-        Rows that there is room for.
+        Capacity in rows.
     slots, text
-        Per column: slots (for elements of lists) and bytes of text that there is room for. Numbers of any size: the caller
+        Capacity per column, in slots (for elements of lists) and bytes of text. The numbers are not limited here: the caller
         has compared :func:`estimate_bytes` of them with its limit.
     """
 
@@ -83,7 +83,7 @@ class Arena:
         return int(self.memory[start : start + 4].view(np.int32)[0])
 
     def truncate(self, rows: int) -> None:
-        """Cut every column back to what belongs to the first ``rows`` rows."""
+        """Cut every column back to the slots of the first ``rows`` rows."""
         for column in self.tree.all:
             parent = column.element_of
             slots = rows if parent is None else self._offset_at(parent.index, int(self.table[parent.index, k.COUNT]))
@@ -125,14 +125,14 @@ class Arena:
         children = [self._array(c, whole) for c in column.children]
         if pa.types.is_map(column.type):
             if children[0].null_count:
-                raise UndecodableValueError(f"a map in {column.name!r} has a null key, which Spark's map type can't hold")
+                raise UndecodableValueError(f"a map in {column.name!r} has a null key; Spark's map type can't hold it")
             entries = column.type.field(0).type if column.type.num_fields else None
             children = [pa.Array.from_buffers(entries, len(children[0]), [None], children=children)]
         return pa.Array.from_buffers(column.type, n, [validity, offsets], children=children)
 
 
 def spelled(offsets: npt.NDArray[np.int32], text: memoryview) -> tuple[pa.Buffer, pa.Buffer]:
-    """Give the offsets and the text of a column with the digits of its large numbers in the place of their bytes."""
+    """Return the offsets and the text of a column with the bytes of its large numbers replaced by digits."""
     pieces = [text[begin:end] for begin, end in pairwise(offsets.tolist())]
     for i, piece in enumerate(pieces):
         if len(piece) and piece[0] == UNSPELLED_MARK:

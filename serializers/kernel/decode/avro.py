@@ -17,7 +17,7 @@ from state_processor.serializers.kernel.opcodes import AVRO, CODE, COL, FAMILY, 
 
 @on_demand(*ARGUMENTS)
 def avro(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Run instructions as long as they are of ``AVRO``. Return the index after them, position, status, column without room."""
+    """Run instructions while they are of ``AVRO``. Return the index after them, position, status, column without room."""
     prog, _, aux, _, buf, regs, arena, cols = load_tables(tables)
     status = outcomes.OK
     col = np.int64(-1)

@@ -1,8 +1,8 @@
-"""The kernel's instructions for Flink's binary rows, arrays and maps, and for what else the table serializers write.
+"""The kernel's instructions for Flink's binary rows, arrays and maps, and for other formats of the table serializers.
 
-Binary rows are read at random: every field has a slot of eight bytes, and longer values lie elsewhere in the row, where
-the slot says. A region (a row, an array, a map) occupies two registers, its begin and its end; whatever a slot refers to
-is checked against them before it is read. Numbers are little-endian.
+Binary rows are read at random: every field has a slot of eight bytes, and longer values are elsewhere in the row; the slot
+contains their position. A region (a row, an array, a map) occupies two registers, its begin and its end. Every reference of a
+slot is checked against them before it is read. Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ARRAY: Final = 5  # registers of an array: begin, end, count left, index, posit
 
 @kernel
 def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
-    """Return the same as :func:`pointed`, for values of which up to seven bytes lie in the slot itself."""
+    """Return the same as :func:`pointed`, for values that have up to seven bytes in the slot itself."""
     mark = np.int64(buf[slot + 7])
     if mark & 0x80:
         size = mark & 0x7F
@@ -140,7 +140,7 @@ def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
 
 @on_demand(*ARGUMENTS)
 def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Run instructions as long as they are of ``TABLE``. Return the index after them, position, status, the column without room.
+    """Run instructions while they are of ``TABLE``. Return the index after them, position, status, the column without room.
 
     Many at once, because the call costs more than most of them; the most frequent ones are part of the loop for the same reason.
     """

@@ -1,4 +1,4 @@
-"""Days in the decode kernel, as all families of dates and times have them."""
+"""Days in the decode kernel, for all families of dates and times."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ _BATCH_BYTES: Final = 16 << 20
 _BATCH_ROWS: Final = 1 << 19
 _LEAST_ROOM: Final = 1 << 12
 _ROOM_PER_ROW: Final = 64
-"""Rows that a batch has room for, for each that was met so far: a few entries do not take the memory of half a million."""
+"""Capacity of a batch in rows, for each row so far, so that a few entries do not take the memory of half a million."""
 _LARGEST: Final = 2**31 - 1024
 _FIRST_ELEMENTS: Final = 4.0
 _MOST_FIRST_ELEMENTS: Final = 64.0
-"""Bound of the first estimate for elements of lists in lists, which the depth would be the exponent of otherwise."""
+"""Limit of the first estimate for elements of lists in lists; otherwise it would grow exponentially with the depth."""
 _FAST_GROWTH: Final = 4.0
 _CAREFUL_GROWTH: Final = 1.25
 _LARGE_ROW: Final = 64
@@ -57,7 +57,7 @@ class ColumnDecoder:
     batch_rows, batch_bytes
         Upper bounds of a batch; a single row larger than ``batch_bytes`` is a batch by itself.
     memory_limit
-        Upper bound of the memory of a batch, which a single row must not exceed either.
+        Upper bound of the memory of a batch and of a single row.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class ColumnDecoder:
         """Refuse a row that doesn't fit the memory of a batch."""
         problem = ""
         if max(self._slots_per_row[column], self._text_per_row[column]) > 4 * _LARGEST:
-            problem = "needs more than 2 GiB, which an Arrow batch can't hold"
+            problem = "needs more than 2 GiB; an Arrow batch can't hold it"
         elif self._row_bytes() > self._memory_limit:
             problem = (
                 f"needs more than the {self._memory_limit} bytes of memory that a batch may take; "
@@ -219,7 +219,7 @@ class ColumnDecoder:
         batch = arena.to_batch(self._rows)
         for column in self._program.columns.all:
             used = arena.table[column.index]
-            # Follow what the data needs, a little ahead of it, so that the next batch comes out full. Never down to
+            # Follow the needs of the data, a little ahead of them, so that the next batch is full. Never down to
             # nothing: a column that starts from zero could not grow.
             if column.element_of is not None:
                 slots = self._slots_per_row[column.index] * 0.7

@@ -1,6 +1,6 @@
 """The decode kernel: one compiled loop that runs a flat program over many entries and fills columns in an arena.
 
-A row is either decoded whole or not at all: where a column has no room left, the run ends with ``FULL`` and the caller
+A row is either decoded whole or not at all: if a column has no room left, the run ends with ``FULL`` and the caller
 cuts every column back to the last whole row, emits the batch and goes on with more room (see
 :mod:`state_processor.serializers.kernel.decode.decoder`). That one mechanism bounds memory and needs no size to be known ahead.
 """

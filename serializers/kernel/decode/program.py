@@ -40,7 +40,7 @@ class DecodeBuilder(ProgramBuilder):
     options
         How values are represented.
     whole
-        The columns with all fields that serializers know, if ``schema`` lacks some; these are stepped over.
+        The columns with all fields of the serializers, if ``schema`` lacks some; the missing ones are skipped.
     """
 
     direction = "decode"
@@ -84,7 +84,7 @@ class DecodeBuilder(ProgramBuilder):
 
     @contextmanager
     def frame(self) -> Iterator[None]:
-        """Read an int with the number of bytes of what is emitted inside, which has to use them up."""
+        """Read an int with the number of bytes of the instructions emitted inside. They must use all of these bytes."""
         register = self.register()
         self.op(Op.FRAME, register=register)
         yield
@@ -92,7 +92,7 @@ class DecodeBuilder(ProgramBuilder):
 
     @contextmanager
     def inside(self, region: int) -> Iterator[None]:
-        """Read what is emitted inside from a region, which it has to use up; then go on at the present position."""
+        """Run the instructions emitted inside on a region. They must use all of it; then go on at the present position."""
         position, end = self.register(), self.register()
         self.op(Op.MARK, register=position)
         self.op(Op.INSIDE, register=end, region=region)
@@ -102,7 +102,7 @@ class DecodeBuilder(ProgramBuilder):
 
     @contextmanager
     def until_end(self) -> Iterator[None]:
-        """Read what is emitted inside as often as it occurs up to the end of the part."""
+        """Repeat the instructions emitted inside up to the end of the part."""
         begin = self.place()
         end = self.label()
         self.op(Op.UNTIL_END, target=end)

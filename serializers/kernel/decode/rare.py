@@ -15,7 +15,7 @@ from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, RARE, 
 
 @on_demand(*ARGUMENTS)
 def rare(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Run instructions as long as they are of ``RARE``. Return the index after them, position, status, column without room."""
+    """Run instructions while they are of ``RARE``. Return the index after them, position, status, column without room."""
     prog, _, aux, consts, buf, regs, arena, cols = load_tables(tables)
     status = outcomes.OK
     col = np.int64(-1)

@@ -15,7 +15,7 @@ from state_processor.serializers.kernel.memory import load_i32, store_i16, store
 
 # Fields of a row of the column table
 COUNT: Final = 0  # slots written
-CAPACITY: Final = 1  # slots that there is room for
+CAPACITY: Final = 1  # capacity in slots
 VALIDITY: Final = 2  # arena offset: one byte a slot, 1 until a null is written
 DATA: Final = 3  # arena offset: values, or int32 offsets (one more than slots)
 VAR: Final = 4  # arena offset of text and bytes
@@ -23,7 +23,7 @@ VAR_SIZE: Final = 5  # bytes written there
 VAR_CAPACITY: Final = 6
 NULLS: Final = 7  # nulls written
 KIND: Final = 8
-UNSPELLED: Final = 9  # 1 if a large number was written, which is yet to become digits
+UNSPELLED: Final = 9  # 1 if the column contains a large number that must still become digits
 FIELDS: Final = 10
 
 _FIRST_SECOND: Final = -62135596800  # 0001-01-01T00:00:00Z, where Spark's timestamps begin

@@ -1,7 +1,7 @@
 """Text in the kernels: UTF-16 units to UTF-8, whole numbers to decimal digits, dates and times as Java prints them.
 
-Every function writes at ``out`` in ``arena`` and returns the offset after what it wrote. The caller has made room:
-the ``*_SIZE`` constants and :func:`decimal_size` say how much is needed at most.
+Every function writes at ``out`` in ``arena`` and returns the offset after the written bytes. The caller reserves the space:
+the ``*_SIZE`` constants and :func:`decimal_size` give its upper limit.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from state_processor.serializers.kernel.memory import load_be_u16, load_i32
 
 @kernel
 def varint(buf, pos, end):  # type: ignore[no-untyped-def]
-    """Return an unsigned LEB128 of at most five bytes and the position after it, which is -1 if it is damaged."""
+    """Return an unsigned LEB128 of at most five bytes and the position after it, or position -1 if it is damaged."""
     value = np.int64(0)
     shift = 0
     while pos < end and shift <= 28:

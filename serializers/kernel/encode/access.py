@@ -35,7 +35,7 @@ def copy(source, begin, end, out, pos):  # type: ignore[no-untyped-def]
 
 @kernel
 def row_kind(arena, cols, col, idx, consts, names):  # type: ignore[no-untyped-def]
-    """Return the number of the kind that a column names, that of an insertion for null; -1 for an unknown kind."""
+    """Return the number of the row kind in a column; a null is an insertion. Return -1 for an unknown kind."""
     if col < 0:
         return 0
     slot = idx[cols[col, LEVEL]]
@@ -51,7 +51,7 @@ def row_kind(arena, cols, col, idx, consts, names):  # type: ignore[no-untyped-d
 
 @kernel
 def zeros(out, pos, size):  # type: ignore[no-untyped-def]
-    """Write so many zeros, up to seven more if there is room. Return the offset after them."""
+    """Write ``size`` zeros, up to seven more if they fit. Return the offset after them."""
     end = pos + size
     while pos + 8 <= end:
         store_i64(out, pos, 0)

@@ -1,8 +1,8 @@
 """The encode kernel's instructions for Flink's binary rows, arrays and maps: the inverse of ``decode.binary``.
 
-A region (a row, an array, a map) is written where it begins: null bits and slots first, all zero, then what does not fit in a
-slot, in steps of eight bytes from the region's begin. A region inside of another is a part of the latter's end, so that the
-output only ever grows. Numbers are little-endian.
+A region (a row, an array, a map) is written from its begin: null bits and slots first, all zero. Then values follow that do not
+fit in a slot, in steps of eight bytes from the region's begin. A region inside another one is at the end of the outer one, so
+that the output only grows. Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  
 
 @on_demand(*ARGUMENTS)
 def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
-    """Run instructions as long as they are of ``TABLE``. Return the index after them, the position, and the status.
+    """Run instructions while they are of ``TABLE``. Return the index after them, the position, and the status.
 
     Many at once, because the call costs more than most of them.
     """

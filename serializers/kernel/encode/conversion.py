@@ -1,6 +1,6 @@
-"""Conversion of users' columns to those of a program: nested fields by name, numbers checked, texts decoded.
+"""Conversion of users' columns to the columns of a program: nested fields by name, numbers checked, texts decoded.
 
-:func:`bind` decides once, from the types; :func:`lower` does it, batch by batch.
+:func:`bind` decides once, from the types; :func:`lower` converts batch by batch.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _brought(
         children = [
             _lower(program, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, places) for child, at in fields
         ]
-        if is_timed(wanted) and array.null_count:  # null is a value here, with a time: both stand in the children
+        if is_timed(wanted) and array.null_count:  # null is a value here, with a time: the children hold both
             children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
         return _struct(wanted, array, children)
     if pa.types.is_map(wanted) or pa.types.is_list(wanted):
@@ -282,7 +282,7 @@ def _present(array: pa.Array) -> Mask:
 
 
 def _check_text(array: pa.Array, path: str, places: Places) -> None:
-    """Refuse text that is not UTF-8, which Spark's ``CAST`` makes of any bytes: the kernel relies on it."""
+    """Refuse text that is not UTF-8: Spark's ``CAST`` makes text of any bytes, and the kernel needs UTF-8."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as problem:

@@ -1,7 +1,7 @@
-"""Table of conversions from the types of columns to those of values: exact, checked for each value, or refused.
+"""Table of conversions from the types of columns to the types of values: exact, checked for each value, or refused.
 
-No value changes on the way into state. A conversion that nobody asked for, such as a number into text, is refused by type, with
-the cast to write; one that not every value survives is held against each value.
+Values never change on the way into state. A conversion that was not requested, such as a number to text, is refused by type, with
+the cast to write. A conversion that is not exact for all values is checked for each value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXACT: Final = "exact"
 CHECKED: Final = "checked"
 """A value that the type can't hold exactly is an error that shows it."""
 REFUSED: Final = "refused"
-"""The types do not go together."""
+"""The types are incompatible."""
 
 Family = Literal[
     "boolean", "integer", "floating", "decimal", "whole", "number", "text", "bytes", "date", "local", "instant", "other"
@@ -50,7 +50,7 @@ CONVERSIONS: Final[dict[tuple[Family, Family], Conversion]] = {
     ("local", "local"): CHECKED,
     ("instant", "instant"): CHECKED,
 }
-"""From the family of a column to that of a type; what is not here is refused. Types of one size are exact, and see below."""
+"""From the family of a column to the family of a type; missing pairs are refused. Types of one size are exact, see below."""
 
 _TIMES: Final = frozenset({"date", "local", "instant"})
 _MANTISSA: Final = {16: 11, 32: 24, 64: 53}
@@ -58,7 +58,7 @@ _SPARK: Final = SPARK_NAMES | {WHOLE: "string", NUMBER: "string"}
 
 
 def family_of(type_: pa.DataType) -> Family:
-    """Return the family of a column's type that has no fields or elements."""
+    """Return the family of a column's type without fields or elements."""
     if type_ in (WHOLE, NUMBER):
         return "whole" if type_ == WHOLE else "number"
     tests = pa.types
@@ -85,13 +85,13 @@ def conversion(given: pa.DataType, wanted: pa.DataType) -> Conversion:
 
 
 def is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether Spark's ``CAST`` does what is meant: of times it makes seconds, and of numbers times, which nobody means."""
+    """Return whether Spark's ``CAST`` keeps the meaning of values. Between times and numbers it does not."""
     families = {family_of(given), family_of(wanted)}
     return "other" not in families and not (families & _TIMES and families - _TIMES - {"text"})
 
 
 def _is_wider(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether a type of the same family, or floating numbers, hold all that integers or smaller ones do."""
+    """Return whether a type of the same family, or of floating numbers, holds all values of integers or smaller types."""
     match family_of(given), family_of(wanted):
         case "integer", "integer":
             signed = pa.types.is_signed_integer(given), pa.types.is_signed_integer(wanted)
@@ -111,7 +111,7 @@ def convert(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
     Returns
     -------
     tuple
-        The new column, -1 and no words; or the column as it was, the first slot with a value that the type can't hold, and why.
+        The new column, -1 and an empty text; or the old column, the first slot with a value that does not fit, and the reason.
     """
     if pa.types.is_floating(wanted) and not pa.types.is_float16(array.type):
         return _to_floating(array, wanted)
@@ -119,7 +119,7 @@ def convert(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
         converted = array.cast(wanted)
     except pa.ArrowInvalid as problem:
         return array, first_failure(array, lambda part: part.cast(wanted)), str(problem)
-    if pa.types.is_date64(array.type):  # Arrow cuts the time of day without a word
+    if pa.types.is_date64(array.type):  # Arrow drops the time of day without an error
         changed = _changed(converted.cast(array.type), array)
         if changed >= 0:
             return array, changed, "it has a time of day"
@@ -144,7 +144,7 @@ def _to_floating(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, s
 
 
 def _plain(array: pa.Array) -> npt.NDArray[np.generic]:
-    """Return the numbers of a column, with zeros in place of nulls."""
+    """Return the numbers of a column, with zeros instead of nulls."""
     return np.asarray(pc.fill_null(array, pa.scalar(0, array.type)).to_numpy(zero_copy_only=False))
 
 
@@ -168,7 +168,7 @@ def first_failure(array: pa.Array, check: Callable[[pa.Array], object]) -> int:
 
 
 def spark_name(type_: pa.DataType) -> str:
-    """Return the name that Spark SQL has for a column's type, as ``CAST`` takes it."""
+    """Return the name of a column's type in Spark SQL, for ``CAST``."""
     if type_ in _SPARK:
         return _SPARK[type_]
     if pa.types.is_decimal(type_):

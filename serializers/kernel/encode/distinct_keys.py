@@ -1,4 +1,4 @@
-"""Check that keys of maps and elements of sets are distinct: Arrow allows duplicates, of which Java would lose one."""
+"""Check that keys of maps and elements of sets are distinct: Arrow allows duplicates, but Java would lose one of them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def holds_maps(type_: pa.DataType) -> bool:
 
 
 def check_map_keys(array: pa.Array, path: str) -> None:
-    """Refuse a column in which a map has a key twice, at any depth.
+    """Refuse a column with a map that has a key twice, at any depth.
 
     Raises
     ------

@@ -90,7 +90,7 @@ class ColumnEncoder:
             lowered = lower(p, batch)
             for name, array in zip(lowered.schema.names, lowered.columns, strict=True):
                 check_map_keys(array, name)
-                if p.prepared:  # what is written in Python is bytes by now
+                if p.prepared:  # values written in Python are already bytes
                     check_map_keys(batch.column(batch.schema.get_field_index(name)), name)
             arena = InputArena(p.columns, lowered, p.numbers)
         except InvalidRowError as problem:

@@ -1,4 +1,4 @@
-"""Arrow columns as the encode kernel reads them: copied into one arena, so that every offset is one into the same array."""
+"""Arrow columns in the layout of the encode kernel: copied into one arena, so that all offsets refer to the same array."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def level_of(column: Column) -> int:
-    """Return the register with the slot of a column: 0 for the row, else that of the list or map around it."""
+    """Return the register with the slot of a column: 0 for the row, else the register of the enclosing list or map."""
     return 0 if column.element_of is None else column.element_of.index + 1
 
 

@@ -25,7 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 def without_long_numbers(offsets: Offsets, text: Bytes, *, whole: bool) -> tuple[Offsets, Bytes]:
     """Return the offsets and bytes of a column of digits with its long numbers in the form that :data:`LONG_MARK` begins.
 
-    A text that is no number, or none of a size that the type holds, stays as it is, for the kernel to refuse it.
+    A text that is not a number, or too large for the type, does not change; the kernel refuses it.
 
     Parameters
     ----------

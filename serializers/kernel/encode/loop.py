@@ -1,7 +1,7 @@
 """The encode kernel: one compiled loop that runs a flat program over the rows of a batch and writes their bytes.
 
 The inverse of :mod:`state_processor.serializers.kernel.decode.loop`. A row is either written whole or not at all: where the
-output has no room left, the run ends with ``FULL`` at the begin of that row, and the caller goes on with more room.
+output is full, the run ends with ``FULL`` at the begin of that row, and the caller goes on with more room.
 """
 
 from __future__ import annotations

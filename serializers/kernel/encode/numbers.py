@@ -133,7 +133,7 @@ def _put_sized(text, first, last, count, zeros, negative, out, pos):  # type: ig
 
 @kernel
 def _end_sized(size, out, pos):  # type: ignore[no-untyped-def]
-    """Write the size of a big integer before its bytes, or a constant in the place of both. Return the offset after it."""
+    """Write the size of a big integer before its bytes, or a constant instead of both. Return the offset after it."""
     head = size + 4
     if size == 1:
         byte = out[pos + 4]

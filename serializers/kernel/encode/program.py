@@ -72,7 +72,7 @@ class EncodeBuilder(ProgramBuilder):
     options
         Options that columns do not hold.
     last_access
-        The timestamp column with the time of the last access of values with TTL, if there is one.
+        The timestamp column with the time of the last access of values with TTL; it is optional.
     """
 
     direction = "encode"
@@ -137,7 +137,7 @@ class EncodeBuilder(ProgramBuilder):
         self.op(Op.CONST, constant=self.constant(data), size=len(data))
 
     def raw(self, column: Column, null: Bytes | None) -> None:
-        """Write the bytes in a column as they are; ``null`` for null, which is an error if that is ``None``."""
+        """Write the bytes in a column unchanged, or ``null`` for null. If ``null`` is ``None``, null is an error."""
         self.op(Op.RAW, column, null=-1 if null is None else self.constant(null), size=0 if null is None else len(null))
 
     def prepare(self, serializer: ValueWriter, column: Column) -> None:

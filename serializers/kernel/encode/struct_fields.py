@@ -1,10 +1,10 @@
-"""Match of the fields of a user's struct to those of a type: by name if the type has names, by position if neither has.
+"""Match of the fields of a user's struct and of a type: by name if the type has names, by position if both lack names.
 
-Savepoints hold no names for the fields of tuples, case classes and rows; such types have the fields ``f0, f1, …`` or
-``_1, _2, …``. A struct has no names either where its fields are, in this order, ``f0, f1, …``, ``_1, _2, …`` or
-``col1, col2, …`` (what Spark's ``struct`` and tuples give). Then fields go by position. A type with names takes a struct of
-exactly these names, in any order. Everything else is refused, a permutation of ``f0, f1, …`` among it: it could be by name or by
-position.
+Savepoints do not store names for the fields of tuples, case classes and rows; such types have the fields ``f0, f1, …`` or
+``_1, _2, …``. A struct counts as unnamed too if its fields are, in this order, ``f0, f1, …``, ``_1, _2, …`` or
+``col1, col2, …`` (from Spark's ``struct`` and tuples). Then fields match by position. A type with names takes a struct of
+exactly these names, in any order. All other structs are refused, for example a permutation of ``f0, f1, …``: it is ambiguous
+whether it means names or positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from state_processor.serializers.errors import InvalidRowError
 
 OPTIONAL_FIELDS: Final = frozenset({"_class", "row_kind"})
-"""Fields that a struct may lack: then it is of the class itself, or an insertion."""
+"""Fields that a struct may lack. Its value is of the class itself then, or an insertion."""
 
 _OF_TYPES: Final = (("f", 0), ("_", 1))
 _OF_STRUCTS: Final = (*_OF_TYPES, ("col", 1))
@@ -69,9 +69,9 @@ def match_fields(
 
 
 def fields_in_order(value: Any, expected: Sequence[str], where: str) -> Sequence[Any]:
-    """Return the fields of a mapping in the order of a type's, or those of a list or tuple; optional ones may be missing.
+    """Return the fields of a mapping, a list or a tuple in the order of a type's fields; optional ones may be missing.
 
-    Text and sets are no lists of fields, though one can iterate over them.
+    Text and sets do not count as lists of fields, although they can be iterated over.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Dates and times as text in the encode kernel.
 
-Texts are those of :mod:`~state_processor.serializers.text_grammar`, which the decode kernel writes and Python accepts.
+Texts follow :mod:`~state_processor.serializers.text_grammar`. The decode kernel writes them and Python accepts them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INSTANT_MIN: Final = -31557014167219200
 _INSTANT_MAX: Final = 31556889864403199
 _MOST_MS: Final = 9223372036854775  # seconds whose milliseconds fit a long, at both ends not all of them
 _LAST_NANO: Final = 807_999_999
-_FIRST_NANO: Final = 193_000_000  # the millisecond before stands for null
+_FIRST_NANO: Final = 193_000_000  # the preceding millisecond represents null
 _WRONG: Final = np.int64(-1)
 
 

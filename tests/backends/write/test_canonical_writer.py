@@ -122,7 +122,7 @@ POINT = PojoSerializer.of("Point", {"x": INT, "names": TupleSerializer([STRING, 
         (
             StateDescription.of("s", "VALUE", LONG, VOID, value=POINT),
             {"key": [1, 2], "value": [{"x": 1, "names": {"f0": "a", "f1": 1}}, {"x": 1, "names": {"f0": "a", "f1": None}}]},
-            r"key 2, .*column value.names.f1 of row 1 is null, which the type has no bytes for",
+            r"key 2, .*column value.names.f1 of row 1 is null; the type can't store null",
         ),
         (
             StateDescription.of("s", "VALUE", LONG, VOID, value=POINT),

@@ -81,7 +81,7 @@ def test_hundreds_of_kilobytes_that_are_no_number(serializer: TypeSerializer, te
 
 @pytest.mark.parametrize("text", ["1e999999999", f"1e{MOST_ZEROS + 1}", f"{digits(3000, 1)}e{MOST_ZEROS + 1}", f"{MANY}.5"])
 def test_whole_numbers_of_more_zeros_than_anyone_means(text: str) -> None:
-    with pytest.raises(InvalidRowError, match="of row 0 is no number in digits, or none of a size that the type holds"):
+    with pytest.raises(InvalidRowError, match="of row 0 is not a number in digits, or its size does not fit the type"):
         encode_column(WHOLE, pa.array([text]))
     for serializer in (WHOLE, Types.KRYO("java.math.BigInteger").for_flink(2)):
         with pytest.raises(ValueError, match=r"zeros; write them out|expected a whole number"):
@@ -90,7 +90,7 @@ def test_whole_numbers_of_more_zeros_than_anyone_means(text: str) -> None:
 
 def test_scales_that_no_int_holds() -> None:
     text = f"{digits(3000, 1)}e-9999999999"
-    with pytest.raises(InvalidRowError, match="of row 0 is no number in digits, or none of a size that the type holds"):
+    with pytest.raises(InvalidRowError, match="of row 0 is not a number in digits, or its size does not fit the type"):
         encode_column(NUMBER, pa.array([text]))
     with pytest.raises(ValueError, match="out of the range of the scale of a BigDecimal"):
         NUMBER.serialize(NUMBER.accept(text))
