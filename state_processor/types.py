@@ -95,7 +95,8 @@ class Types:
         """Return the type of ``BigDecimal``.
 
         Numbers of different scales are different keys in Java: 1.1 and 1.10. In a column of text, each number has the scale that
-        it is written with. In a column of ``decimal(p,s)`` all have the scale ``s``: such columns are refused as keys.
+        it is written with. In a column of ``decimal(p,s)`` all have the scale ``s``: new state is written with it, and
+        such columns are refused as keys of stored entries.
         """
         return SCALARS["BIG_DEC"].serializer
 

@@ -196,7 +196,7 @@ def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: s
 
 def _check_magic(inp: HandleInput) -> None:
     """Check the first bytes, and step back to the start."""
-    (head,) = inp.unpack(struct.Struct(f"{min(_HEAD, inp.remaining)}s"))
+    head = inp.take(min(_HEAD, inp.remaining), "start of the file")
     inp.position = 0
     if not head:
         raise inp.corrupt("the file is empty: it was not written or copied to its end; use another snapshot, or copy it again", 0)

@@ -260,10 +260,7 @@ def compile_entries(
         schema = _zip_access(_no_rows(schema), "").schema
     fields = _fields(state, schema)
     called = names or {}
-    bound = [
-        (n, bind(serializer, schema.field(n).type, called.get(n, n), as_key=n not in (VALUE, MAP_VALUE)))
-        for n, serializer in fields.items()
-    ]
+    bound = [(n, bind(serializer, schema.field(n).type, called.get(n, n))) for n, serializer in fields.items()]
     last_access = state.has_ttl and schema.get_field_index(LAST_ACCESS) >= 0
     if last_access:
         _check_time(schema.field(LAST_ACCESS).type)

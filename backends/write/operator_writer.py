@@ -14,7 +14,6 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import BROADCAST, BroadcastDescription, OperatorDescription
 from state_processor.backends.state.state_registration import MODES, operator_header, register
-from state_processor.backends.write.entry_encoder import KEY
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError
 from state_processor.serializers.io import DataOutput
@@ -144,7 +143,7 @@ def encode_columns(serializers: Mapping[str, TypeSerializer], columns: Mapping[s
         If a value is not of its serializer's type.
     """
     try:
-        schema = pa.schema([(name, bind(s, columns[name].type, name, as_key=name == KEY)) for name, s in serializers.items()])
+        schema = pa.schema([(name, bind(s, columns[name].type, name)) for name, s in serializers.items()])
     except InvalidRowError as problem:
         raise InvalidRowError(f"{context}: {problem}") from None
     builder = EncodeBuilder(schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -42,6 +43,9 @@ from state_processor.write.draft import OperatorDraft
 from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.row_columns import context_columns, entry_columns, has_bytes, key_columns, shaped_rows
 from state_processor.write.rows import TIMESTAMP_MS, Columns, Rows
+
+_IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
+"""Columns that identify an entry."""
 
 
 def add_keyed_states(
@@ -94,6 +98,8 @@ def add_keyed_states(
             raise InvalidRowError(f"state {name!r}: column {taken} says more of an entry; rename the key's or value's")
         if not state.has_ttl and has_ttl:  # the times are those of the other states
             context.pop(LAST_ACCESS, None)
+        if draft.source_key is not None:
+            check_key_types(state, schema, {KEY: key})
         encoded[name] = context | {KEY: key, VALUE: column}
         names[name] = declared_names(state)
         _check_types(draft, state, schema, encoded[name])
@@ -134,6 +140,7 @@ def update_keyed_state(
         shaped, columns, replaces = shaped_rows(rows, description, key)
         with asking_for_types(description), asking_for_python_type(description):
             _check_types(draft, description, shaped.schema, columns)
+            check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
         _supersede(draft, [state], shaped, columns)
         draft.state_rows.append(StateRows(shaped, {state: columns}, replaces, {state: declared_names(description)}))
 
@@ -286,7 +293,7 @@ def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonTyp
 
 def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: Columns) -> None:
     """Remove from rows that were given before those with the same keys as later ones: the last change of a key counts."""
-    names = [n for n in columns if n in (KEY, *NAMESPACES, MAP_KEY)]
+    names = [n for n in columns if n in _IDENTIFYING]
     for i, earlier in enumerate(draft.state_rows):
         if not set(earlier.columns) & set(states):
             continue

@@ -65,7 +65,7 @@ def add_broadcast_state(
         else:
             state = BroadcastDescription(name, BROADCAST, value, key)
         for serializer, column in ((state.key, KEY), (state.value, VALUE)):
-            bind(serializer, schema.field(column).type, column, as_key=column == KEY)
+            bind(serializer, schema.field(column).type, column)
         draft.add_operator_state(state, rows.select({KEY: KEY, VALUE: VALUE}))
 
 

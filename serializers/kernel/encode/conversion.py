@@ -62,7 +62,7 @@ def bind(serializer: TypeSerializer, given: pa.DataType, path: str, *, as_key: b
     given, path
         The column's type, and its name for messages.
     as_key
-        Whether values identify entries: keys of keyed state, of map state and of broadcast state. Keys of maps always do.
+        Whether values identify stored entries, such as keys to look up, to update or to delete.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _bind(given: pa.DataType, wanted: pa.DataType, path: str, as_key: bool) -> p
     if pa.types.is_map(wanted):
         if not pa.types.is_map(given):
             raise _OtherTypeError(given, wanted, path)
-        key = _bind(given.key_type, wanted.key_type, f"{path}.key", True)
+        key = _bind(given.key_type, wanted.key_type, f"{path}.key", as_key)
         return pa.map_(key, _bind(given.item_type, wanted.item_type, f"{path}.value", as_key))
     if pa.types.is_list(wanted):
         if not (pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given)):

@@ -72,12 +72,9 @@ def test_decimals_of_another_scale_are_other_keys(spark: SparkSession, tmp_path:
 
 DECIMAL = "CAST(1.1BD AS decimal(38,18))"
 DECIMAL_KEYS: list[tuple[str, str, Callable[[sp.SavepointWriter, SparkSession], Any]]] = [
-    ("key", "new keys", lambda w, s: w.with_keyed_state("n", s.sql(f"SELECT {DECIMAL} AS key, 1L AS v"))),
-    ("v.key", "new map keys", lambda w, s: w.with_keyed_state("n", s.sql(f"SELECT 1L AS key, map({DECIMAL}, 1) AS v"))),
-    ("key.a", "fields", lambda w, s: w.with_keyed_state("n", s.sql(f"SELECT named_struct('a', {DECIMAL}) AS key, 1L AS v"))),
+    ("key", "new states", lambda w, s: w.with_keyed_state("o", s.sql(f"SELECT {DECIMAL} AS key, 1L AS v"))),
     ("key", "updates", lambda w, s: w.update_keyed_state("o", "total", s.sql(f"SELECT {DECIMAL} AS key, 1L AS value"))),
     ("key", "deletions", lambda w, s: w.delete_keys("o", s.sql(f"SELECT {DECIMAL} AS key"))),
-    ("key", "broadcast keys", lambda w, s: w.with_broadcast_state("n", "b", s.sql(f"SELECT {DECIMAL} AS key, 1L AS value"))),
 ]
 
 
@@ -87,6 +84,13 @@ def test_decimal_columns_are_no_keys(spark: SparkSession, tmp_path: Path, column
     writer = base(spark, tmp_path, "('1.1', 1L, array(1L))", key_type=T.BIG_DEC())
     with pytest.raises(sp.InvalidRowError, match=rf"'{re.escape(column)}' is of Spark type decimal\(38,18\), .* scale 18;"):
         call(writer, spark)
+
+
+def test_new_keys_have_the_scale_of_their_column(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql(f"SELECT {DECIMAL} AS key, map(1.10BD, 1L) AS v")
+    states = {"v": sp.MapState(T.BIG_DEC(), T.LONG())}
+    sp.SavepointWriter.new(spark).with_keyed_state("o", rows, key_type=T.BIG_DEC(), states=states).write(tmp_path / "new")
+    assert values(tmp_path / "new", "v") == {"1.100000000000000000": [("1.10", 1)]}
 
 
 def test_keys_to_look_up_have_the_scale_of_their_text(spark: SparkSession, tmp_path: Path) -> None:
