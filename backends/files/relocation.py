@@ -2,13 +2,14 @@
 
 Savepoints name their files relative to themselves. Checkpoints name shared, merged and changelog files by absolute path,
 and those of an earlier job too when they were restored in claim mode; a checkpoint that was copied elsewhere has to be
-searched for them.
+searched for them. So has a checkpoint after a native savepoint was claimed, whose files it names as if they were its own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from state_processor.backends.files.claimed_savepoint import ClaimedSavepoint
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.missing_files import incomplete
 from state_processor.backends.files.recorded_paths import (
@@ -24,7 +25,7 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _ANCESTORS: Final = 6
 """Number of parent directories in which files are searched: job, checkpoints, and a few more for a changelog beside it."""
@@ -52,6 +53,8 @@ class Relocation:
         Recorded prefix to present prefix, both paths or URLs.
     allow_paths
         Directories outside of the snapshot's storage that recorded paths may refer to.
+    reused
+        Names that are recorded relative to ``_metadata``, and may be those of files of a savepoint that the job claimed.
     """
 
     def __init__(
@@ -60,18 +63,32 @@ class Relocation:
         base_dir: str,
         path_mapping: Mapping[str, str] | None = None,
         allow_paths: Iterable[str] = (),
+        reused: Collection[str] = (),
     ) -> None:
         self.storage = storage
         self.base_dir = base_dir
         self.path_mapping = dict(path_mapping or {})
-        self._boundaries = Boundaries(base_dir, allow_paths)
+        self.reused = reused
+        allowed = list(allow_paths)
+        self._boundaries = Boundaries(base_dir, allowed)
         mapping = {storage_and_parts(Location.parse(old)): Location.given(new) for old, new in self.path_mapping.items()}
         self._mapping = _longest_first(mapping)
         self._deduced: dict[tuple[str, ...], Location] = {}
         self._unmoved: set[tuple[str, ...]] = set()
+        named = [*map(Location.given, allowed), *mapping.values()]
+        self._claimed = ClaimedSavepoint(storage, Location.parse(base_dir), self._boundaries, named, _ANCESTORS)
 
-    def relative(self, path: str, context: str = "") -> str:
-        """Return where a file recorded relative to ``_metadata`` is.
+    def relative(self, path: str, size: int = 0, context: str = "") -> str:
+        """Return where a file recorded relative to ``_metadata`` is: beside it, or in the savepoint that the job claimed.
+
+        Parameters
+        ----------
+        path
+            The name in ``_metadata``.
+        size
+            The recorded length; a file in a savepoint that the job claimed has to have it.
+        context
+            What the file belongs to (operator, state), for the error message.
 
         Raises
         ------
@@ -79,9 +96,13 @@ class Relocation:
             The path leads out of the snapshot's directory.
         CorruptSnapshotError
             No file has such a name.
+        MissingFileError
+            A file of a savepoint that the job claimed is not found, or in two places.
         """
         base = Location.parse(self.base_dir)
         found = joined(base, [path], path, context)
+        if path in self.reused and not self.storage.is_file(str(found)):
+            return self._claimed.locate(path, size, context)
         self._boundaries.check_real(found, base, path, context)
         return str(found)
 

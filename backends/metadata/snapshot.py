@@ -13,6 +13,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.metadata.foreign_content import described_directory
+from state_processor.backends.metadata.reused_files import reused_files
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.serializers.errors import NotASnapshotError, OptionError, StateProcessorError
@@ -183,7 +184,7 @@ def open_snapshot(
         data = metadata_content(storage, file)
         metadata = read_metadata(data, file)
         digest = _digest(data)
-    relocation = Relocation(storage, directory, path_mapping, allow_paths)
+    relocation = Relocation(storage, directory, path_mapping, allow_paths, reused_files(metadata))
     return Snapshot(directory, metadata, storage, relocation, scratch, digest=digest)
 
 

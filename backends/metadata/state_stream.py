@@ -155,7 +155,7 @@ def _file(handle: h.FileStateHandle, storage: Storage, relocation: Relocation, c
 
 
 def _relative(handle: h.RelativeFileStateHandle, storage: Storage, relocation: Relocation, context: str) -> StateStream:
-    path = relocation.relative(handle.path, context)
+    path = relocation.relative(handle.path, handle.size, context)
     return StateStream(storage.open(path, context, handle.size), 0, handle.size, path, path)
 
 

@@ -2,50 +2,72 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, field
 
+from state_processor.backends.files.location import Location
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.streams_in_files import StreamInFile, streams_in_files
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.serializers.errors import StateProcessorError
 
-_STREAMS = get_args(h.StreamStateHandle)
+
+@dataclass
+class FileCheck:
+    """Outcome of a check.
+
+    Attributes
+    ----------
+    checked
+        Number of files and parts of files that the snapshot refers to.
+    problems
+        A message for each that is not there.
+    claimed
+        Number of files by the directory of a savepoint that they are in, although the snapshot refers to them as its own: Flink
+        can't restore it (FLINK-39964).
+    """
+
+    checked: int = 0
+    problems: list[str] = field(default_factory=list)
+    claimed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_restorable(self) -> bool:
+        """True if Flink finds every file."""
+        return not self.problems and not self.claimed
 
 
-def check_files(snapshot: Snapshot) -> tuple[int, list[str]]:
-    """Return the number of files and parts of files that a snapshot refers to, and a message for each that is not there."""
-    checked: set[h.StreamStateHandle] = set()
-    problems: list[str] = []
+def check_files(snapshot: Snapshot) -> FileCheck:
+    """Look for all files of a snapshot."""
+    check = FileCheck()
+    seen: set[StreamInFile] = set()
+    lost: list[str] = []
     for context, handle in _streams(snapshot):
-        if handle in checked:
+        if handle in seen:
             continue
-        checked.add(handle)
+        seen.add(handle)
+        check.checked += 1
+        is_reused = isinstance(handle, h.RelativeFileStateHandle) and handle.path in snapshot.relocation.reused
         try:
             stream = snapshot.open(handle, context)
             stream.read(max(len(stream) - 1, 0), min(len(stream), 1))
         except StateProcessorError as problem:
-            problems.append(str(problem))
-    return len(checked), problems
+            (lost if is_reused else check.problems).append(str(problem))
+            continue
+        directory = str(Location.parse(stream.path or "").parent)
+        if is_reused and directory != snapshot.directory:
+            check.claimed[directory] += 1
+    if lost:  # all of one savepoint
+        check.problems.append(lost[0] if len(lost) == 1 else f"{lost[0]}. {len(lost)} files are missing for this reason")
+    return check
 
 
-def _streams(snapshot: Snapshot) -> Iterator[tuple[str, h.StreamStateHandle]]:
+def _streams(snapshot: Snapshot) -> Iterator[tuple[str, StreamInFile]]:
     for operator in snapshot.metadata.operators:
-        for stream in _inside(operator.coordinator_state):
+        for stream in streams_in_files(operator.coordinator_state):
             yield operator_label(operator), stream
         for subtask in operator.subtasks:
-            for stream in _inside(subtask):
+            for stream in streams_in_files(subtask):
                 yield subtask_label(operator, subtask), stream
-
-
-def _inside(value: Any) -> Iterator[h.StreamStateHandle]:
-    """Yield the streams in a handle, at any depth, that are in files."""
-    if isinstance(value, (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _inside(part)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _inside(getattr(value, field.name))

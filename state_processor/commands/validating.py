@@ -8,13 +8,15 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
+from state_processor.backends.files.claimed_savepoint import BUG
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.read.catalog import states
-from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.file_check import FileCheck, check_files
 from state_processor.backends.read.structure_check import StructureCheck
 from state_processor.backends.read.value_check import ValueCheck
+from state_processor.backends.write.claimed_repair import is_moved, refer_to_claimed
 from state_processor.backends.write.staging import Staging
 from state_processor.commands.arguments import add_exit_code
 from state_processor.commands.printing import print_json
@@ -35,10 +37,17 @@ _WORDS: Final = {
     "unknown": "key groups can't be checked, since hashCode of the keys is code of the job: ",
     "uncounted": "entries can't be counted: ",
     "removed": "removed: ",
+    "repaired": "_metadata refers to the files of the claimed savepoint now; keep its directory: ",
     "left": "left by a write that was killed; --repair removes it: ",
     "open": "of a write that goes on or whose process is on another machine, or of a savepoint without a _metadata to read: ",
 }
-_ABOUT: Final = {"problem": "message", "restoring": "message", "uncounted": "message", "unknown": "state"}
+_ABOUT: Final = {
+    "problem": "message",
+    "repaired": "savepoint",
+    "restoring": "message",
+    "uncounted": "message",
+    "unknown": "state",
+}
 
 
 def add_commands(commands: Any) -> None:
@@ -54,8 +63,9 @@ def add_commands(commands: Any) -> None:
     validate.add_argument(
         "--repair",
         action="store_true",
-        help="remove the files that writes have left whose process runs no more; nothing that the snapshot refers to, nothing of "
-        "a write that goes on, nothing else",
+        help="remove the files that writes have left whose process runs no more: nothing that the snapshot refers to, nothing of "
+        "a write that goes on, nothing else; and record in _metadata where the files of the savepoint are that the job of a "
+        f"checkpoint claimed, if it refers to them as its own ({BUG})",
     )
     validate.add_argument(
         "--values", action="store_true", help="decode every value to its last byte, and look for every key in its key group, too"
@@ -68,10 +78,16 @@ def add_commands(commands: Any) -> None:
 def _validate(options: argparse.Namespace) -> int:
     access = SnapshotAccess.of(**flag_values(options))
     findings = list(_strays(options.path, access.storage(), repair=options.repair))
-    checked, structure, values, restoring = 0, StructureCheck(), None, []
+    files, structure, values, restoring = FileCheck(), StructureCheck(), None, []
     try:
         snapshot = access.open(options.path)
-        checked, problems = check_files(snapshot)
+        files = check_files(snapshot)
+        if options.repair and files.claimed and not files.problems:
+            refer_to_claimed(snapshot)
+            findings += [("repaired", directory) for directory in files.claimed]
+            snapshot = access.open(options.path)
+            files = check_files(snapshot)
+        problems = [*files.problems, *_claimed(snapshot, files)]
         if not problems:
             structure.check(snapshot, partial(progress, doing="checking"))
             problems = structure.problems
@@ -94,8 +110,20 @@ def _validate(options: argparse.Namespace) -> int:
     for finding, what in findings:
         say(_WORDS[finding] + text_of(" ".join(what.split())))
     if not problems:
-        say("\n".join([_checked(checked, structure, values), *restoring]))
+        say("\n".join([_checked(files.checked, structure, values), *restoring]))
     return INCOMPLETE if problems else 0
+
+
+def _claimed(snapshot: Snapshot, files: FileCheck) -> Iterator[str]:
+    """Yield a message for each savepoint with files that the snapshot refers to as if they were its own."""
+    if not files.claimed:
+        return
+    advice = "state-processor copy makes a savepoint of it" if is_moved(snapshot) else "--repair records where they are"
+    for directory, number in files.claimed.items():
+        yield (
+            f"Flink can't restore this checkpoint (its bug {BUG}): {number} files are in the savepoint that the job claimed, "
+            f"{directory}, and Flink looks for them in {snapshot.directory}.\nTo restore it: {advice}"
+        )
 
 
 def _checked(files: int, structure: StructureCheck, values: ValueCheck | None) -> str:

@@ -98,7 +98,6 @@ def unsearched_text(found: Discovery, depth: int, advice: str) -> str:
 
 def _is_complete(access: SnapshotAccess, path: str) -> bool:
     try:
-        _, problems = check_files(access.open(path))
+        return check_files(access.open(path)).is_restorable
     except StateProcessorError:
         return False
-    return not problems

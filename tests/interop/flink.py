@@ -376,6 +376,7 @@ def request(
     case: str | None = None,
     fired: int = 0,
     settings: Mapping[str, str] | None = None,
+    printed: bool = True,
     filled: bool = False,
     snapshots: Sequence[str] = (),
     snapshots_to: Path | str | None = None,
@@ -399,6 +400,7 @@ def request(
             ``{"user", "amount", "time"}``.
         fired: so many timers and windows have to fire before the savepoint is taken.
         settings: configuration of the job.
+        printed: whether a job prints the entries first; one that claims the snapshot may remove it at its end.
         filled: the job starts by putting the entries into its states, and does not print them.
         snapshots: formats in which the job that prints or fills its states snapshots them.
         snapshots_to: the parent directory of these.
@@ -416,6 +418,7 @@ def request(
         "case": case,
         "fired": fired,
         "settings": dict(settings or {}),
+        "printed": printed,
         "filled": filled,
         "snapshots": list(snapshots),
         "snapshots_to": None if snapshots_to is None else str(Path(snapshots_to).absolute()),

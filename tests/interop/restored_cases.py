@@ -87,7 +87,7 @@ def check_going_on(outcome: Outcome) -> None:
         assert sorted(map(_text, answer["fired"])) == sorted(map(_text, outcome.written.fired)), backend
         # Each subtask of such a job keeps all of what it got of union state.
         finally_ = repeated(outcome.written.finally_, "UNION_LIST", parallelism)
-        assert list(_differences(Path(answer["savepoint"]), finally_)) == [], backend
+        assert list(differences(Path(answer["savepoint"]), finally_)) == [], backend
     assert (outcome.written.target / "_metadata").exists() != outcome.written.claimed  # Flink removes what it owns
 
 
@@ -95,7 +95,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _differences(savepoint: Path, operators: list[dict[str, Any]]) -> Iterator[str]:
+def differences(savepoint: Path, operators: list[dict[str, Any]]) -> Iterator[str]:
     """What our reader finds in a savepoint that is not expected."""
     snapshot = open_snapshot(savepoint)
     options = ReadOptions(flatten=False, nanos="string", row_kind=True)

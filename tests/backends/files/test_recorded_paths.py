@@ -104,7 +104,7 @@ def test_a_query_in_a_relative_path_directs_no_request_either() -> None:
     with listener() as (host, taken):
         relocation = Relocation(Storage(), "s3://bucket/savepoint")
         with pytest.raises(ForbiddenPathError, match="has a query or fragment"):
-            relocation.relative(f"x?endpoint_override={host}&scheme=http", "operator x")
+            relocation.relative(f"x?endpoint_override={host}&scheme=http", context="operator x")
         with pytest.raises(ForbiddenPathError, match="has a query or fragment"):
             Relocation(Storage(), f"s3://bucket/savepoint?scheme=http&endpoint_override={host}").locate(f"file:/x?region={host}")
         assert taken == []

@@ -12,6 +12,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import METADATA_FILE, open_snapshot
 from state_processor.backends.write.process_identity import this_process
 from tests.backends.write.test_killed_writes import killed
+from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import FIXTURES, ORDERS
 
 RESTORING = ("Flink ", "Every state backend", "The keyed state")
@@ -186,3 +187,29 @@ def test_files_of_a_savepoint_without_a_metadata_to_read_stay(
     assert code == 1
     assert lines[0].endswith("or of a savepoint without a _metadata to read: lost-abababab-keyed-0-0")
     assert names(tmp_path) == before
+
+
+def test_a_checkpoint_that_names_files_of_a_claimed_savepoint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    savepoint = tmp_path / "savepoints" / SAVEPOINT
+    checkpoint = claimed_checkpoint(tmp_path / "checkpoints", savepoint)
+    code, (line,) = all_said(capsys, checkpoint)
+    assert code == 1
+    assert "Pass --allow DIR: DIR is the directory of that savepoint. 12 files are missing for this reason" in line
+    allowed = ("--allow", savepoint.parent)
+    bug = (
+        "Flink can't restore this checkpoint (its bug FLINK-39964): 12 files are in the savepoint that the job claimed, "
+        f"{savepoint}, and Flink looks for them in {checkpoint}. To restore it: "
+    )
+    assert all_said(capsys, checkpoint, *allowed) == (1, [f"{bug}--repair records where they are"])
+    moved = tmp_path / "moved"
+    shutil.copytree(tmp_path / "checkpoints", moved / "checkpoints")
+    copy = moved / checkpoint.relative_to(tmp_path)
+    code, (line,) = all_said(capsys, copy, *allowed)
+    assert (code, line.rpartition(": ")[2]) == (1, "state-processor copy makes a savepoint of it")
+    code, lines = all_said(capsys, checkpoint, *allowed, "--repair", "--json")
+    assert code == 0
+    assert json.loads(lines[0]) == {"finding": "repaired", "savepoint": str(savepoint)}
+    code, (line,) = validate(capsys, checkpoint, "--values", *allowed, "--repair")
+    assert (code, line) == (0, "22 files are present, 2 headers of operator state fit, 410 rows are decodable")
+    assert cli.main(["copy", str(copy), str(tmp_path / "copied"), *map(str, allowed)]) == 0
+    assert validate(capsys, tmp_path / "copied")[0] == 0

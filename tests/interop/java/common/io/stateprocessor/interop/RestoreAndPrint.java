@@ -39,6 +39,7 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
  *       amount, time}
  *   <li>{@code fired}: how many timers and windows have to fire before the savepoint, which those of processing time do on their own
  *   <li>{@code settings}: configuration of the job and its restore
+ *   <li>{@code printed}: false if no job is to print what it restored before the one that goes on; one that claims a snapshot may remove it
  *   <li>{@code filled}: the job puts the operators' {@code entries} into their states, in place of printing what it restored
  *   <li>{@code snapshots}: formats, as {@code format} has them, in which the job that printed or filled its states snapshots them
  *       below {@code snapshots_to}
@@ -75,7 +76,7 @@ public final class RestoreAndPrint {
             request.get("operators").forEach(operator -> operators.add(OperatorSpec.fromJson(operator)));
             if (request.path("filled").asBoolean(false)) {
                 fill(cluster, request, operators, answer);
-            } else if (request.hasNonNull("savepoint")) {
+            } else if (request.hasNonNull("savepoint") && request.path("printed").asBoolean(true)) {
                 dump(cluster, request, operators, answer);
             }
             if (request.hasNonNull("savepoint_to")) {

@@ -1,0 +1,43 @@
+"""The streams of a snapshot that are in files: at any depth of what ``_metadata`` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+from state_processor.backends.metadata import handles as h
+
+StreamInFile: TypeAlias = h.FileStateHandle | h.RelativeFileStateHandle | h.SegmentFileStateHandle
+
+_T = TypeVar("_T")
+
+
+def streams_in_files(value: Any) -> Iterator[StreamInFile]:
+    """Yield the streams in a handle, a subtask, an operator or a tuple of them that are in files."""
+    if isinstance(value, (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from streams_in_files(part)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from streams_in_files(getattr(value, field.name))
+
+
+def with_streams(value: _T, change: Callable[[StreamInFile], h.StreamStateHandle]) -> _T:
+    """Return a value with other streams in place of those in files; the value itself if they all stay."""
+    return _changed(value, change)  # type: ignore[no-any-return]
+
+
+def _changed(value: Any, change: Callable[[StreamInFile], h.StreamStateHandle]) -> Any:
+    if isinstance(value, (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)):
+        return change(value)
+    if isinstance(value, tuple):
+        parts = tuple([_changed(part, change) for part in value])
+        return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
+    if is_dataclass(value) and not isinstance(value, type):
+        now = {field.name: getattr(value, field.name) for field in fields(value)}
+        changes = {name: new for name, old in now.items() if (new := _changed(old, change)) is not old}
+        return replace(value, **changes) if changes else value
+    return value
