@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
@@ -52,7 +53,7 @@ class OperatorIdentifier:
         """
         text = uid_hash.lower()
         if not _HASH.fullmatch(text):
-            raise OptionError(f"uid hash {uid_hash!r}: expected 32 hexadecimal digits; use for_uid for a uid")
+            raise OptionError(f"uid hash {uid_hash!r}: expected 32 hexadecimal digits; give a uid as {spelled('uid')}")
         return cls(None, text)
 
     @classmethod

@@ -57,6 +57,7 @@ from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import our_errors
 from state_processor.spark.timer_rows import with_derived_times
+from state_processor.type_checks import check_type
 
 Uid: TypeAlias = str | OperatorIdentifier
 Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
@@ -364,6 +365,7 @@ class SavepointReader(SnapshotPlots):
         state = stored_name(state, variants)
         if state not in variants:
             raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
+        check_type("new_type", new_type)
         return SchemaCompatibility.worst(*(v for s in variants[state] for v in _verdicts(s, new_type, schema_evolution)))
 
     def _check_windows(self, uid: Uid, state: str) -> None:

@@ -21,6 +21,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.type_checks import check_ttl, check_type, found
 
 EVENT_TIME: Final = "event_time"
 PROCESSING_TIME: Final = "processing_time"
@@ -55,6 +56,10 @@ class _ValueLike:
     namespace: TypeSerializer | None = None
 
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_type(type(self).__name__, self.type)
+        check_ttl(self.ttl)
 
     def describe(self, name: str, key: TypeSerializer) -> KeyedDescription:
         """Describe the state of an operator with such keys."""
@@ -108,6 +113,11 @@ class MapState:
 
     kind: ClassVar[str] = kinds.MAP
 
+    def __post_init__(self) -> None:
+        check_type("key of MapState", self.key)
+        check_type("value of MapState", self.value)
+        check_ttl(self.ttl)
+
     def describe(self, name: str, key: TypeSerializer) -> KeyedDescription:
         """Describe the state of an operator with such keys."""
         return MapDescription(name, self.kind, _with_ttl(self.value, self.ttl), key, _namespace(self.namespace), self.key)
@@ -127,7 +137,7 @@ def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
     if isinstance(given, TypeSerializer):
         return ValueState(given)
     if not isinstance(given, StateSpec):
-        raise OptionError(f"state {name!r}: expected a state such as ValueState(Types.LONG()) or a type, found {given!r}")
+        raise OptionError(f"state {name!r}: expected a state such as ValueState(Types.LONG()) or a type, found {found(given)}")
     return given
 
 
@@ -141,6 +151,7 @@ def with_type(state: KeyedDescription, new: TypeSerializer) -> KeyedDescription:
     OptionError
         If the type does not fit the kind of state.
     """
+    check_type("new type", new)
     changed = {}
     if isinstance(state, MapDescription):
         if not isinstance(new, MapSerializer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Final
 
 import pyarrow as pa
@@ -95,7 +96,8 @@ class _Parser:
             return self._pojo(column)
         if name == "KRYO":
             return Types.KRYO(self._bracketed())
-        raise self._problem(f"there is no type {name!r}", start)
+        near = get_close_matches(name.upper(), [*_PLAIN, *_NESTED, "ROW", "ROW_DATA", "POJO", "KRYO"], n=1)
+        raise self._problem(f"there is no type {name!r}{f'; did you mean {near[0]}?' if near else ''}", start)
 
     def end(self) -> None:
         if self._text[self._position :].strip():

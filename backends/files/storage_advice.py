@@ -36,6 +36,8 @@ _BY_ERROR: Final = (
     ("HTTP status 301|PermanentRedirect", "check region in {storage_options}"),
     ("NO_SUCH_BUCKET|bucket name", "check the bucket: s3://BUCKET/PATH"),
     ("both access_key and secret_key|secret_key. is not set", "set both in {storage_options}, or neither"),
+    ("non-directory entry exists|Errno 20", "a file has this name; name another directory"),
+    ("Cannot create directory", "name a directory that you can write"),
     ("Permission denied|Errno 13", "ask for the right to read it, or read as a user who has the right"),
 )
 """Words of errors, as a regular expression, and what to do."""

@@ -53,9 +53,7 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
         There is none. Snapshots up to three levels below are named in the message.
     """
     storage = storage or Storage()
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        found = f"found {path!r}" if isinstance(path, str) or path is None else f"found a {type(path).__name__}"
-        raise OptionError(f"path: expected the directory of a savepoint or checkpoint, {found}")
+    check_path(path)
     location = Location.given(path)  # tasks elsewhere have another working directory
     if location.name == METADATA_FILE and storage.is_file(str(location)):
         return str(location)
@@ -69,6 +67,19 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
     if not storage.is_directory(str(location)):
         raise NotASnapshotError(f"{path} does not exist{_near(storage, location)}")
     raise NotASnapshotError(f"{path} has no file {METADATA_FILE}, so it is not a snapshot. {_instead(storage, location)}")
+
+
+def check_path(path: object) -> None:
+    """Check that an argument is a path of a snapshot.
+
+    Raises
+    ------
+    OptionError
+        If it is empty, or of another type.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        found = f"found {path!r}" if isinstance(path, str) or path is None else f"found a {type(path).__name__}"
+        raise OptionError(f"path: expected the directory of a savepoint or checkpoint, {found}")
 
 
 def _near(storage: Storage, location: Location) -> str:

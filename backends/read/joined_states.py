@@ -52,7 +52,8 @@ class JoinedStatesReader(Selectable):
         keyed = {name: [s for s in states if isinstance(s, KeyedDescription)] for name, states in variants.items()}
         beside = {n: v for n, v in keyed.items() if v and not v[0].is_timer and v[0].in_void_namespace}
         if not beside:
-            raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
+            names = ", ".join(map(repr, variants))
+            raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name one of its states: {names}")
         self._columns = _column_names(beside)
         self._types = self._types_of_states(options)
         self._keys = None if options.keys is None else keys_of(self._named(next(iter(beside.values()))[0]), options.keys)

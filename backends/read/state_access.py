@@ -138,7 +138,7 @@ def _open_whole(
             queues = [[s for s in states if isinstance(s, TimerDescription)] for states in variants.values()]
             readers = [KeyedStateReader(snapshot, operator, timers, options) for timers in queues if timers]
             if not readers:
-                raise NotFoundError(f"{operator_label(operator)} has no timers")
+                raise NotFoundError(f"{operator_label(operator)} has no timers; its states are {', '.join(map(repr, variants))}")
             return UnionReader(readers)
         return JoinedStatesReader(snapshot, operator, variants, options)
     if state not in variants:

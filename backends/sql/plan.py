@@ -27,6 +27,7 @@ _TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Operators that a node is translated to, if they are not called as its type is (Flink: ``…_TRANSFORMATION``)."""
 
+_SHOWN: Final = 40
 _TYPE: Final = re.compile(r"stream-exec-(.+)_\d+")
 _LABEL: Final = re.compile(r"([a-z-]+)\[(\d+)\]")
 
@@ -142,7 +143,9 @@ class CompiledPlan:
             edges = [(int(e["source"]), int(e["target"])) for e in content["edges"]]
             given = {int(n["id"]): (str(n["type"]), n) for n in content["nodes"]}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise OptionError(f"plan: expected the JSON that COMPILE PLAN writes, with nodes and edges: {error!r}") from None
+            shown = repr(text[:_SHOWN]) if text.strip() else "an empty text"
+            problem = f"found {shown} ({type(error).__name__}: {error})"
+            raise OptionError(f"plan: expected the JSON that COMPILE PLAN writes, with nodes and edges, {problem}") from None
         return cls(tuple(_linked(given, edges)))
 
     @cached_property

@@ -17,6 +17,7 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.sql_times import in_time_zone
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateMigrationError
 from state_processor.serializers.evolution.resolution import PortableType, resolve
 from state_processor.serializers.java.types import JavaType
@@ -114,9 +115,10 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
         path = _flattened(state, named)
         found = [part for known, part in parts if known == path]
         if not found:
-            known = ", ".join(dict.fromkeys(path for path, _ in parts)) or "none"
+            known = ", ".join(dict.fromkeys(path for path, _ in parts))
+            advice = f"there are: {known}" if known else f"leave {spelled('types')} out"
             raise OptionError(
-                f"types: there is no part {path!r} that Kryo wrote in state {state.name!r} ({state.kind}); there are: {known}"
+                f"{spelled('types')}: there is no part {path!r} that Kryo wrote in state {state.name!r} ({state.kind}); {advice}"
             )
         of_parts |= {id(part): part.declared_as(declared_as(part, given, f"{path} of state {state.name!r}")) for part in found}
     return transform(state, lambda part: of_parts.get(id(part), part))

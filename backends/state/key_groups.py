@@ -78,8 +78,7 @@ def check_parallelism(parallelism: int, max_parallelism: int) -> None:
     for name, given in (("parallelism", parallelism), ("max parallelism", max_parallelism)):
         if not isinstance(given, Integral) or isinstance(given, bool):
             raise OptionError(f"{name} {given!r}: expected a whole number, found a {type(given).__name__}")
-    if not 1 <= parallelism <= max_parallelism <= MAX_KEY_GROUPS:
-        raise OptionError(
-            f"parallelism {parallelism} and max parallelism {max_parallelism} must satisfy "
-            f"1 <= parallelism <= max parallelism <= {MAX_KEY_GROUPS}"
-        )
+    if not 1 <= max_parallelism <= MAX_KEY_GROUPS:
+        raise OptionError(f"max parallelism {max_parallelism}: expected a number from 1 to {MAX_KEY_GROUPS}")
+    if not 1 <= parallelism <= max_parallelism:
+        raise OptionError(f"parallelism {parallelism}: expected a number from 1 to the max parallelism, {max_parallelism}")

@@ -51,6 +51,8 @@ def metadata_version(flink_version: str | None) -> int:
     if found is None:
         raise OptionError(f"flink_version={flink_version!r}: expected a version like '1.20' or '2.1', or '2.x'")
     major = int(found[1])
+    if major > _VERSIONS[0][0][0]:
+        raise OptionError(f"flink_version={flink_version!r}: expected a version of Flink 1 or 2; others are not known")
     minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if found[2] == "x" else int(found[2])
     for least, version in _VERSIONS:
         if (major, minor) >= least:

@@ -32,6 +32,7 @@ from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.backends.write.process_identity import NO_PROCESS, identity_of, is_gone, this_process
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted, redacted_repr
@@ -115,7 +116,8 @@ class Staging:
         """
         self.sweep()
         if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
-            raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or overwrite it")
+            replacing = spelled("overwrite", True)
+            raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or set {replacing}")
         make_directory(self.storage, self.directory)
         try:
             with self.open(self._mark) as file:

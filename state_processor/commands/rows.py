@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -12,6 +12,9 @@ from state_processor import arrow
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import flag_values
 from state_processor.options.table import STATE_KIND
+from state_processor.serializers.errors import OptionError
+
+_SPARK: Final = ("pyspark", "py4j")
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +52,11 @@ def state_batches(
     values = {**shape, **more, **flag_values(options)}
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
-    from state_processor.spark.filtered import filtered_batches  # starts a JVM, which other commands do without
+    try:
+        from state_processor.spark.filtered import filtered_batches  # starts a JVM, which other commands do without
+    except ModuleNotFoundError as problem:
+        if problem.name not in _SPARK:
+            raise
+        raise OptionError("--where starts Spark, which is not installed: pip install pyspark") from None
 
     return filtered_batches(options.path, operator, state, options.where, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from logging import getLogger
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from state_processor.options.groups import SnapshotOptions
@@ -104,7 +104,7 @@ class SnapshotAccess:
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
         import_serializers(self.serializers)
-        snapshot = open_snapshot(fspath(path), self.path_mapping, self.storage(), self.scratch, self.allow_paths)
+        snapshot = open_snapshot(path, self.path_mapping, self.storage(), self.scratch, self.allow_paths)
         if self.time_zone is not None:
             snapshot = replace(snapshot, time_zone=self.time_zone)
         if self.plan is not None:

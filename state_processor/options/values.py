@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from state_processor.backends.state.python_states import PythonType, Unpickled
+from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.options.allowed_modules import is_module_name
-from state_processor.options.durations import duration_ms, duration_text, instant_ms
 from state_processor.options.key_tables import as_key_table, is_table, rows_of
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.doors import spelled

@@ -19,6 +19,7 @@ from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.requests import state_values
 from state_processor.read.sources import find_reader, splits_of
 from state_processor.serializers.errors import OptionError
+from state_processor.spark.java import check_java
 from state_processor.spark.planned_read import planned_read
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import our_errors
@@ -60,6 +61,8 @@ def filtered_batches(
     source = SourceOptions.of(fspath(path), state_values(snapshot, operator, state, given.pop("kind", None), {}, given))
     reader = find_reader(source, snapshot)
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if SparkSession.getActiveSession() is None:
+        check_java("--where")
     session = SparkSession.getActiveSession() or SparkSession.builder.config(map=_SETTINGS).master("local[*]").getOrCreate()
     spark = session.newSession()
     spark.conf.set("spark.sql.session.timeZone", "UTC")

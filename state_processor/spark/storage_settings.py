@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 
 from state_processor.backends.files.filesystems import BUCKET_SETTINGS
 from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.snapshot import check_path
 from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.errors import OptionError
 
 _NAMES: Final = {
     "endpoint": "endpoint_override",
@@ -30,7 +32,16 @@ _SETTING: Final = re.compile(
 
 
 def with_settings_of_spark(spark: SparkSession, access: SnapshotAccess, path: str | PathLike[str]) -> SnapshotAccess:
-    """Return options of access with the settings of Spark; see :func:`with_settings`."""
+    """Return options of access with the settings of Spark; see :func:`with_settings`.
+
+    Raises
+    ------
+    OptionError
+        If the session is a path, or the path is not a path.
+    """
+    if isinstance(spark, (str, PathLike)):
+        raise OptionError(f"spark: expected a SparkSession, found {spark!r}; the session comes before the path")
+    check_path(path)
     return with_settings(access, path, lambda: settings_of_spark(spark))
 
 

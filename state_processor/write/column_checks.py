@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Final
@@ -57,7 +57,7 @@ def check_distinct(rows: OperatorRows) -> None:
             )
 
 
-def require(names: Collection[str], columns: Iterable[str]) -> None:
+def require(names: Collection[str], columns: Collection[str]) -> None:
     """Refuse rows that lack columns.
 
     Raises
@@ -68,7 +68,8 @@ def require(names: Collection[str], columns: Iterable[str]) -> None:
     missing = [c for c in columns if c not in names]
     if missing:
         listed = " and ".join(map(repr, missing))
-        raise InvalidRowError(f"there is no column {listed}; the rows have {', '.join(names)}.{_nearest(missing[0], names)}")
+        near = _nearest(missing[0], [n for n in names if n not in {*columns}]) or " Rename a column."
+        raise InvalidRowError(f"there is no column {listed}; the rows have {', '.join(names) or 'no columns'}.{near}")
 
 
 def refuse_others(names: Collection[str], known: Collection[str], hint: str = "") -> None:

@@ -249,7 +249,7 @@ class SavepointPlan:
         for other in self.drafts:
             same = other.final_identifier.uid_hash == draft.final_identifier.uid_hash
             if same and other.identifier.uid_hash != draft.identifier.uid_hash:
-                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
+                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}; choose another uid")
 
     # Migration
 
@@ -410,7 +410,7 @@ class SavepointPlan:
             check_parallelism(draft.final_parallelism, draft.final_max_parallelism)
             other = taken.setdefault(draft.final_identifier.uid_hash, draft)
             if other is not draft:
-                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
+                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}; choose another uid")
             draft.check_format(self._flink_version)
         left = [report for draft in self.drafts for report in draft.not_migrated]
         if left:

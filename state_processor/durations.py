@@ -28,6 +28,12 @@ _PARTS: Final = re.compile(rf"(?:interval\s+)?{_PART.pattern}(?:\s*{_PART.patter
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NOW: Final = "now"
+_OTHER_UNITS: Final = {
+    "seconds": (10**9, 10**10, "multiply by 1000"),
+    "microseconds": (10**15, 10**16, "divide by 1000"),
+    "nanoseconds": (10**18, 10**19, "divide by 1000000"),
+}
+"""Numbers that are dates from 2001 to 2286 in another unit; in milliseconds they are early in 1970, or after the year 33000."""
 _SHOWN: Final = 60
 """Characters of a refused value in a message."""
 
@@ -88,19 +94,23 @@ def instant_ms(value: str | int | datetime) -> int:
     Raises
     ------
     OptionError
-        If the value is not a point in time.
+        If the value is not a point in time, or is a present date in another unit.
     """
     if isinstance(value, str):
         text = value.strip()
         if text.lower() == _NOW:
             return instant_ms(datetime.now(UTC))
-        if re.fullmatch(r"-?\d+", text):
-            return int(text)
+        if re.fullmatch(r"-?\d{1,30}", text):
+            return instant_ms(int(text))
         with suppress(ValueError):
             return instant_ms(datetime.fromisoformat(text))
     if isinstance(value, datetime):
         return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
     if isinstance(value, int) and not isinstance(value, bool):
+        for unit, (first, last, per_ms) in _OTHER_UNITS.items():
+            if first <= value < last:
+                advice = f"{per_ms}, or give text with a date"
+                raise OptionError(f"{spelled('as_of')} {value}: expected milliseconds, found {unit}; {advice}")
         return value
     raise OptionError(
         f"{_shown('as_of', value)}: expected now, a point in time with its zone such as 2024-01-31T12:00:00Z, "

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.errors import OptionError
-from state_processor.options.durations import duration_ms, duration_text, instant_ms
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,20 @@ def test_durations_that_are_too_long(text: str) -> None:
 )
 def test_points_in_time(value: str | int | datetime, milliseconds: int) -> None:
     assert instant_ms(value) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (1_706_702_400, "found seconds; multiply by 1000"),
+        ("1706702400", "found seconds; multiply by 1000"),
+        (1_706_702_400_000_000, "found microseconds; divide by 1000"),
+        (1_706_702_400_000_000_000, "found nanoseconds; divide by 1000000"),
+    ],
+)
+def test_points_in_time_of_another_unit(value: str | int, advice: str) -> None:
+    with pytest.raises(OptionError, match=f"as_of {value}: expected milliseconds, {advice}, or give text with a date"):
+        instant_ms(value)
 
 
 def test_now() -> None:
