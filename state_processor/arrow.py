@@ -42,7 +42,7 @@ from state_processor.options.groups import (
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
 from state_processor.progress import progress
-from state_processor.read.differences import SUMMARY_SCHEMA, open_differences
+from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
@@ -225,7 +225,11 @@ def diff_summary(
     -------
     pyarrow.Table
         A row per state of either snapshot: ``operator_uid``, ``operator_uid_hash``, ``state_name``, ``state_kind``,
-        ``type_before`` and ``type_after`` (null where a snapshot does not have the state), ``inserts``, ``deletes``, ``updates``.
+        ``type_before`` and ``type_after`` (null where a snapshot does not have the state), ``inserts``, ``deletes``, ``updates``,
+        ``bytes_before`` and ``bytes_after`` (of keys, namespaces and values, or elements), ``renamed_from``. An operator that is
+        only in the new snapshot is compared with the one that is only in the old snapshot and has the same states: names, kinds
+        and types. ``renamed_from`` is its uid, or hash, there. If several operators have these states, none of them is compared
+        with another.
 
     Raises
     ------
@@ -235,7 +239,8 @@ def diff_summary(
         A state can't be read, or is of another kind or has other keys in the two snapshots.
     """
     found = open_differences((old, new), uid, None, options)
-    return pa.Table.from_pylist([difference.summary() for difference in progress(found, "comparing")], SUMMARY_SCHEMA)
+    rows = [difference.summary() for difference in progress(found, "comparing")]
+    return pa.Table.from_pylist(with_bytes(found, rows), SUMMARY_SCHEMA)
 
 
 @takes_options

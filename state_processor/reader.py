@@ -403,7 +403,7 @@ class SavepointReader(SnapshotPlots):
             return self._load(values, delivered)
         serializers = TaskSerializers.of_driver(self._access.serializers)
         splits = splits_of(projected.reader, source)
-        return planned_read(self._spark, projected, splits, delivered, serializers, source.split_bytes)
+        return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_bytes)
 
     def _load(self, values: dict[str, Any], schema: StructType) -> DataFrame:
         """Read by the data source, which Spark plans."""

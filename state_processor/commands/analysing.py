@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_args
+
+import pyarrow as pa
 
 from state_processor import arrow
 from state_processor.commands.arguments import add_operator, add_output, named_operator, positive, snapshot_command
 from state_processor.commands.printing import SIZES, print_batches, print_json, print_table, with_operator, with_sizes
+from state_processor.commands.terminal import say
+from state_processor.identifier import OperatorIdentifier
 from state_processor.options.effects import DIFFERENCES, Kind, check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import OptionError
+
+DIFFERENT: Final = 1
+"""Exit code of ``diff --exit-code`` for snapshots that differ."""
 
 
 def add_commands(commands: Any) -> None:
@@ -21,12 +29,18 @@ def add_commands(commands: Any) -> None:
     add_operator(sizes, required=False)
     sizes.add_argument("--by", choices=get_args(SizesBy), default="state", help="what to measure (default: state)")
     sizes.add_argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
-    diff = commands.add_parser("diff", help="differences between two snapshots", description="Compare two snapshots.")
+    diff = commands.add_parser(
+        "diff",
+        help="differences between two snapshots",
+        description="Compare two snapshots. With --exit-code, the exit code is 1 if they differ.",
+    )
     diff.add_argument("old", metavar="OLD", help="directory of the older snapshot")
     diff.add_argument("new", metavar="NEW", help="directory of the newer snapshot")
     add_operator(diff, required=False)
     diff.add_argument("--state", help="show the values of this state that differ; without it numbers of them for each state")
     diff.add_argument("--limit", type=positive, default=20, metavar="N", help="number of values (default: 20)")
+    diff.add_argument("--all", action="store_true", help="without --state: show equal states, too")
+    diff.add_argument("--exit-code", action="store_true", help="exit with 1 if the snapshots differ, with 0 if not")
     add_output(diff, _diff)
     add_flags(diff, DIFFERENCES)
 
@@ -41,20 +55,61 @@ def _sizes(options: argparse.Namespace) -> None:
     print_table([SIZES.get(n, n) for n in columns], [with_sizes(row) for row in shown], options)
 
 
-def _diff(options: argparse.Namespace) -> None:
+def _diff(options: argparse.Namespace) -> int:
     operator = named_operator(options)
     values = {"nanos": "string", **flag_values(options)}
     if options.state is not None and operator is None:
         raise OptionError(f"--state {options.state}: name its operator, too, by --uid or --uid-hash")
+    if options.state is not None and options.all:
+        raise OptionError("--all is about numbers for each state: leave it out, or leave --state out")
     if options.state is not None and operator is not None:
-        differing = arrow.diff(options.old, options.new, operator, options.state, **values)
-        print_batches(differing, options)
-        return
+        differs = _diff_of_values(arrow.diff(options.old, options.new, operator, options.state, **values), options)
+    else:
+        differs = _diff_of_states(operator, values, options)
+    return DIFFERENT if differs and options.exit_code else 0
+
+
+def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> bool:
+    """Print the values of a state that differ, and return whether there are any."""
+    found = False
+
+    def seen() -> Iterator[pa.RecordBatch]:
+        nonlocal found
+        for batch in batches:
+            found = found or batch.num_rows > 0
+            yield batch
+
+    print_batches(seen(), options)
+    return found
+
+
+def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any], options: argparse.Namespace) -> bool:
+    """Print numbers of differences for each state, and return whether there are any."""
     of_values = DiffSnapshotOptions.__annotations__.keys() - CountSnapshotOptions.__annotations__
     check_given(values, sorted(of_values), "with --state: add that")
     rows = arrow.diff_summary(options.old, options.new, operator, **values).to_pylist()
+    differing = [row for row in rows if _differs(row)]
+    renamed = {row["operator_uid_hash"]: with_operator(row)["operator"] for row in rows if row["renamed_from"]}
     if options.json:
-        print_json(rows)
-        return
-    columns = ["operator", "state_name", "state_kind", "type_before", "type_after", "inserts", "deletes", "updates"]
-    print_table(columns, [with_operator(row) for row in rows], options)
+        print_json(rows if options.all else [r for r in rows if _differs(r) or r["operator_uid_hash"] in renamed])
+        return bool(differing or renamed)
+    shown = rows if options.all else differing
+    if shown:
+        columns = ("operator", "state_name", "state_kind", "type", "inserts", "deletes", "updates", "size_before", "size_after")
+        print_table(columns, [with_sizes(with_operator(row)) | {"type": _types(row)} for row in shown], options)
+    for uid_hash, name in renamed.items():
+        before = next(row["renamed_from"] for row in rows if row["operator_uid_hash"] == uid_hash)
+        say(f"Operator {name} was {before}: it has the same states, and no other operator has them")
+    if not differing:
+        say(f"No differences in {len(rows)} states")
+    return bool(differing or renamed)
+
+
+def _differs(row: Mapping[str, Any]) -> bool:
+    return any(row[n] for n in ("inserts", "deletes", "updates")) or row["type_before"] != row["type_after"]
+
+
+def _types(row: Mapping[str, Any]) -> str:
+    """Return the type of a state; both types, where they differ."""
+    before, after = row["type_before"], row["type_after"]
+    return before if before == after else f"{before or 'absent'} → {after or 'absent'}"

@@ -17,6 +17,8 @@ SIZES: Final = {
     "operator_coordinator_state_size_in_bytes": "coordinator_size",
     "operator_total_size_in_bytes": "size",
     "size_in_bytes": "size",
+    "bytes_before": "size_before",
+    "bytes_after": "size_after",
 }
 """Columns of sizes, and their headers in tables."""
 

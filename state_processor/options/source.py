@@ -52,6 +52,12 @@ class SourceOptions:
 
     __repr__ = redacted_repr
 
+    @property
+    def label(self) -> str:
+        """What is read, as Spark's plans and user interface show it: operator and state, and how many keys are looked up."""
+        what = f"{self.operator}.{self.state}" if self.state else f"{self.operator}, {self.kind or 'all keyed states'}"
+        return what if self.read.keys is None else f"{what}, keys: {len(self.read.keys)}"
+
     @classmethod
     def parse(
         cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT, allowed: Iterable[str] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Final, TypeAlias
 
@@ -14,8 +14,10 @@ from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DEL
 from state_processor.backends.analysis.state_difference import OperatorPair
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read import catalog
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
+from state_processor.backends.read.state_listing import surveys
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.part_names import with_names
@@ -26,6 +28,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DiffOptions
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import READ_OPTIONS, fields_of
+from state_processor.read.sizes import SizeReport
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 Path: TypeAlias = str | PathLike[str]
@@ -41,6 +44,8 @@ SUMMARY_SCHEMA: Final = pa.schema(
         *_STATE,
         *(pa.field(n, pa.string()) for n in ("state_kind", "type_before", "type_after")),
         *(pa.field(f"{n}s", pa.int64()) for n in (INSERT, DELETE, UPDATE)),
+        *(pa.field(n, pa.int64()) for n in ("bytes_before", "bytes_after")),
+        pa.field("renamed_from", pa.string()),
     ]
 )
 _INSERTS, _DELETES, _UPDATES = (f"{n}s" for n in (INSERT, DELETE, UPDATE))
@@ -93,6 +98,9 @@ class StateDifference:
     type_before: str | None
     type_after: str | None
     reader: StateReader
+    old: tuple[Snapshot, OperatorState | None]
+    new: tuple[Snapshot, OperatorState | None]
+    renamed_from: str | None = None
 
     def as_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of the reader with values as JSON, in the columns of :data:`TEXT_SCHEMA`."""
@@ -114,6 +122,7 @@ class StateDifference:
             **{name: getattr(self, name) for name in ("operator_uid", "operator_uid_hash", "state_name")},
             "state_kind": self.kind, "type_before": self.type_before, "type_after": self.type_after,
             _INSERTS: counts[INSERT], _DELETES: counts[DELETE], _UPDATES: counts[UPDATE],
+            "renamed_from": self.renamed_from,
         }
 
 
@@ -165,27 +174,31 @@ def state_differences(
     """
     before, after = ({o.operator_id: o for o in snapshot.metadata.operators} for snapshot in (old, new))
     known = {**before, **after}
+    renamed = _renamed((old, before), (new, after))
     stored: set[str] = set()
-    wanted = list(known)
+    wanted = [uid_hash for uid_hash in known if uid_hash not in renamed.values()]
     if operator is not None:
         planned = old.plan.find(operator.uid, known) if old.plan is not None and operator.uid else None
-        wanted = [planned or operator.uid_hash]
+        asked = planned or operator.uid_hash
+        wanted = [next((later for later, earlier in renamed.items() if earlier == asked), asked)]
     if operator is not None and wanted[0] not in known:
         names = sorted({o.uid or o.operator_id for o in known.values()})
         raise NotFoundError.naming_nearest("operator", str(operator), names)
     for uid_hash in wanted:
-        uid = next((o.uid for o in (after.get(uid_hash), before.get(uid_hash)) if o is not None and o.uid), None)
+        earlier = before.get(renamed.get(uid_hash, uid_hash))
+        uid = next((o.uid for o in (after.get(uid_hash), earlier) if o is not None and o.uid), None)
         label = f"operator {uid!r}" if uid else f"operator {uid_hash}"
-        pair = OperatorPair(label, (old, before.get(uid_hash)), (new, after.get(uid_hash)))
+        pair = OperatorPair(label, (old, earlier), (new, after.get(uid_hash)))
+        renamed_from = None if earlier is None or uid_hash not in renamed else earlier.uid or earlier.operator_id
         found = {**pair.states[0], **pair.states[1]}
         stored |= found.keys()
         for name in pair.names if state is None else (stored_name(state, found),):
             reader = pair.difference(name, options)
-            before_type, after_type = (
+            type_before, type_after = (
                 _type(*side, states.get(name, [])) for side, states in zip((pair.old, pair.new), pair.states, strict=True)
             )
-            kind = found[name][0].kind
-            yield StateDifference(uid, uid_hash, shown_name(name), kind, before_type, after_type, reader)
+            place = (uid, uid_hash, shown_name(name), found[name][0].kind)
+            yield StateDifference(*place, type_before, type_after, reader, pair.old, pair.new, renamed_from)
     check_known(options.python_types, stored, "these operators")
 
 
@@ -195,3 +208,66 @@ def _type(snapshot: Snapshot, operator: OperatorState | None, variants: list[Sta
         return None
     names = dict(state_names(snapshot, operator, variants[:1], {}))
     return str(with_names(variants[0], names.get(variants[0].name, {})).whole)
+
+
+_Side: TypeAlias = tuple[Snapshot, Mapping[str, OperatorState]]
+
+
+def _renamed(old: _Side, new: _Side) -> dict[str, str]:
+    """Return the hashes of operators with another uid in the new snapshot, to their hashes in the old one.
+
+    An operator was renamed if its uid is gone, and exactly one other uid is new whose operator has the same states: names,
+    kinds and types. If several operators have these states, none is taken for another.
+    """
+    gone, added = ({h: o for h, o in one[1].items() if h not in other[1]} for one, other in ((old, new), (new, old)))
+    if not gone or not added:
+        return {}
+    earlier, later = (_by_states(*side) for side in ((old[0], gone), (new[0], added)))
+    alone = (states for states, hashes in earlier.items() if len(hashes) == len(later.get(states, ())) == 1)
+    return {later[states][0]: earlier[states][0] for states in alone}
+
+
+def _by_states(snapshot: Snapshot, operators: Mapping[str, OperatorState]) -> dict[frozenset[tuple[str, ...]], list[str]]:
+    """Return operators that have state by their states; an operator with a state that can't be read is left out."""
+    found: dict[frozenset[tuple[str, ...]], list[str]] = {}
+    for (uid_hash, _), (states, unread) in zip(operators.items(), surveys(snapshot, operators.values()), strict=True):
+        if states and not unread:
+            shape = frozenset((name, v[0].kind, *map(str, v[0].serializers.values())) for name, v in states.items())
+            found.setdefault(shape, []).append(uid_hash)
+    return found
+
+
+def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the bytes of each state in both snapshots to rows of :data:`SUMMARY_SCHEMA`; null where they are not known.
+
+    Keyed state has the bytes of keys, namespaces and values, as :func:`state_processor.arrow.size_report` measures them;
+    operator state the bytes of its elements.
+    """
+    measured: dict[tuple[str, str], dict[str, int | None]] = {}
+
+    def size(side: tuple[Snapshot, OperatorState | None], name: str) -> int | None:
+        snapshot, operator = side
+        if operator is None:
+            return None
+        place = (snapshot.digest, operator.operator_id)
+        if place not in measured:
+            measured[place] = _sizes(snapshot, operator)
+        return measured[place].get(name, 0)
+
+    return [
+        {
+            **row,
+            "bytes_before": None if d.type_before is None else size(d.old, d.state_name),
+            "bytes_after": None if d.type_after is None else size(d.new, d.state_name),
+        }
+        for d, row in zip(differences, rows, strict=True)
+    ]
+
+
+def _sizes(snapshot: Snapshot, operator: OperatorState) -> dict[str, int | None]:
+    """Return the bytes of an operator's states, by their names."""
+    alone = replace(snapshot, metadata=replace(snapshot.metadata, operators=(operator,)))
+    found = {r["state_name"]: r["size_in_bytes"] for r in catalog.states(alone).to_pylist() if r["backend"] == "operator"}
+    report = SizeReport.plan(alone, None, "state", None)
+    tables = (table for part in report.parts if (table := part.measure()) is not None)
+    return found | {r["state_name"]: r["size_in_bytes"] for r in report.merged(tables).to_pylist()}

@@ -67,4 +67,5 @@ def diff(
     found = open_differences((old, new), uid, state, options)
     reader = DifferencesReader(found, as_text=state is None)
     serializers = TaskSerializers.of_driver(access.serializers)
-    return planned_read(spark, reader, reader.parts(), spark_schema(reader.schema), serializers)
+    label = f"differences of {'all operators' if uid is None else uid}{'' if state is None else f'.{state}'}"
+    return planned_read(spark, reader, reader.parts(), spark_schema(reader.schema), serializers, label)

@@ -15,7 +15,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.redaction import redacted
 from state_processor.spark import small_changes
+from state_processor.spark.job_descriptions import described_jobs
 from state_processor.spark.packages import send_package
 from state_processor.spark.row_batches import with_counted_batches
 from state_processor.spark.same_keys import quoted
@@ -52,10 +54,19 @@ class InWorker:
 
     task: Task
 
+    @property
+    def __name__(self) -> str:
+        """Spark shows it in plans and in its user interface."""
+        return _name(self.task)
+
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run the task."""
         spare_modules()
         return self.task(batches)
+
+
+def _name(task: Callable[..., Any]) -> str:
+    return getattr(task, "__name__", type(task).__name__)
 
 
 @dataclass(frozen=True)
@@ -87,7 +98,7 @@ class SparkEngine:
         if not parts:
             return []
         groups = _groups(list(enumerate(parts)), lambda numbered: numbered[1].size)
-        with failures_of_tasks():
+        with failures_of_tasks(), described_jobs(self._spark, f"{_name(task)}: {len(parts)} parts of snapshots"):
             rows = self._numbers(len(groups)).mapInArrow(InWorker(RunParts(task, groups)), _RESULT_SCHEMA).collect()
         results = {row.subtask: pickle.loads(row.value) for row in rows}
         return [results[number] for number in range(len(parts))]
@@ -99,6 +110,10 @@ class SparkEngine:
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         """Run a job for each pass, or none for small changes."""
+        with described_jobs(self._spark, f"Write savepoint {redacted(str(staging.directory))}"):
+            return self._write_files(files, staging)
+
+    def _write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         if small_changes.are_small(files):
             return small_changes.write_in_driver(files, staging)
         together: list[list[StateFiles]] = []

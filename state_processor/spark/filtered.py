@@ -68,7 +68,8 @@ def filtered_batches(
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     getLogger("SQLQueryContextLogger").setLevel(CRITICAL)  # what Spark finds wrong is in the error
     serializers = TaskSerializers.of_driver(access.serializers)
-    rows = planned_read(spark, reader, splits_of(reader, source), spark_schema(reader.schema), serializers, source.split_bytes)
+    splits, schema = splits_of(reader, source), spark_schema(reader.schema)
+    rows = planned_read(spark, reader, splits, schema, serializers, source.label, source.split_bytes)
     try:
         chosen = rows.where(where)
     except AnalysisException as problem:

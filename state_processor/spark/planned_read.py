@@ -36,6 +36,12 @@ class ReadState:
 
     reader: PartReader
     serializers: TaskSerializers
+    label: str
+
+    @property
+    def __name__(self) -> str:
+        """Spark shows it in plans and in its user interface."""
+        return f"Flink state {self.label}"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's parts."""
@@ -58,6 +64,7 @@ def planned_read(
     parts: Sequence[Any],
     schema: StructType,
     serializers: TaskSerializers,
+    label: str,
     split_bytes: int | None = None,
 ) -> DataFrame:
     """Return the rows of parts of a snapshot.
@@ -74,13 +81,15 @@ def planned_read(
         The columns that ``reader`` yields.
     serializers
         Serializers that users register.
+    label
+        What is read, which ``explain()`` and Spark's user interface show.
     split_bytes
         Size of what one task reads; ``None`` for the default.
     """
     raise_errors_of_tasks()
     send_package(spark)
     groups = [pickle.dumps(group) for group in grouped(parts, split_bytes)]
-    return _in_tasks(spark, groups).mapInArrow(ReadState(reader, serializers), schema)
+    return _in_tasks(spark, groups).mapInArrow(ReadState(reader, serializers, label), schema)
 
 
 def _in_tasks(spark: Any, values: Sequence[bytes]) -> DataFrame:

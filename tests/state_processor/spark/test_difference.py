@@ -62,6 +62,61 @@ def test_summary(changed: str) -> None:
     counts = {name: (row["inserts"], row["deletes"], row["updates"]) for name, row in found.items()}
     assert {name: count for name, count in counts.items() if any(count)} == {"total": (1, 1, 1), "items": (0, 1, 0)}
     assert (found["total"]["type_before"], found["total"]["type_after"]) == ("LONG", "LONG")
+    sizes = {r["state_name"]: r["size_in_bytes"] for r in sp.arrow.size_report(ORDERS_PATH, by="state").to_pylist()}
+    assert {n: r["bytes_before"] for n, r in found.items() if n in sizes} == sizes
+    assert found["items"]["bytes_after"] < found["items"]["bytes_before"] == sizes["items"]
+    assert {r["renamed_from"] for r in found.values()} == {None}
+
+
+@pytest.fixture(scope="module")
+def renamed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    target = str(tmp_path_factory.mktemp("renamed") / "savepoint")
+    assert main(["rename-uid", ORDERS_PATH, target, "--from", "orders", "--to", "customers"]) == 0
+    return target
+
+
+def test_renamed_operators(renamed: str) -> None:
+    """An operator with another uid is compared with the only one that has its states."""
+    found = sp.arrow.diff_summary(ORDERS_PATH, renamed).to_pylist()
+    assert {r["operator_uid"]: r["renamed_from"] for r in found} == {"customers": "orders", "catalog": None}
+    assert not any(r["inserts"] or r["deletes"] or r["updates"] for r in found)
+    for uid in ("orders", "customers"):
+        assert {r["operator_uid"] for r in sp.arrow.diff_summary(ORDERS_PATH, renamed, uid).to_pylist()} == {"customers"}
+    assert sum(batch.num_rows for batch in sp.arrow.diff(ORDERS_PATH, renamed, "customers", "total")) == 0
+
+
+def test_operators_with_the_same_states_are_not_taken_for_each_other(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("SELECT 1L AS key, 2L AS v")
+    for path, uids in (("old", ("a",)), ("new", ("b", "c"))):
+        writer = sp.SavepointWriter.new(spark, flink_version="2.3")
+        for uid in uids:
+            writer.with_keyed_state(uid, rows)
+        writer.write(tmp_path / path)
+    found = sp.arrow.diff_summary(tmp_path / "old", tmp_path / "new").to_pylist()
+    assert {r["operator_uid"]: (r["renamed_from"], r["inserts"], r["deletes"]) for r in found} == {
+        "a": (None, 0, 1),
+        "b": (None, 1, 0),
+        "c": (None, 1, 0),
+    }
+
+
+def test_exit_codes(changed: str, renamed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def diff(*arguments: str) -> tuple[int, str]:
+        code = main(["diff", ORDERS_PATH, *arguments])
+        return code, capsys.readouterr().out
+
+    code, out = diff(changed, "--exit-code")
+    assert code == 1
+    assert [line.split()[1] for line in out.splitlines()[2:]] == ["total", "items"]
+    assert len(diff(changed, "--all")[1].splitlines()) == 12
+    assert diff(ORDERS_PATH, "--exit-code") == (0, "No differences in 10 states\n")
+    code, out = diff(renamed, "--exit-code")
+    assert (code, out.splitlines()[0].split(":")[0]) == (1, "Operator customers was orders")
+    for state, code in (("total", 1), ("profile", 0)):
+        assert diff(changed, "--uid", "orders", "--state", state, "--exit-code")[0] == code
+        assert diff(changed, "--uid", "orders", "--state", state)[0] == 0
+    assert diff("/nowhere", "--exit-code")[0] == BAD_INPUT
+    assert main(["diff", ORDERS_PATH, changed, "--uid", "orders", "--state", "total", "--all"]) == BAD_INPUT
 
 
 @pytest.mark.parametrize("form", ["rocksdb-canonical", "rocksdb-native", "rocksdb-incremental", "hashmap-native"])

@@ -1,0 +1,48 @@
+"""What Spark's user interface shows of reads and writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import state_processor as sp
+from tests.state_processor.samples import ORDERS_PATH
+
+pytestmark = pytest.mark.spark
+
+
+def plan_of(frame: Any, capsys: pytest.CaptureFixture[str]) -> str:
+    frame.explain()
+    return capsys.readouterr().out
+
+
+def test_plans_name_operator_and_state(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    reader = sp.SavepointReader.read(spark, ORDERS_PATH)
+    assert "Flink state orders.total(" in plan_of(reader.read_keyed_state("orders", "total"), capsys)
+    assert "Flink state orders, all keyed states, keys: 2(" in plan_of(
+        reader.read_keyed_state("orders", keys=["amelia", "anders"]), capsys
+    )
+    assert "Flink state catalog.pending(" in plan_of(reader.read_list_state("catalog", "pending"), capsys)
+    assert "Flink state orders, TIMER(" in plan_of(reader.read_timers("orders"), capsys)
+    difference = sp.diff(spark, ORDERS_PATH, ORDERS_PATH, "orders", "total")
+    assert "Flink state differences of orders.total(" in plan_of(difference, capsys)
+
+
+def test_jobs_of_a_write_are_described(spark: SparkSession, tmp_path: Path) -> None:
+    context = spark.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setJobDescription("nightly repair")
+    try:
+        rows = sp.SavepointReader.read(spark, ORDERS_PATH).read_keyed_state("orders", "total")
+        writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
+        writer.with_keyed_state("orders", rows.withColumnRenamed("value", "copied"))
+        writer.write(tmp_path / "described")
+        assert context.getLocalProperty("spark.job.description") == "nightly repair"
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
+    jobs = context._jsc.sc().statusStore().jobsList(None)
+    described = [str(jobs.apply(i).description()) for i in range(jobs.size())]
+    assert any(text == f"Some(Write savepoint {tmp_path / 'described'})" for text in described)
