@@ -88,6 +88,7 @@ class WriteSummary:
     ``shares_files_of`` is the source savepoint if the new one refers to files of it, without which it can't be restored.
     ``removed_operators`` are those of the source savepoint that are left out. ``is_copy`` is true if the state of all operators
     is that of the source savepoint, because nothing was to be changed, or because keys to delete are not there.
+    ``time_zone`` is the zone in which ``SQL_DATE`` and ``SQL_TIME`` were written, ``None`` if no changed state has them.
     """
 
     path: str
@@ -97,6 +98,7 @@ class WriteSummary:
     shares_files_of: str | None = None
     removed_operators: tuple[str, ...] = ()
     is_copy: bool = False
+    time_zone: str | None = None
 
     __repr__ = redacted_repr
 
@@ -139,6 +141,8 @@ class WriteSummary:
                 yield f"All keyed state of {o.label} was written anew: {', '.join(o.rewritten)}"
         if any(None in _counts(c) for o in self.operators for c in o.changes):
             yield f"{_UNKNOWN}: unknown, because the write does not read these entries of the source savepoint"
+        if self.time_zone is not None:
+            yield f"SQL_DATE and SQL_TIME are in the time zone {self.time_zone}; time_zone sets the zone of the job's JVM"
         if self.shares_files_of is not None:
             yield f"It refers to files of {redacted(self.shares_files_of)}, which has to stay as long as this savepoint is needed"
 

@@ -50,7 +50,7 @@ from state_processor.serializers.java import hashing
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.traversal import transform
+from state_processor.serializers.traversal import nested, transform
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -283,3 +283,8 @@ for _scalar in SCALARS:
 def in_time_zone(part: P, zone: JavaZone) -> P:
     """Return a serializer, or a dataclass of serializers, that handles ``java.sql`` like a JVM in a zone."""
     return part if zone.is_utc else transform(part, lambda found: found.in_zone(zone) if isinstance(found, _ZONED) else found)
+
+
+def depends_on_zone(*parts: Any) -> bool:
+    """Check if values of serializers, or of dataclasses of them, are stored in the time zone of the job's JVM."""
+    return any(str(found) in ("SQL_DATE", "SQL_TIME") for found in nested(MillisSerializer, *parts))

@@ -39,6 +39,7 @@ from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
 from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, written_operator
 from state_processor.write.source_operator import SourceOperator
+from state_processor.write.state_changes import has_dates_of_zone
 from state_processor.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier
@@ -354,6 +355,7 @@ class SavepointPlan:
             self.source_directory if shared else None,
             self._removed,
             self._changes_nothing(operators),
+            self._time_zone if any(map(has_dates_of_zone, self.drafts, (o.changes for o in operators))) else None,
         )
 
     @property
@@ -372,8 +374,11 @@ class SavepointPlan:
 
     def _jobs(self, engine: Engine, staging: Staging) -> Iterator[JobContext]:
         serializers = self._task_serializers
-        time_zone = self.access.time_zone or "UTC"
-        return (JobContext(engine, staging, draft, serializers, time_zone) for draft in self.drafts)
+        return (JobContext(engine, staging, draft, serializers, self._time_zone) for draft in self.drafts)
+
+    @property
+    def _time_zone(self) -> str:
+        return self.access.time_zone or "UTC"
 
     @property
     def _task_serializers(self) -> TaskSerializers:

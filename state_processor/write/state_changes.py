@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from state_processor.backends.state.descriptions import BroadcastDescription
+from state_processor.backends.state.descriptions import BroadcastDescription, StateDescription
 from state_processor.backends.write.change_counts import ChangeCounts
+from state_processor.serializers.core.sql_times import depends_on_zone
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.subtask_files import WrittenFile
 from state_processor.write_summary import ADDED, REMOVED, REPLACED, UPDATED, StateChanges
@@ -28,6 +29,16 @@ def state_changes(draft: OperatorDraft, files: Iterable[WrittenFile]) -> tuple[S
         elif name in draft.source_keyed and draft.has_changes(name):
             changes.append(StateChanges(name, UPDATED, counts))
     return tuple(changes)
+
+
+def has_dates_of_zone(draft: OperatorDraft, changes: Iterable[StateChanges]) -> bool:
+    """Check if a state that was written has dates or times that depend on the time zone of the job."""
+    written = (change.state for change in changes if change.change != REMOVED)
+    return any(depends_on_zone(_description(draft, name)) for name in written)
+
+
+def _description(draft: OperatorDraft, name: str) -> StateDescription:
+    return draft.operator_states[name][0] if name in draft.operator_states else draft.added.get(name) or draft.keyed(name)
 
 
 def _new(draft: OperatorDraft, name: str, counts: ChangeCounts) -> StateChanges:

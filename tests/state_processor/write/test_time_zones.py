@@ -57,6 +57,15 @@ def test_times_of_day_are_those_of_the_zone(written: str) -> None:
     assert set(column(written, "clock", "value")) == {"03:00:00"}
 
 
+def test_a_write_reports_the_zone_of_its_dates(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("SELECT 1L AS key, array(array(DATE '2024-02-29')) AS v")
+    zones = []
+    for number, (value, options) in enumerate([(T.SQL_DATE(), {}), (T.SQL_DATE(), {"time_zone": ZONE}), (T.LOCAL_DATE(), {})]):
+        writer = sp.SavepointWriter.new(spark, **options).with_keyed_state("o", rows, states={"v": sp.ListState(T.LIST(value))})
+        zones.append(writer.write(tmp_path / str(number)).time_zone)
+    assert zones == ["UTC", ZONE, None]
+
+
 def test_keys_are_found_in_the_zone(written: str) -> None:
     found = column(written, "day", "key", time_zone=ZONE, keys=DAYS[1:3])
     assert found == DAYS[1:3]
@@ -93,5 +102,5 @@ def test_a_day_that_java_lacks_is_refused_with_its_key(spark: SparkSession, tmp_
     rows = pa.table({"key": ["a"], "day": [date(1582, 10, 10)]}).to_pandas()
     frame = spark.createDataFrame(rows, "key string, day date")
     writer = sp.SavepointWriter.new(spark).with_keyed_state("visits", frame, states={"day": T.SQL_DATE()})
-    with pytest.raises(sp.InvalidRowError, match=r"1582, 10, 10.*is a day that java\.sql has not"):
+    with pytest.raises(sp.InvalidRowError, match=r"1582, 10, 10.*is a day that java\.sql lacks"):
         writer.write(tmp_path / "refused")
