@@ -10,6 +10,7 @@ from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.display import render_records, text_of
 from state_processor.html_display import html_table
 from state_processor.migration_report import MigrationReport
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.redaction import redacted, redacted_repr
 
 ADDED: Final = "added"
@@ -142,7 +143,8 @@ class WriteSummary:
         if any(None in _counts(c) for o in self.operators for c in o.changes):
             yield f"{_UNKNOWN}: unknown, because the write does not read these entries of the source savepoint"
         if self.time_zone is not None:
-            yield f"SQL_DATE and SQL_TIME are in the time zone {self.time_zone}; time_zone sets the zone of the job's JVM"
+            zone = f"the time zone {self.time_zone}; {spelled('time_zone')} sets the zone of the job's JVM"
+            yield f"SQL_DATE and SQL_TIME are in {zone}"
         if self.shares_files_of is not None:
             yield f"It refers to files of {redacted(self.shares_files_of)}, which has to stay as long as this savepoint is needed"
 

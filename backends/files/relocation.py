@@ -170,14 +170,15 @@ class Relocation:
         missing = f"{prefix}{recorded} ({size} bytes) is missing.\n"
         directory = movable_directory(location)
         mapping = spelled("path_mapping", {str(directory): "DIR"})
-        meaning = f"DIR is where the files of {directory} are now"
         if permitted is None:
+            allowing = spelled("allow_paths", str(directory))
             raise ForbiddenPathError(
                 f"{missing}No copy is near {self.base_dir}, and the recorded path is outside of the snapshot's own storage.\n"
-                f"If you trust the snapshot, pass {mapping}: {meaning}, which may be the same"
+                f"If you trust the snapshot, pass {allowing} or, if its files are elsewhere now, {mapping}"
             )
         raise MissingFileError(
-            f"{missing}It is neither where it was recorded nor near {self.base_dir}.\nPass {mapping}: {meaning}"
+            f"{missing}It is neither where it was recorded nor near {self.base_dir}.\n"
+            f"Pass {mapping}: DIR is where the files of {directory} are now"
         )
 
     def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location]]:

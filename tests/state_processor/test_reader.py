@@ -219,7 +219,7 @@ WRONG: dict[str, tuple[Callable[[SavepointReader], Any], type[Exception], str]] 
     "column": (lambda r: r.read_keyed_state("orders", "total", schema="vale BIGINT"), sp.OptionError, "Did you mean 'value'"),
     "type": (lambda r: r.read_keyed_state("orders", "total", schema="value DATE"), sp.OptionError, "value is bigint, .* to date"),
     "schema": (lambda r: r.read_keyed_state("orders", "total", schema=1), sp.OptionError, "schema=1"),
-    "ttl": (lambda r: r.read_keyed_state("orders", "total", ttl="1h", as_of=0), sp.OptionError, "ISO-8601"),
+    "ttl": (lambda r: r.read_keyed_state("orders", "total", ttl="1h", as_of=0), sp.OptionError, "Leave ttl out"),
     "compatibility": (lambda r: r.check_compatibility("orders", "totl", Types.LONG()), sp.NotFoundError, "Did you mean 'total'"),
 }
 

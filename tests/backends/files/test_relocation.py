@@ -170,8 +170,8 @@ def test_a_file_that_is_nowhere(tmp_path, recorded, directory):
     assert str(e.value).splitlines() == [
         f"operator orders: file:{recorded} (5 bytes) is missing.",
         f"No copy is near {tmp_path}, and the recorded path is outside of the snapshot's own storage.",
-        f"If you trust the snapshot, pass path_mapping={{'{directory}': 'DIR'}}: DIR is where the files of {directory} are now, "
-        "which may be the same",
+        f"If you trust the snapshot, pass allow_paths='{directory}' or, if its files are elsewhere now, "
+        f"path_mapping={{'{directory}': 'DIR'}}",
     ]
 
 

@@ -115,8 +115,8 @@ REFUSED: dict[str, tuple[Call, str]] = {
         r"operator new: state 'z' is written twice",
     ),
     "a state without name": (keyed(ROW, columns={"value": ""}), r"operator new: a state is named ''"),
-    "too many subtasks": (keyed(ROW, parallelism=200), r"operator new: parallelism 200 and max parallelism 128"),
-    "no subtask": (keyed(ROW, parallelism=0), r"operator new: parallelism 0 and"),
+    "too many subtasks": (keyed(ROW, parallelism=200), r"operator new: parallelism 200: .* the max parallelism, 128"),
+    "no subtask": (keyed(ROW, parallelism=0), r"operator new: parallelism 0: expected a number from 1"),
     "an empty uid": (lambda w, sql: w.with_keyed_state("", sql(ROW)), "uid is empty"),
     "a typo": (updated("total", "SELECT 'a' AS key, 1L AS valeu"), r"operator orders: state 'total': .*'value'.*mean 'valeu'"),
     "value and the state's name": (
