@@ -81,7 +81,10 @@ class OperatorPair:
 def _reader(
     snapshot: Snapshot, operator: OperatorState | None, variants: list[StateDescription], options: ReadOptions
 ) -> OperatorStateReader | None:
-    """Return the reader of an operator state, if there is one; rows have the names of the plan, dates the zone of the job."""
+    """Return the reader of an operator state; ``None`` if the snapshot does not have it.
+
+    Rows have the names of the plan, and dates the zone of the job.
+    """
     if operator is None or not variants:
         return None
     name = variants[0].name

@@ -183,7 +183,7 @@ class Formats(Generic[T]):
 def naming_foreign_code(where: str, *formats: Formats[Any], first: Callable[..., Any] | None = None) -> Iterator[None]:
     """Name the function of a connector that is not part of this package for errors in the block; others pass.
 
-    ``first`` is the function that the block calls, where there is one.
+    ``first`` is the function that the block calls, or ``None``.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class ClaimedSavepoint:
     boundaries
         The places that recorded paths may refer to.
     named
-        Directories that the user named: those of ``path_mapping`` and ``allow_paths``.
+        Directories that the user named in ``path_mapping`` and ``allow_paths``.
     parents
         Number of parents to look at.
     """
@@ -75,7 +75,7 @@ class ClaimedSavepoint:
         name
             The recorded name.
         size
-            The recorded length in bytes, which the file has to have.
+            The recorded length of the file in bytes.
         context
             What the file belongs to (operator, state), for messages.
 
