@@ -32,7 +32,8 @@ def add_commands(commands: Any) -> None:
     diff = commands.add_parser(
         "diff",
         help="differences between two snapshots",
-        description="Compare two snapshots. With --exit-code, the exit code is 1 if they differ.",
+        description="Compare two snapshots.",
+        epilog="With --exit-code, the exit code is 1 if they differ.",
     )
     diff.add_argument("old", metavar="OLD", help="directory of the older snapshot")
     diff.add_argument("new", metavar="NEW", help="directory of the newer snapshot")

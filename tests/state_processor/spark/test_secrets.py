@@ -46,6 +46,6 @@ def test_plans_and_errors_show_no_credentials(
     finally:
         server.stop()
     assert "states/s" in shown[0]
-    assert "ReadState" in shown[1]
+    assert "Flink state" in shown[1]
     assert "flink-savepoint" in shown[2]
     assert not [text for text in shown if "hunter2" in text or "AKIAREADER" in text]
