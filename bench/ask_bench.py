@@ -126,9 +126,7 @@ def in_new_process(*arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def main(
-    engines: Sequence[str] = ENGINES, kinds: Sequence[str] = KINDS, forms: Sequence[str] = tuple(FORMATS)
-) -> list[Figure]:
+def main(engines: Sequence[str] = ENGINES, kinds: Sequence[str] = KINDS, forms: Sequence[str] = tuple(FORMATS)) -> list[Figure]:
     """Measure each question with each engine, kind and format, in processes of their own, and print a table."""
     print(f"{'CPU s':44}{'first':>8}{'read':>8}{'ratio':>7}{'later':>10}{'read':>8}{'ratio':>7}", flush=True)
     figures = []

@@ -51,8 +51,20 @@ from state_processor.read.sources import ProjectedReader, find_reader
 from state_processor.serializers.doors import Door, entered, spelled
 
 __all__ = [
-    "diff", "diff_summary", "handles", "lookup", "operators", "read_channel_state", "read_raw_state", "read_sink_state",
-    "read_source_splits", "read_state", "read_timers", "size_report", "snapshots", "states",
+    "diff",
+    "diff_summary",
+    "handles",
+    "lookup",
+    "operators",
+    "read_channel_state",
+    "read_raw_state",
+    "read_sink_state",
+    "read_source_splits",
+    "read_state",
+    "read_timers",
+    "size_report",
+    "snapshots",
+    "states",
 ]
 
 Path: TypeAlias = str | PathLike[str]
@@ -127,9 +139,7 @@ def _batches(projected: ProjectedReader) -> Iterator[pa.RecordBatch]:
 
 
 @takes_options
-def read_timers(
-    path: Path, uid: str | OperatorIdentifier, **options: Unpack[TimerSnapshotOptions]
-) -> Iterator[pa.RecordBatch]:
+def read_timers(path: Path, uid: str | OperatorIdentifier, **options: Unpack[TimerSnapshotOptions]) -> Iterator[pa.RecordBatch]:
     """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp``, ``fires_at``, ``domain``, ``service``.
 
     ``timestamp`` is in epoch milliseconds, as in Flink; ``fires_at`` is the same point in time, null where its year is not one

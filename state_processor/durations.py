@@ -10,9 +10,7 @@ from typing import Final
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
-_ISO: Final = re.compile(
-    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?"
-)
+_ISO: Final = re.compile(r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?")
 _UNITS: Final = {
     "w week weeks": timedelta(weeks=1),
     "d day days": timedelta(days=1),

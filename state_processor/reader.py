@@ -435,9 +435,7 @@ def _arrow_type(data_type: DataType) -> pa.DataType:
     return arrow_schema_of(StructType().add("value", data_type)).field(0).type
 
 
-def _verdicts(
-    state: StateDescription, new_type: TypeSerializer, schema_evolution: bool = False
-) -> Iterator[SchemaCompatibility]:
+def _verdicts(state: StateDescription, new_type: TypeSerializer, schema_evolution: bool = False) -> Iterator[SchemaCompatibility]:
     """Yield the verdicts for the parts of a state: a map's key and value, a list's element, any other state's value."""
     wanted = new_type
     if isinstance(state, MapDescription) and state.map_key is not None:

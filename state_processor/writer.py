@@ -172,9 +172,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         """
         with self._plan.change(uid) as draft:
             rows = rows_of(self._spark, df)
-            keyed_changes.add_keyed_states(
-                draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python
-            )
+            keyed_changes.add_keyed_states(draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python)
             draft.set_parallelism(parallelism)
         return self
 

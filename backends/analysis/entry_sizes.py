@@ -72,9 +72,7 @@ class KeyedSizes:
         """Plan splits, each of which a task can measure."""
         return plan_splits(list(keyed_handles(self.operator, self.snapshot)), None, split_bytes)
 
-    def splits_of_keys(
-        self, split_bytes: int = SPLIT_BYTES, among: Sequence[h.KeyGroupRange] | None = None
-    ) -> list[KeysSplit]:
+    def splits_of_keys(self, split_bytes: int = SPLIT_BYTES, among: Sequence[h.KeyGroupRange] | None = None) -> list[KeysSplit]:
         """Plan splits, each of which has all entries of its keys; ``among`` limits them to some key groups."""
         handles = tuple(keyed_handles(self.operator, self.snapshot))
         everything = h.KeyGroupRange(0, self.operator.max_parallelism - 1)

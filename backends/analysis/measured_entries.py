@@ -133,9 +133,7 @@ def measured(found: StateEntries) -> Iterator[MeasuredEntries]:
                 yield _measured(found, framed, part.buffer, part.entries, _PLAIN)
 
 
-def _measured(
-    found: StateEntries, run: FramedRun | UnframedRun, buffer: Buffer, entries: Entries, form: int
-) -> MeasuredEntries:
+def _measured(found: StateEntries, run: FramedRun | UnframedRun, buffer: Buffer, entries: Entries, form: int) -> MeasuredEntries:
     sizes, counts = np.empty(len(entries), dtype=np.int64), np.empty(len(entries), dtype=np.int64)
     _measure(buffer, entries, form, sizes, counts)
     return MeasuredEntries(found, run, buffer, entries, sizes, counts)

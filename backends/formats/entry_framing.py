@@ -177,9 +177,7 @@ def entry_spans(data):  # type: ignore[no-untyped-def]
     return spans
 
 
-def entry_table(
-    data: npt.NDArray[np.uint8], prefix: int, key_groups: int | npt.NDArray[np.int32]
-) -> npt.NDArray[np.int64]:
+def entry_table(data: npt.NDArray[np.uint8], prefix: int, key_groups: int | npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Return framed entries as readers have them: keys without the bytes of their key group, which is in the last column."""
     spans = entry_spans(data)
     table = np.empty((len(spans), ENTRY_FIELDS), dtype=np.int64)

@@ -50,9 +50,7 @@ def open_raw_timers(snapshot: Snapshot, handle: h.KeyedStateHandle | None, conte
     return RawTimersSource.open(snapshot, handle, context)
 
 
-def _open_key_groups(
-    snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str, max_parallelism: int
-) -> KeyedStateSource:
+def _open_key_groups(snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str, max_parallelism: int) -> KeyedStateSource:
     stream = snapshot.open(handle.stream, context)
     data = stream.read(0, min((o for o in handle.offsets if o > 0), default=stream.size))
     header = read_keyed_header(snapshot, data, f"{context}, {stream.describe()}")

@@ -110,9 +110,7 @@ def _check_offsets(handle: h.OperatorStateHandle, header: mi.OperatorHeader, str
         )
 
 
-def locate(
-    snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
-) -> StateBytes:
+def locate(snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str) -> StateBytes:
     """Find one subtask's elements of a state; see :func:`operator_header` for the header."""
     own = _of_name(handle, name)
     if not len(own):
@@ -148,9 +146,7 @@ def _locate_compressed(
     return StateBytes(plain, header.size, own, _ends(handle, name, starts, len(plain)))
 
 
-def _count_through(
-    plain: Buffer, header: mi.OperatorHeader, handle: h.OperatorStateHandle, name: str, where: str
-) -> StateBytes:
+def _count_through(plain: Buffer, header: mi.OperatorHeader, handle: h.OperatorStateHandle, name: str, where: str) -> StateBytes:
     counts = {s.name: len(s.offsets) for s in handle.states}
     source = DataInput(plain.data, where)
     starts, ends = [], []

@@ -129,8 +129,10 @@ def _as_maps(batch: pa.RecordBatch, group: str, key: str, value: str, into: str)
     columns = take(batch, pa.array(starts), without=(key, value))
     keys, values = batch.column(key), batch.column(value)
     if keys.null_count:
-        raise UndecodableValueError(f"a map in {into!r} has a null key, which Spark's map type can't hold; read "
-            f"this state alone, and without {spelled('flatten', False)}")
+        raise UndecodableValueError(
+            f"a map in {into!r} has a null key, which Spark's map type can't hold; read "
+            f"this state alone, and without {spelled('flatten', False)}"
+        )
     columns[into] = pa.MapArray.from_arrays(offsets, keys, values)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

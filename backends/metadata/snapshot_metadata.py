@@ -202,7 +202,7 @@ def _check_magic(inp: HandleInput) -> None:
         raise inp.corrupt("the file is empty: it was not written or copied to its end; use another snapshot, or copy it again", 0)
     if not head.startswith(_INT.pack(MAGIC)[: len(head)]):
         what = described_file(head)
-        found = f"it is {what}" if what else f"it starts with {head[:_INT.size].hex()}, not {MAGIC:08x}"
+        found = f"it is {what}" if what else f"it starts with {head[: _INT.size].hex()}, not {MAGIC:08x}"
         raise inp.corrupt(f"not a _metadata file of Flink: {found}. Pass the directory of a savepoint or checkpoint", 0)
 
 

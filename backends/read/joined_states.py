@@ -96,7 +96,6 @@ class JoinedStatesReader(Selectable):
             fields += shapes.METADATA
         return applied(self._selection, pa.schema(fields))
 
-
     def _selection_of(self, state: str) -> Selection | None:
         """Return the selection in the rows of one state."""
         if self._selection is None:

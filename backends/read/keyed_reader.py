@@ -83,7 +83,6 @@ class KeyedStateReader(Selectable):
         """The columns that :meth:`read` gives."""
         return applied(self._selection, with_text_namespace(self.known_types))
 
-
     @property
     def known_types(self) -> pa.Schema:
         """The schema, with the null type for the namespace of timers that have none."""

@@ -67,9 +67,7 @@ def _wanted(access: pa.Array, oldest: int, options: ReadOptions) -> pa.Array:
     return pc.invert(alive) if options.expired == "only" else alive
 
 
-def _shape_list(
-    batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions
-) -> Iterator[pa.RecordBatch]:
+def _shape_list(batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     with_ttl = state.has_ttl and options.decode.ttl
     for batch in batches:
         if not options.flatten:

@@ -99,7 +99,6 @@ class OperatorStateReader(Selectable):
         merged = shapes.wider_schema([pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]) for v in self._variants])
         return applied(self._selection, pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged)
 
-
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
         """Plan a split per subtask, or one subtask alone for broadcast state, of which each has a copy.
 

@@ -122,7 +122,6 @@ class RawStateReader(Selectable):
         whole = pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
         return applied(self._selection, whole)
 
-
     def splits(self, split_bytes: int = 0) -> list[RawSplit]:
         """Plan a split per subtask."""
         return [split for s in self._operator.subtasks if (split := self._split(s)) is not None]

@@ -173,9 +173,7 @@ class KeyedStateEncoder:
         every = np.arange(self._max_parallelism, dtype=np.int32)
         yield from to_blobs(data, spans, every, self._state_id, self._parallelism, self._max_parallelism)
 
-    def _grouped(
-        self, encoded: Encoded, groups: npt.NDArray[np.int32]
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    def _grouped(self, encoded: Encoded, groups: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the bytes of all entries by key group, and where each group has them; those of one row are not copied."""
         spans = np.zeros((self._max_parallelism, 3), dtype=np.int64)
         if len(groups) == 1:

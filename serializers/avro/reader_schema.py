@@ -137,9 +137,7 @@ class AvroResolution:
                     return value
                 if "default" in reader:
                     return reader["default"]
-                raise StateMigrationError(
-                    f"{path or 'value'}: the wanted enum {reader['name']} lacks {value} and a default"
-                )
+                raise StateMigrationError(f"{path or 'value'}: the wanted enum {reader['name']} lacks {value} and a default")
             case "record" | "error":
                 return {f["name"]: self._convert_field(writer, f, value, path) for f in reader["fields"]}
         return value

@@ -53,9 +53,7 @@ class TupleSerializer(TypeSerializer):
         Names of the columns, ``f0``, ``f1``, … by default.
     """
 
-    def __init__(
-        self, fields: Sequence[TypeSerializer], tuple_class: str = "", names: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, fields: Sequence[TypeSerializer], tuple_class: str = "", names: Sequence[str] | None = None) -> None:
         self.fields = tuple(fields)
         self.tuple_class = tuple_class or f"{TUPLE}{len(self.fields)}"
         self.names = None if names is None else tuple(names)

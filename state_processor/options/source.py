@@ -59,9 +59,7 @@ class SourceOptions:
         return what if self.read.keys is None else f"{what}, keys: {len(self.read.keys)}"
 
     @classmethod
-    def parse(
-        cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT, allowed: Iterable[str] = ()
-    ) -> SourceOptions:
+    def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT, allowed: Iterable[str] = ()) -> SourceOptions:
         """Check the options that Spark hands over to the format ``source``; they may name the ``allowed`` modules.
 
         Raises

@@ -41,8 +41,13 @@ from state_processor.serializers.decode_options import BATCH_MEMORY
 
 READ_OPTIONS: Final = (
     Option(
-        "flatten", BOOLEAN, "Lists and maps have a row per element; if false, one row per key with an array or map.", True,
-        flag="--no-flatten", on=NAMED, holds_on=VALUES - NAMED,
+        "flatten",
+        BOOLEAN,
+        "Lists and maps have a row per element; if false, one row per key with an array or map.",
+        True,
+        flag="--no-flatten",
+        on=NAMED,
+        holds_on=VALUES - NAMED,
     ),
     Option(
         "metadata",

@@ -120,8 +120,12 @@ class StateDifference:
         """Return the row of :data:`SUMMARY_SCHEMA` for numbers of changes."""
         return {
             **{name: getattr(self, name) for name in ("operator_uid", "operator_uid_hash", "state_name")},
-            "state_kind": self.kind, "type_before": self.type_before, "type_after": self.type_after,
-            _INSERTS: counts[INSERT], _DELETES: counts[DELETE], _UPDATES: counts[UPDATE],
+            "state_kind": self.kind,
+            "type_before": self.type_before,
+            "type_after": self.type_after,
+            _INSERTS: counts[INSERT],
+            _DELETES: counts[DELETE],
+            _UPDATES: counts[UPDATE],
             "renamed_from": self.renamed_from,
         }
 

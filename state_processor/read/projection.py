@@ -214,9 +214,7 @@ def _exact(text: str | None, wanted: pa.DataType, where: str) -> Decimal | int |
     except InvalidOperation:
         pass
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-    raise UndecodableValueError(
-        f"column {where}: {shown} does not fit {_name(wanted)}, its type in schema; use another type"
-    )
+    raise UndecodableValueError(f"column {where}: {shown} does not fit {_name(wanted)}, its type in schema; use another type")
 
 
 def _struct(given: pa.StructType, wanted: pa.StructType, where: str) -> Convert:

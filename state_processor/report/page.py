@@ -159,7 +159,7 @@ def _subtasks(contents: SnapshotContents) -> Iterable[str]:
             shown = "" if number <= _MOST_SUBTASKS else f" The table has the {_MOST_SUBTASKS} largest."
             chart = charts.subtasks(subtasks.sizes) if number > 1 else ""
             yield (
-                f"<h3>{_text(operator)}</h3>{chart}<p class=\"note\">{subtasks_text(subtasks)}{shown}</p>"
+                f'<h3>{_text(operator)}</h3>{chart}<p class="note">{subtasks_text(subtasks)}{shown}</p>'
                 f"{_table(_SUBTASK_COLUMNS, [_subtask(subtasks, n) for n in order])}"
             )
 
@@ -175,7 +175,7 @@ def _keys(contents: SnapshotContents) -> Iterable[str]:
     for operator, keys in contents.keys.items():
         groups = contents.key_groups[operator]
         rows = [{**row, "key": key_text(row["key"]), "share": share_text(row[SIZE] / groups.total)} for row in keys.rows]
-        yield f"<h3>{_text(operator)}</h3>{_table(_KEY_COLUMNS, rows)}<p class=\"note\">{compared_text(keys, groups)}</p>"
+        yield f'<h3>{_text(operator)}</h3>{_table(_KEY_COLUMNS, rows)}<p class="note">{compared_text(keys, groups)}</p>'
 
 
 def _timers(contents: SnapshotContents) -> Iterable[str]:

@@ -88,9 +88,7 @@ def register_for_reader(spark: SparkSession) -> None:
     _register_formats(spark, None, {})
 
 
-def _register_formats(
-    spark: SparkSession, allow_serializers: str | Iterable[str] | None, settings: Mapping[str, Any]
-) -> None:
+def _register_formats(spark: SparkSession, allow_serializers: str | Iterable[str] | None, settings: Mapping[str, Any]) -> None:
     with _LOCK:
         known = _SESSIONS.get(spark)
         if known is not None and allow_serializers is None and settings in ({}, known.settings):

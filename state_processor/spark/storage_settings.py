@@ -45,9 +45,7 @@ def with_settings_of_spark(spark: SparkSession, access: SnapshotAccess, path: st
     return with_settings(access, path, lambda: settings_of_spark(spark))
 
 
-def with_settings(
-    access: SnapshotAccess, path: str | PathLike[str], settings: Callable[[], Mapping[str, Any]]
-) -> SnapshotAccess:
+def with_settings(access: SnapshotAccess, path: str | PathLike[str], settings: Callable[[], Mapping[str, Any]]) -> SnapshotAccess:
     """Return options of access with settings of S3 where they apply: for a path of S3, if neither has settings of its own."""
     location = Location.given(path)
     if access.storage_options or location.scheme != "s3" or location.query or "@" in location.authority:

@@ -55,9 +55,7 @@ def proxy(serializer: TypeSerializer) -> bytes:
     return struct.pack(">i", 2) + serializer.snapshot().to_bytes()
 
 
-def meta(
-    name: str, backend: str = "KEY_VALUE", options: Mapping[str, str] | None = None, **serializers: TypeSerializer
-) -> bytes:
+def meta(name: str, backend: str = "KEY_VALUE", options: Mapping[str, str] | None = None, **serializers: TypeSerializer) -> bytes:
     """A registered state; roles of serializers as ``NAMESPACE_SERIALIZER``."""
     described = options or {}
     raw = utf(name) + struct.pack(">ii", ORDINALS[backend], len(described))
@@ -165,9 +163,7 @@ def operator_handle(data: bytes, states: Mapping[str, tuple[int, Sequence[int]]]
     return h.OperatorStreamStateHandle(found, h.ByteStreamStateHandle("file", data))
 
 
-def operator(
-    *subtasks: h.KeyGroupsStateHandle | h.OperatorStreamStateHandle | None, max_parallelism: int = 128
-) -> OperatorState:
+def operator(*subtasks: h.KeyGroupsStateHandle | h.OperatorStreamStateHandle | None, max_parallelism: int = 128) -> OperatorState:
     """An operator whose subtasks have these handles as keyed or operator state."""
     states = tuple(
         OperatorSubtaskState(

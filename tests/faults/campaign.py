@@ -166,9 +166,7 @@ class Campaign:
                 if kind not in _SURVIVES:
                     driver, dead = spare, driver
 
-                def check(
-                    driver: Driver = driver, api: str = api, write: Write = write, before: Write | None = before
-                ) -> str:
+                def check(driver: Driver = driver, api: str = api, write: Write = write, before: Write | None = before) -> str:
                     found = visible(write, before)
                     check_second_write(write, found, lambda again: _run(driver, api, again))
                     return found
@@ -211,9 +209,7 @@ class Campaign:
             cluster.replace_worker(next(i for i, w in enumerate(cluster.workers) if w.pid == victims[0]))
         return True
 
-    def _victims(
-        self, driver: Driver, kind: str, processes: Callable[[Driver], list[int]], cluster: Cluster | None
-    ) -> list[int]:
+    def _victims(self, driver: Driver, kind: str, processes: Callable[[Driver], list[int]], cluster: Cluster | None) -> list[int]:
         if kind == "driver":
             return [driver.process.pid]
         if kind == "jvm":

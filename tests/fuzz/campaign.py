@@ -102,9 +102,7 @@ def input_of(target: Target, number: int, index: int) -> Input:
     return Input(target.name, seed, draw(rng, seed), choices)
 
 
-def run_class(
-    name: str, inputs: int, deadline: float, number: int = 0, keep: Path | None = None, start: int = 0
-) -> Report:
+def run_class(name: str, inputs: int, deadline: float, number: int = 0, keep: Path | None = None, start: int = 0) -> Report:
     """Run inputs of one class until there were so many or the time (of ``time.monotonic``) has come."""
     target = TARGETS[name]
     report = Report()

@@ -140,9 +140,7 @@ def connect_server(unpacked: Path, bare: Path, tmp_path: Path) -> Iterator[tuple
     binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     server = submit("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal", **binding)
     with log.open("w") as output:
-        process = subprocess.Popen(
-            server, stdout=output, stderr=output, env=settings(bare, PYTHONPATH=str(unpacked)), cwd=folder
-        )
+        process = subprocess.Popen(server, stdout=output, stderr=output, env=settings(bare, PYTHONPATH=str(unpacked)), cwd=folder)
     try:
         deadline = time.monotonic() + 120
         while socket.socket().connect_ex(("127.0.0.1", port)):

@@ -55,4 +55,3 @@ def test_commands(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert code != 0
     assert REFUSED in said.out + said.err
     assert not (tmp_path / "out" / METADATA_FILE).exists()
-

@@ -185,9 +185,7 @@ def test_pickles_are_loaded_on_request_alone(reader: sp.SavepointReader, spark: 
         (None, Types.LONG(), sp.OptionError, "python_type does not apply to .* Name one state"),
     ],
 )
-def test_types_that_are_not_the_jobs(
-    heap: Path, state: str | None, type_: Any, error: type[Exception], message: str
-) -> None:
+def test_types_that_are_not_the_jobs(heap: Path, state: str | None, type_: Any, error: type[Exception], message: str) -> None:
     for path in (PATH, heap):
         with pytest.raises(error, match=message):
             read(path, "py-keyed", state, python_type=type_)

@@ -38,9 +38,7 @@ def distinct_values(serializer: ValueWriter, *, of_set: bool = False) -> Distinc
     return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.accept(value)), of_set)
 
 
-def check_distinct_values(
-    distinct: Distinct, values: pa.Array, lengths: Codes, inside: Mask, path: str, row_of: Rows
-) -> None:
+def check_distinct_values(distinct: Distinct, values: pa.Array, lengths: Codes, inside: Mask, path: str, row_of: Rows) -> None:
     """Refuse maps whose keys, or sets whose elements, are the same in Java though their columns differ.
 
     Parameters

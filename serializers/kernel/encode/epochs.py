@@ -22,6 +22,7 @@ _DAY: Final = 86400
 _MOST_YEARS: Final = np.int64(999999999)
 _WRONG: Final = np.int64(-1)
 
+
 @inlined_kernel
 def _put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """Write a count of days or of parts of a second (Avro). Return the offset after it and 0, or the status."""

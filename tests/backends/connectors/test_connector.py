@@ -176,7 +176,9 @@ def test_a_split_of_files_from_before_flink_1_15_has_neither_time_nor_size() -> 
     assert values["path"] == "s3://bucket/data/part-é.csv"
 
 
-@pytest.mark.parametrize("path", ["hdfs://user@name-node:8020/a b/c?d#e", "relative/é", "/", "oss://b", "", "wasb://c@acc.net/x:y"])
+@pytest.mark.parametrize(
+    "path", ["hdfs://user@name-node:8020/a b/c?d#e", "relative/é", "/", "oss://b", "", "wasb://c@acc.net/x:y"]
+)
 def test_paths_keep_their_parts(path: str) -> None:
     values = SPLITS[1][3] | {"path": path}
     written = FILE.splits.write(values)

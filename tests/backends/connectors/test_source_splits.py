@@ -99,12 +99,15 @@ def test_kafka_is_recognized_by_its_bytes(version: int) -> None:
         "raw": KAFKA_SPLIT,
     }
     others = [(row["subtask"], row["split_id"], row["starting_offset"], row["assignment"], row["raw"]) for row in rows[1:]]
-    assert others == {
-        0: [],
-        1: [],
-        2: [(None, "orders-4", None, "UNASSIGNED", None)],
-        3: [(None, "orders-4", -2, "TOMBSTONED", KAFKA_BOUNDED)],
-    }[version]
+    assert (
+        others
+        == {
+            0: [],
+            1: [],
+            2: [(None, "orders-4", None, "UNASSIGNED", None)],
+            3: [(None, "orders-4", -2, "TOMBSTONED", KAFKA_BOUNDED)],
+        }[version]
+    )
 
 
 def test_files_are_recognized_by_their_bytes() -> None:
@@ -191,9 +194,7 @@ CONSUMER_ELEMENTS = ("5701899998ff0800016f72646572f30000000000000063", "5701bf8f
 
 def test_the_kafka_consumer_of_older_versions() -> None:
     element = read_serializer_snapshot(bytes.fromhex(CONSUMER_SNAPSHOT)).restore_serializer()
-    handles = [
-        list_state("topic-partition-offset-states", element, [bytearray.fromhex(e)], mode=1) for e in CONSUMER_ELEMENTS
-    ]
+    handles = [list_state("topic-partition-offset-states", element, [bytearray.fromhex(e)], mode=1) for e in CONSUMER_ELEMENTS]
     rows = rows_of(files.operator(*handles))
     names = ("subtask", "split_id", "topic", "partition", "starting_offset", "stopping_offset", "assignment")
     assert [tuple(row[n] for n in names) for row in rows] == [
@@ -233,9 +234,7 @@ SOURCES = {
         f"kafka-{version}": source([], [], [], [], [], [SPLIT], enumerator=Versioned(version, data))
         for version, data in KAFKA_ENUMERATORS.items()
     },
-    "file": source(
-        [Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN))], enumerator=Versioned(1, bytes.fromhex(FILE_PENDING))
-    ),
+    "file": source([Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN))], enumerator=Versioned(1, bytes.fromhex(FILE_PENDING))),
 }
 
 

@@ -89,7 +89,9 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("credentials")
-@pytest.mark.parametrize("form", ["s3://bucket/x?endpoint_override={}&scheme=http", "s3a://bucket/x?scheme=http&endpoint_override={}"])
+@pytest.mark.parametrize(
+    "form", ["s3://bucket/x?endpoint_override={}&scheme=http", "s3a://bucket/x?scheme=http&endpoint_override={}"]
+)
 @pytest.mark.parametrize("allowed", [[], ["s3://bucket"]])
 def test_a_recorded_query_directs_no_request_to_another_host(tmp_path: Path, form: str, allowed: list[str]) -> None:
     with listener() as (host, taken):

@@ -73,9 +73,7 @@ class Log:
 
     def change(self, state: str, operation: int, key: str, data: bytes = b"", scope: bytes | None = None) -> None:
         where = KEY.serialize(key) + VOID if scope is None else scope
-        self._changes.append(
-            h.StateChange(group_of(key), struct.pack(">bh", operation, self._ids[state]) + where + data)
-        )
+        self._changes.append(h.StateChange(group_of(key), struct.pack(">bh", operation, self._ids[state]) + where + data))
 
     def handle(self, groups: h.KeyGroupRange) -> h.InMemoryChangelogStateHandle:
         return h.InMemoryChangelogStateHandle(groups, 0, 1, tuple(self._changes), "log")

@@ -14,9 +14,7 @@ def entry(key: bytes, value: bytes) -> bytes:
     return struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value
 
 
-TWO_STATES = (
-    b"\0\0" + entry(b"\x05k1", b"v1") + entry(b"\x85k2", b"") + b"\0\1" + entry(b"\x85k3", b"v3") + END_OF_KEY_GROUP
-)
+TWO_STATES = b"\0\0" + entry(b"\x05k1", b"v1") + entry(b"\x85k2", b"") + b"\0\1" + entry(b"\x85k3", b"v3") + END_OF_KEY_GROUP
 """Key group 5: two entries of state 0, one of state 1."""
 
 

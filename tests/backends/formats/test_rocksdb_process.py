@@ -156,9 +156,7 @@ def test_a_store_is_read_on_when_another_one_has_ended_the_process(plain: Path, 
 
 
 def test_reading_in_many_chunks_and_side_by_side(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        rocksdb_process, "_SOURCE", rocksdb_process._SOURCE.replace("MOST_ROWS = 1 << 15", "MOST_ROWS = 1 << 4")
-    )
+    monkeypatch.setattr(rocksdb_process, "_SOURCE", rocksdb_process._SOURCE.replace("MOST_ROWS = 1 << 15", "MOST_ROWS = 1 << 4"))
     rocksdb_process._running().stop()
     store = Store(plain, HANDLE, "operator x", {})
 

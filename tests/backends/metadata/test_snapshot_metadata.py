@@ -69,14 +69,7 @@ SMALL = CheckpointMetadata(
 
 
 def test_version_2_by_hand():
-    raw = (
-        header(2)
-        + ID
-        + struct.pack(">iiii", 1, 128, 1, 1)
-        + struct.pack(">iqi", 0, -1, 0)
-        + bytes(8)
-        + b"\0\0"
-    )
+    raw = header(2) + ID + struct.pack(">iiii", 1, 128, 1, 1) + struct.pack(">iqi", 0, -1, 0) + bytes(8) + b"\0\0"
     parsed = read_metadata(raw)
     assert parsed == CheckpointMetadata(2, 5, (OperatorState(ID.hex(), 1, 128, (OperatorSubtaskState(0),)),))
     assert write_metadata(parsed) == raw
@@ -139,9 +132,7 @@ def test_every_prefix_is_an_error(version):
     operators = tuple(
         replace(
             o,
-            subtasks=tuple(
-                replace(s, input_channels=s.input_channels[:1], result_subpartitions=()) for s in o.subtasks
-            ),
+            subtasks=tuple(replace(s, input_channels=s.input_channels[:1], result_subpartitions=()) for s in o.subtasks),
         )
         for o in SMALL.operators
     )

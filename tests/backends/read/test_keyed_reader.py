@@ -91,9 +91,7 @@ def test_a_state_registered_in_one_subtask_only(form: str) -> None:
     first = file(form, LONG, [keyed("a", LONG)], {1: {0: [void(long(1), long(10))]}}, (0, 63))
     second = file(form, LONG, [keyed("b", INT), keyed("a", LONG)], {64: {0: [void(long(2), b"\0\0\0\5")]}}, (64, 127))
     found = operator(first.handle(code(form)), None, second.handle(code(form)))
-    assert read_rows(found, "b", metadata=True) == [
-        {"key": 2, "value": 5, "_key_group": 64, "_subtask": 2, "_last_access": None}
-    ]
+    assert read_rows(found, "b", metadata=True) == [{"key": 2, "value": 5, "_key_group": 64, "_subtask": 2, "_last_access": None}]
     assert read_rows(found, "a") == [{"key": 1, "value": 10}]
     assert read_rows(found) == [{"key": 1, "a": 10, "b": None}, {"key": 2, "a": None, "b": 5}]
 
@@ -116,9 +114,7 @@ def test_metadata_columns(form: str) -> None:
         "_subtask": "int32",
         "_last_access": "timestamp[us, tz=UTC]",
     }
-    assert read_rows(found, "v", metadata=True) == [
-        {"key": 7, "value": 1, "_key_group": 3, "_subtask": 0, "_last_access": None}
-    ]
+    assert read_rows(found, "v", metadata=True) == [{"key": 7, "value": 1, "_key_group": 3, "_subtask": 0, "_last_access": None}]
 
 
 # Namespaces

@@ -12,9 +12,7 @@ KEYED = f.operator(f.canonical(f.keyed_header(STRING, [f.keyed("total", LONG), f
 LISTS = f.operator_header(
     [f.operator_list("split", LONG), f.operator_list("all", LONG, "UNION")], [f.broadcast("rules", STRING, LONG)]
 )
-OPERATOR = f.operator(
-    f.operator_handle(LISTS + b"\0\0\0\0", {"split": (0, []), "all": (1, []), "rules": (2, [len(LISTS)])})
-)
+OPERATOR = f.operator(f.operator_handle(LISTS + b"\0\0\0\0", {"split": (0, []), "all": (1, []), "rules": (2, [len(LISTS)])}))
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,7 @@ from tests.backends.state_files import (
 BASE = "org.apache.flink.api.common.typeutils.base."
 STATE = "org.apache.flink.runtime.state."
 LONG_SNAPSHOT = b"\0\0\0\2" + utf(f"{BASE}LongSerializer$LongSerializerSnapshot") + b"\0\0\0\3"
-VOID_SNAPSHOT = (
-    b"\0\0\0\2" + utf(f"{STATE}VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot") + b"\0\0\0\3"
-)
+VOID_SNAPSHOT = b"\0\0\0\2" + utf(f"{STATE}VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot") + b"\0\0\0\3"
 KEYED = keyed_header(STRING, [keyed("count", LONG), timers("_timer_state/event_t", STRING)])
 OPERATOR = operator_header([operator_list("split", INT), operator_list("all", LONG, "UNION")], [broadcast("rules", STRING, INT)])
 

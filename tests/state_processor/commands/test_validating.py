@@ -63,9 +63,7 @@ def test_snapshots_in_order(capsys: pytest.CaptureFixture[str], savepoint: Path)
         (OLD, "Flink 1.16 and later 1.x versions", "Every state backend except ForSt restores the keyed state."),
     ],
 )
-def test_where_it_can_be_restored(
-    capsys: pytest.CaptureFixture[str], snapshot: Path, versions: str, backends: str
-) -> None:
+def test_where_it_can_be_restored(capsys: pytest.CaptureFixture[str], snapshot: Path, versions: str, backends: str) -> None:
     expected = [f"{versions} read the snapshot.", backends]
     assert all_said(capsys, snapshot / "savepoint")[1][1:] == expected
     told = [json.loads(line) for line in all_said(capsys, snapshot / "savepoint", "--json")[1]]

@@ -148,4 +148,3 @@ READS: Final[dict[Kind, Callable[..., Any]]] = {
     Kind.COUNTS: lambda path, old, content, **o: sp.arrow.diff_summary(old, path, f"of-{content}", **o).to_pylist(),
 }
 """A read of each kind, of the values of a content; ``old`` is a savepoint without them."""
-

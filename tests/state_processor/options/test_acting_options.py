@@ -27,9 +27,7 @@ CELLS: Final = [
     (option, kind)
     for option in EFFECTIVE_OPTIONS
     for kind in Kind
-    if kind in option.on
-    and (option not in SNAPSHOT_OPTIONS or option.argument == "time_zone")
-    and option is not PUSHDOWN
+    if kind in option.on and (option not in SNAPSHOT_OPTIONS or option.argument == "time_zone") and option is not PUSHDOWN
 ]
 """All but options of opening a snapshot, which :mod:`test_access` follows, and of filters, which :mod:`test_datasource` does."""
 

@@ -93,9 +93,7 @@ CELLS: Final = pytest.mark.parametrize(("option", "kind"), REFUSED, ids=lambda v
 def test_rows_that_have_no_list_per_key_are_the_same_with_and_without_flatten(kind: Kind) -> None:
     """One call may read states of all kinds."""
     options = {key: value for key, value in READ[kind].items() if key in ("kind", "state")}
-    flat, whole = (
-        list(sp.arrow.read_state(ORDERS_PATH, READ[kind]["uid"], **options, flatten=value)) for value in (True, False)
-    )
+    flat, whole = (list(sp.arrow.read_state(ORDERS_PATH, READ[kind]["uid"], **options, flatten=value)) for value in (True, False))
     assert flat == whole
     assert flat
 

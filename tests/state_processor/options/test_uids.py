@@ -90,9 +90,7 @@ def test_uids_that_name_nothing_are_refused(tmp_path: Path) -> None:
             names(PATH, tmp_path / "uids")
 
 
-def test_commands(
-    uids: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands(uids: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal._LOG, "propagate", False)
     unmatched = f"state-processor: --uids: no operator of {PATH} has the uid 'покупки '\n"
     assert main(["inspect", PATH, "--uids", str(uids), "--json"]) == 0

@@ -29,9 +29,7 @@ def endpoint() -> Iterator[str]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     url = "http://{}:{}".format(*server.get_host_and_port())
-    client = boto3.client(
-        "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any"
-    )
+    client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any")
     client.create_bucket(Bucket="states")
     client.create_bucket(Bucket="my.logs")
     for path in CANONICAL.iterdir():
