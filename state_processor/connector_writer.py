@@ -6,16 +6,16 @@ from typing import Self
 
 from pyspark.sql import SparkSession
 
-from state_processor.spark.rows import GivenRows, rows_of
+from state_processor.spark.dataframe_rows import GivenRows, rows_of
+from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.operator_state_changes import set_source_splits
-from state_processor.write.plan import SavepointPlan, Uid
 from state_processor.write.sink_changes import set_sink_state
 
 
 class ConnectorStateWriter:
     """Methods of :class:`~state_processor.SavepointWriter` for sources and sinks."""
 
-    _plan: SavepointPlan
+    _build: SavepointBuild
     _spark: SparkSession
 
     def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> Self:
@@ -37,7 +37,7 @@ class ConnectorStateWriter:
             to columns of the sources in a hybrid one go to ``wrapped``; its enumerator's state stays as it is in the source
             savepoint, so that rows of splits without a reader may be left out, but not changed.
         """
-        with self._plan.change(uid) as draft:
+        with self._build.change(uid) as draft:
             set_source_splits(draft, rows_of(self._spark, df), connector)
         return self
 
@@ -60,5 +60,5 @@ class ConnectorStateWriter:
         committer
             The operator of the committers, where its uid is not ``Sink Committer:`` and the uid of the sink.
         """
-        set_sink_state(self._plan, uid, rows_of(self._spark, df), connector, committer)
+        set_sink_state(self._build, uid, rows_of(self._spark, df), connector, committer)
         return self

@@ -8,15 +8,15 @@ from pyspark.sql import SparkSession
 
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.serializers.base import TypeSerializer
-from state_processor.spark.rows import GivenRows, rows_of
+from state_processor.spark.dataframe_rows import GivenRows, rows_of
+from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state
-from state_processor.write.plan import SavepointPlan, Uid
 
 
 class OperatorStateWriter:
     """Methods of :class:`~state_processor.SavepointWriter` for operator state."""
 
-    _plan: SavepointPlan
+    _build: SavepointBuild
     _spark: SparkSession
 
     def with_list_state(
@@ -35,7 +35,7 @@ class OperatorStateWriter:
         parallelism
             As for :meth:`SavepointWriter.with_keyed_state`.
         """
-        with self._plan.change(uid) as draft:
+        with self._build.change(uid) as draft:
             add_list_state(draft, name, rows_of(self._spark, df), type, OPERATOR_LIST)
             draft.set_parallelism(parallelism)
         return self
@@ -47,7 +47,7 @@ class OperatorStateWriter:
 
         Parameters are those of :meth:`with_list_state`.
         """
-        with self._plan.change(uid) as draft:
+        with self._build.change(uid) as draft:
             add_list_state(draft, name, rows_of(self._spark, df), type, UNION_LIST)
             draft.set_parallelism(parallelism)
         return self
@@ -76,7 +76,7 @@ class OperatorStateWriter:
         python
             Whether the job that restores the state is one of PyFlink; by default as the state in the source savepoint.
         """
-        with self._plan.change(uid) as draft:
+        with self._build.change(uid) as draft:
             add_broadcast_state(draft, name, rows_of(self._spark, df), key_type, value_type, python=python)
             draft.set_parallelism(parallelism)
         return self

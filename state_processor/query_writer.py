@@ -13,12 +13,12 @@ from state_processor.migration_report import QueryMigrationReport
 from state_processor.reader import SavepointReader
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.spark.dataframe_rows import GivenRows, SparkRows, rows_of
 from state_processor.spark.migrated_rows import OPTIONS, migrated_entries
 from state_processor.spark.query_plans import GivenPlan, compiled_plan
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
-from state_processor.spark.rows import GivenRows, SparkRows, rows_of
 from state_processor.write import keyed_changes
-from state_processor.write.plan import SavepointPlan
+from state_processor.write.build import SavepointBuild
 from state_processor.write.query_migration import QueryMigration
 
 
@@ -26,7 +26,7 @@ class QueryWriter:
     """Methods of :class:`~state_processor.SavepointWriter` for queries of Flink SQL."""
 
     _spark: SparkSession
-    _plan: SavepointPlan
+    _build: SavepointBuild
     _query_migration: QueryMigrationReport | None = None
 
     def bootstrap_query(
@@ -75,10 +75,10 @@ class QueryWriter:
         InvalidRowError
             If the rows do not have the columns and types of the input.
         """
-        planned = self._operator(compiled_plan(self._spark, self._plan.access, plan), operator)
+        planned = self._operator(compiled_plan(self._spark, self._build.access, plan), operator)
         history = history_of(planned)
         key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
-        with self._plan.change(planned.uid) as draft:
+        with self._build.change(planned.uid) as draft:
             given = [None if rows is None else rows_of(self._spark, rows).frame for rows in (df, left, right)]
             for state in _states(history, planned.label, *given):
                 keyed_changes.add_entries(draft, state.name, state.spec, SparkRows(state.rows), key)
@@ -126,11 +126,11 @@ class QueryWriter:
         """
         migration = self._migration(old_plan, new_plan, drop)
         migration.check()
-        access = {name: value for name, value in self._plan.access.values().items() if name != "plan"}
-        reader = SavepointReader.read(self._spark, self._plan.source_directory, **access)
-        with self._plan.all_or_nothing():
+        access = {name: value for name, value in self._build.access.values().items() if name != "plan"}
+        reader = SavepointReader.read(self._spark, self._build.source_directory, **access)
+        with self._build.all_or_nothing():
             for state in migration.states:
-                with self._plan.change(state.operator, existing=True) as draft:
+                with self._build.change(state.operator, existing=True) as draft:
                     rows = reader.read_keyed_state(
                         state.operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
                     )
@@ -138,8 +138,8 @@ class QueryWriter:
                     if state.leaves_out_old:
                         draft.remove(state.old.name)
             for operator in migration.left_out:
-                self._plan.remove_operator(operator)
-            self._plan.rename_operators(migration.renamed)
+                self._build.remove_operator(operator)
+            self._build.rename_operators(migration.renamed)
         self._query_migration = migration.report
         return self
 
@@ -175,15 +175,15 @@ class QueryWriter:
         return self._query_migration
 
     def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
-        if self._plan.snapshot is None:
+        if self._build.snapshot is None:
             raise OptionError("there is nothing to migrate: this savepoint does not start from another")
-        old, new = (compiled_plan(self._spark, self._plan.access, plan) for plan in (old_plan, new_plan))
-        return QueryMigration(self._plan.drafts, old, new, drop)
+        old, new = (compiled_plan(self._spark, self._build.access, plan) for plan in (old_plan, new_plan))
+        return QueryMigration(self._build.drafts, old, new, drop)
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
         """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""
         found = plan.named(name)
-        known = {draft.identifier.uid_hash for draft in self._plan.drafts}
+        known = {draft.identifier.uid_hash for draft in self._build.drafts}
         return next((o for o in found if o.uid_hash in known), found[0])
 
 

@@ -22,15 +22,15 @@ from state_processor.query_writer import QueryWriter
 from state_processor.reader import SavepointReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
+from state_processor.spark.dataframe_rows import GivenRows, SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
-from state_processor.spark.rows import GivenRows, SparkRows, rows_of
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.state_specs import StateSpec, whole_type
 from state_processor.write import keyed_changes
+from state_processor.write.build import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointBuild, Uid
 from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.migration_plan import TypesOfStates
-from state_processor.write.plan import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointPlan, Uid
 from state_processor.write_summary import WriteSummary
 
 
@@ -59,13 +59,13 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
     when a method is called, values when they are written. A method that fails changes nothing.
     """
 
-    def __init__(self, spark: SparkSession, plan: SavepointPlan) -> None:
+    def __init__(self, spark: SparkSession, build: SavepointBuild) -> None:
         self._spark = spark
-        self._plan = plan
+        self._build = build
 
     def __repr__(self) -> str:
-        lines = [f"{draft.identifier}: {draft.summary}" for draft in self._plan.drafts if draft.summary]
-        return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._plan.max_parallelism})", *lines])
+        lines = [f"{draft.identifier}: {draft.summary}" for draft in self._build.drafts if draft.summary]
+        return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
 
     @classmethod
     @takes_options
@@ -90,7 +90,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         **options
             See :class:`~state_processor.options.groups.WorkerOptions`.
         """
-        return cls(spark, SavepointPlan.new(max_parallelism, flink_version, SnapshotAccess.of(**options)))
+        return cls(spark, SavepointBuild.new(max_parallelism, flink_version, SnapshotAccess.of(**options)))
 
     @classmethod
     @takes_options
@@ -125,7 +125,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             If there is no snapshot, or its ``_metadata`` is damaged.
         """
         access = with_settings_of_spark(spark, SnapshotAccess.of(**options), path)
-        return cls(spark, SavepointPlan.from_existing(path, flink_version, access))
+        return cls(spark, SavepointBuild.from_existing(path, flink_version, access))
 
     def with_keyed_state(
         self,
@@ -170,7 +170,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             Whether the job that restores the states is one of PyFlink, which keeps keys in rows and values as bytes of its
             coders; ``states`` are those of its state descriptors. By default as the operator in the source savepoint.
         """
-        with self._plan.change(uid) as draft:
+        with self._build.change(uid) as draft:
             rows = rows_of(self._spark, df)
             keyed_changes.add_keyed_states(draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python)
             draft.set_parallelism(parallelism)
@@ -217,7 +217,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             The type that a job of PyFlink declares for the state, as for :meth:`SavepointReader.read_keyed_state`. Values of
             other keys are not read, and not compared with it: reading the state refuses a type that they do not fit.
         """
-        with self._plan.change(uid, existing=True) as draft:
+        with self._build.change(uid, existing=True) as draft:
             keyed_changes.update_keyed_state(
                 draft, state, rows_of(self._spark, df), key, types=types, infer_kryo=infer_kryo, python_type=python_type
             )
@@ -247,7 +247,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         key_type
             The type of keys as the job declares it; it names the fields of rows, see ``types`` of :meth:`update_keyed_state`.
         """
-        with self._plan.change(uid, existing=True) as draft:
+        with self._build.change(uid, existing=True) as draft:
             keyed_changes.delete_keys(draft, rows_of(self._spark, keys_df), state, key, key_type=key_type)
         return self
 
@@ -275,7 +275,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         types, python_type
             As for :meth:`update_keyed_state`.
         """
-        with self._plan.change(uid, existing=True) as draft:
+        with self._build.change(uid, existing=True) as draft:
             keyed_changes.delete_map_entries(draft, state, rows_of(self._spark, df), key, types=types, python_type=python_type)
         return self
 
@@ -305,19 +305,19 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         namespace
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default there is none.
         """
-        with self._plan.change(uid) as draft:
+        with self._build.change(uid) as draft:
             keyed_changes.add_timers(draft, rows_of(self._spark, df), key, key_type, namespace)
             draft.set_parallelism(parallelism)
         return self
 
     def remove_operator(self, uid: Uid) -> SavepointWriter:
         """Leave out an operator of the source savepoint, or one that was added."""
-        self._plan.remove_operator(uid)
+        self._build.remove_operator(uid)
         return self
 
     def remove_state(self, uid: Uid, name: str) -> SavepointWriter:
         """Leave out a state of the source savepoint, including changes to it, or one that was added."""
-        self._plan.remove_state(uid, name)
+        self._build.remove_state(uid, name)
         return self
 
     def change_operator_identifier(self, old: Uid, new: Uid) -> SavepointWriter:
@@ -325,7 +325,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
 
         The change takes effect in :meth:`write`: other methods still refer to the operator by its old uid.
         """
-        self._plan.rename_operator(old, new)
+        self._build.rename_operator(old, new)
         return self
 
     def evolve_state(self, uid: Uid, state: str, new_type: TypeSerializer) -> SavepointWriter:
@@ -347,10 +347,10 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         StateMigrationError
             If Flink would refuse to restore the state with this type; the message has the reason.
         """
-        with self._plan.change(uid, existing=True) as draft:
+        with self._build.change(uid, existing=True) as draft:
             old, identifier = draft.keyed(state), draft.identifier
             new = keyed_changes.evolved_state(draft, old, new_type)
-            reader = SavepointReader.read(self._spark, self._plan.source_directory, **self._plan.access.values())
+            reader = SavepointReader.read(self._spark, self._build.source_directory, **self._build.access.values())
             verdict = reader.check_compatibility(identifier, state, new_type)
             if verdict.is_incompatible:
                 raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")
@@ -385,16 +385,16 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             declaration, null included; ``Types.KRYO`` for a part that stays with Kryo, as it does where type arguments are
             wildcards or have arguments themselves. ``{"orders": {"profile": {"tags": Types.LIST(Types.STRING())}}}``
         """
-        self._plan.migrate(SparkEngine(self._spark), flink_version, types)
+        self._build.migrate(SparkEngine(self._spark), flink_version, types)
         return self
 
     def migration_report(self) -> MigrationReport:
         """Return the outcome of :meth:`migrate` for each state: unchanged, converted, or impossible, and why."""
-        return self._plan.migration_report()
+        return self._build.migration_report()
 
     def with_parallelism(self, uid: Uid, parallelism: int) -> SavepointWriter:
         """Distribute an operator's state over another number of subtasks, at most the max parallelism."""
-        self._plan.set_parallelism(uid, parallelism)
+        self._build.set_parallelism(uid, parallelism)
         return self
 
     def with_async_state(self, uid: Uid | None = None, enabled: bool = True) -> SavepointWriter:
@@ -412,7 +412,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         enabled
             Whether it is the asynchronous API.
         """
-        self._plan.set_asynchronous(uid, enabled)
+        self._build.set_asynchronous(uid, enabled)
         return self
 
     def with_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
@@ -420,7 +420,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
 
         Flink itself can't: the max parallelism of a job is fixed by its first checkpoint.
         """
-        self._plan.set_max_parallelism(max_parallelism)
+        self._build.set_max_parallelism(max_parallelism)
         return self
 
     def write(
@@ -467,7 +467,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         WriteError
             If files can't be written, or another write to the same directory was complete before.
         """
-        self._plan.choose_format(format, backend, share_files=share_files)
-        access = with_settings_of_spark(self._spark, self._plan.access, path)
+        self._build.choose_format(format, backend, share_files=share_files)
+        access = with_settings_of_spark(self._spark, self._build.access, path)
         with lost_sessions():
-            return self._plan.write_to(path, SparkEngine(self._spark), overwrite=overwrite, access=access)
+            return self._build.write_to(path, SparkEngine(self._spark), overwrite=overwrite, access=access)

@@ -11,7 +11,7 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
+from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.serializers.io import DataOutput
 
 _BUFFER: Final = 1 << 20
@@ -56,7 +56,7 @@ class KeyedStateFileWriter(KeyedStateWriter):
         stream = h.RelativeFileStateHandle(self._sink.name, self._written)
         return h.KeyGroupsStateHandle(h.SAVEPOINT_KEY_GROUPS, self.key_groups, h.Offsets.of(self._offsets.tolist()), stream)
 
-    def _begin(self, before: Place | None, place: Place) -> None:
+    def _begin(self, before: GroupState | None, place: GroupState) -> None:
         key_group, state_id = place
         if before is not None and before[0] == key_group:
             self._end(state_id)

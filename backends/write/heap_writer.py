@@ -22,7 +22,7 @@ from state_processor.backends.formats.serialized_entries import LOSSLESS, with_s
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import MapDescription, describe_keyed
-from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
+from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.serializers.errors import InvalidRowError
@@ -67,7 +67,7 @@ class KeyedHeapFileWriter(KeyedStateWriter):
         stream = h.RelativeFileStateHandle(self._sink.name, self._sink.size)
         return h.KeyGroupsStateHandle(h.KEY_GROUPS_V2, self.key_groups, h.Offsets.of(self._offsets), stream, str(uuid4()))
 
-    def _begin(self, before: Place | None, place: Place) -> None:
+    def _begin(self, before: GroupState | None, place: GroupState) -> None:
         self._end_place()
         self._go_to(place[0])
 

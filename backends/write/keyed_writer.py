@@ -27,7 +27,7 @@ from state_processor.serializers.io import DataInput
 
 _EVERYTHING: Final = frozenset({"key", "namespace", "map_key", "timestamp"})
 
-Place = tuple[int, int]
+GroupState = tuple[int, int]
 """A key group and the id of a state."""
 
 
@@ -63,7 +63,7 @@ class KeyedStateWriter(ABC):
         self.entries = 0
         self.changes: dict[int, ChangeCounts] = {}
         self._seen = framing.KeyFilter()
-        self._place: Place | None = None
+        self._place: GroupState | None = None
 
     def add(self, key_group: int, state_id: int, blob: bytes | memoryview | npt.NDArray[np.uint8]) -> None:
         """Write entries of one state and key group.
@@ -120,14 +120,14 @@ class KeyedStateWriter(ABC):
         """Complete the files and return their handle."""
 
     @abstractmethod
-    def _begin(self, before: Place | None, place: Place) -> None:
+    def _begin(self, before: GroupState | None, place: GroupState) -> None:
         """Prepare for entries of another key group or state."""
 
     @abstractmethod
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         """Write entries, of which the last one begins at ``last``."""
 
-    def _enter(self, place: Place) -> None:
+    def _enter(self, place: GroupState) -> None:
         key_group, state_id = place
         if not 0 <= state_id < len(self.header.states):
             raise OptionError(f"{self.context}state id {state_id}, there are {len(self.header.states)} states")

@@ -18,7 +18,7 @@ from state_processor.backends.formats.raw_timers import MAGIC, TIMESTAMP_BYTES, 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX, TimerDescription, describe_keyed
-from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
+from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.serializers.base import write_versioned_snapshot
 from state_processor.serializers.io import DataOutput
 
@@ -54,7 +54,7 @@ class RawTimersWriter(KeyedStateWriter):
         stream = h.RelativeFileStateHandle(self._sink.name, self._sink.size)
         return h.KeyGroupsStateHandle(h.KEY_GROUPS_V2, self.key_groups, h.Offsets.of(self._offsets), stream, str(uuid4()))
 
-    def _begin(self, before: Place | None, place: Place) -> None:
+    def _begin(self, before: GroupState | None, place: GroupState) -> None:
         self._go_to(place[0])
 
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:

@@ -46,7 +46,7 @@ KEY_PATH: Final = "key:"
 NAMESPACE_PATH: Final = "namespace:"
 MAP_KEY_PATH: Final = "map_key:"
 
-Types = Mapping[str, Mapping[str, TypeSerializer]]
+TypesByPath = Mapping[str, Mapping[str, TypeSerializer]]
 """New types of parts by state and path; see :class:`~state_processor.serializers.evolution.migration.TypeMigration`."""
 
 _FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with remove_state")
@@ -120,7 +120,7 @@ class KeyedMigration:
         return old.with_serializers(**converted)
 
 
-def migrate_keyed(header: mi.KeyedHeader, types: Types, adapt: Mapping[str, Adapt] | None = None) -> KeyedMigration:
+def migrate_keyed(header: mi.KeyedHeader, types: TypesByPath, adapt: Mapping[str, Adapt] | None = None) -> KeyedMigration:
     """Plan the migration of the keyed states of a header.
 
     Parameters
@@ -152,7 +152,7 @@ def migrate_keyed(header: mi.KeyedHeader, types: Types, adapt: Mapping[str, Adap
     )
 
 
-def migrate_operator_state(meta: mi.StateMetaInfo, types: Types, adapt: Adapt = converting) -> StateMigration:
+def migrate_operator_state(meta: mi.StateMetaInfo, types: TypesByPath, adapt: Adapt = converting) -> StateMigration:
     """Plan the migration of a list, union or broadcast state; parameters as for :func:`migrate_keyed`."""
     migration = TypeMigration(types.get(meta.name, {}), adapt)
     paths = {mi.KEY: KEY_PATH, mi.VALUE: ""}
@@ -216,7 +216,7 @@ class MigratingPassThrough(KeyedPassThrough):
         New types by state and path.
     """
 
-    types: Types = field(default_factory=dict)
+    types: TypesByPath = field(default_factory=dict)
 
     def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
         """See :meth:`KeyedPassThrough.blobs`.

@@ -24,7 +24,7 @@ from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.write.base_store import BaseStore, entries_of_group, entries_of_keys
 from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
 from state_processor.backends.write.change_counts import UNKNOWN_CHANGES, ChangeCounts
-from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
+from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
 from state_processor.backends.write.tombstones import Tombstones
@@ -95,7 +95,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._scanned = frozenset(i for i, name in enumerate(families) if name in scanned)
         described = [describe_keyed(header, meta) for meta in header.states] if scanned else []
         self._marked = Tombstones(described, max_parallelism)
-        self._marked_place: Place | None = None
+        self._marked_place: GroupState | None = None
         self._families: dict[str, Store] = {}
         self._run: list[npt.NDArray[np.uint8]] = []
         self._held = 0
@@ -115,7 +115,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         meta = self._kept("meta", target.to_bytes())
         return native_handle(self._checkpoint_id, self._backend_id, self.key_groups, meta, files)
 
-    def _begin(self, before: Place | None, place: Place) -> None:
+    def _begin(self, before: GroupState | None, place: GroupState) -> None:
         self._end_run()
 
     def delete(self, key_group: int, state_id: int, markers: npt.NDArray[np.uint8]) -> bool:

@@ -12,7 +12,7 @@ from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.write.plan import SavepointPlan
+from state_processor.write.build import SavepointBuild
 from state_processor.write.query_migration import QueryMigration
 
 REFUSED: Final = 1
@@ -41,7 +41,7 @@ def add_commands(commands: Any) -> None:
 def _check(options: argparse.Namespace) -> int:
     access = SnapshotAccess.of(**flag_values(options))
     old, new = (read_plan(given, access.storage()) for given in (options.old, options.new))
-    report = QueryMigration(SavepointPlan.from_existing(options.path, None, access).drafts, old, new, options.drop).report
+    report = QueryMigration(SavepointBuild.from_existing(options.path, None, access).drafts, old, new, options.drop).report
     if options.json:
         print_json(asdict(state) for state in report)
     else:

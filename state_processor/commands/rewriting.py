@@ -12,12 +12,12 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 
 _ALL: Final = "*"
 
-Change = Callable[[SavepointPlan, argparse.Namespace], None]
+Change = Callable[[SavepointBuild, argparse.Namespace], None]
 
 
 def add_commands(commands: Any) -> None:
@@ -69,28 +69,28 @@ def _command(commands: Any, name: str, text: str, change: Change) -> argparse.Ar
 
 
 def _write(options: argparse.Namespace) -> None:
-    plan = SavepointPlan.from_existing(options.path, None, SnapshotAccess.of(**flag_values(options)))
+    plan = SavepointBuild.from_existing(options.path, None, SnapshotAccess.of(**flag_values(options)))
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
     say(str(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite)))
 
 
-def _move(plan: SavepointPlan, options: argparse.Namespace) -> None:
+def _move(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Say which API operators have their keyed state in."""
     for uids, asynchronous in ((options.async_state, True), (options.sync_state, False)):
         for uid in uids:
             plan.set_asynchronous(None if uid == _ALL else plan.existing(OperatorIdentifier.of(uid)).identifier, asynchronous)
 
 
-def _nothing(plan: SavepointPlan, options: argparse.Namespace) -> None:
+def _nothing(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Change nothing."""
 
 
-def _rename(plan: SavepointPlan, options: argparse.Namespace) -> None:
+def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
     plan.rename_operator(OperatorIdentifier.of(options.old), OperatorIdentifier.of(options.new))
 
 
-def _drop(plan: SavepointPlan, options: argparse.Namespace) -> None:
+def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
     operator = OperatorIdentifier.of(options.uid)
     if options.state is None:
         plan.remove_operator(operator)
@@ -98,5 +98,5 @@ def _drop(plan: SavepointPlan, options: argparse.Namespace) -> None:
         plan.remove_state(operator, options.state)
 
 
-def _resize(plan: SavepointPlan, options: argparse.Namespace) -> None:
+def _resize(plan: SavepointBuild, options: argparse.Namespace) -> None:
     plan.set_max_parallelism(options.max_parallelism)

@@ -21,8 +21,8 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.options.effects import Kind
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import TableRows
-from state_processor.write.plan import SavepointPlan
 from state_processor.write.sink_changes import set_sink_state
 
 Row = Mapping[str, Any]
@@ -62,7 +62,7 @@ def _state(options: argparse.Namespace) -> pa.Table:
     return arrow.read_sink_state(options.path, operator, options.connector, options.committer, **flag_values(options))
 
 
-def _change(plan: SavepointPlan, options: argparse.Namespace) -> None:
+def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
     steps: list[Callable[[Sequence[Row]], list[Row]]] = [partial(_without_transaction, id_) for id_ in options.drop_transaction]
     steps += [partial(_without_file, path) for path in options.drop_file]
     if options.prefix is not None:

@@ -12,8 +12,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
 from state_processor.migration_report import IMPOSSIBLE
 from state_processor.options.access import SnapshotAccess
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 
 _NEXT_MAJOR: Final = "2.0"
 _OLDEST: Final = "1.11"
@@ -75,7 +75,7 @@ def restored_by(
 
 def planned_migration(path: str | PathLike[str], access: SnapshotAccess) -> list[Row]:
     """Return the outcome of a migration to Flink 2.x for each state; values are read."""
-    plan = SavepointPlan.from_existing(path, None, access)
+    plan = SavepointBuild.from_existing(path, None, access)
     plan.migrate(LocalEngine(), _NEXT_MAJOR)
     return [
         {

@@ -20,7 +20,7 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
 from state_processor.serializers.table.logical_types import LogicalType, RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.spark.rows import SparkRows
+from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.same_keys import identity, quoted
 from state_processor.state_specs import MapState, StateSpec, ValueState
 from state_processor.types import Types

@@ -32,13 +32,13 @@ from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.worker_process import spare_modules
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type
+from state_processor.write.build import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointBuild
 from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import EncodedRows, LocalEngine
 from state_processor.write.first_pass import EncodeRowsTogether
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
-from state_processor.write.plan import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointPlan
-from state_processor.write.rows import Rows
+from state_processor.write.row_protocol import Rows
 from state_processor.write.shuffle import ShuffleBlobs
 from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, shuffle_indexes
 
@@ -104,14 +104,14 @@ class SavepointSink(DataSourceArrowWriter):
         self._staging.abort()
 
 
-def savepoint_plan(options: SinkOptions, rows: Rows) -> SavepointPlan:
+def savepoint_plan(options: SinkOptions, rows: Rows) -> SavepointBuild:
     """Return the plan that options describe."""
     size, version, operator, state = options.max_parallelism, options.flink_version, options.operator, options.state
     if options.base is None:
         new_size = DEFAULT_MAX_PARALLELISM if size is None else size
-        plan = SavepointPlan.new(new_size, version or DEFAULT_VERSION, options.access)
+        plan = SavepointBuild.new(new_size, version or DEFAULT_VERSION, options.access)
     else:
-        plan = SavepointPlan.from_existing(options.base, version, options.access)
+        plan = SavepointBuild.from_existing(options.base, version, options.access)
         if size is not None:
             plan.set_max_parallelism(size)
     if state is not None and not options.replace and plan.has_keyed_state(operator, state):

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.write.staging import Staging
-from state_processor.spark.rows import SparkRows
+from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.task_sizes import expected_bytes
 from state_processor.write.engines import EncodedRows, LocalEngine, RowsPass, StateFiles, Written
 from state_processor.write.first_pass import EncodeRowsTogether

@@ -17,7 +17,7 @@ from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import our_errors
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS
-from state_processor.write.rows import TIMESTAMP_MS
+from state_processor.write.row_protocol import TIMESTAMP_MS
 
 _DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 _TIMES: Final = (TIMESTAMP, TIMESTAMP_MS, FIRES_AT)

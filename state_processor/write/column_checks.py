@@ -18,7 +18,7 @@ from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.third_party import third_party_errors
-from state_processor.write.rows import OperatorRows
+from state_processor.write.row_protocol import OperatorRows
 
 METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
 """Columns that reading adds on request; the first two follow from the key, and are left alone."""

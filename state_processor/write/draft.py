@@ -26,11 +26,11 @@ from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.write.format_choice import check_dropped_ttl
-from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.operator_migration import OperatorMigration
-from state_processor.write.registration import Registration
-from state_processor.write.rows import OperatorRows
+from state_processor.write.pending_rows import Deletion, StateRows
+from state_processor.write.row_protocol import OperatorRows
 from state_processor.write.source_operator import SourceOperator
+from state_processor.write.state_registration import StateRegistration
 
 
 @dataclass
@@ -424,9 +424,9 @@ class OperatorDraft:
         return changed if self.migration is None else (*changed, "states are migrated")
 
     @property
-    def registration(self) -> Registration:
+    def registration(self) -> StateRegistration:
         """How keyed states are registered."""
-        return Registration(self.format, self.source, self.asynchronous)
+        return StateRegistration(self.format, self.source, self.asynchronous)
 
     @property
     def kept_raw_timers(self) -> frozenset[str]:

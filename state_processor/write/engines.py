@@ -20,7 +20,7 @@ from state_processor.progress import progress
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, Part, PartEncoder, RowEncoder, RunParts
-from state_processor.write.rows import Columns
+from state_processor.write.row_protocol import ColumnNames
 from state_processor.write.shuffle import ShuffleBlobs
 from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, WriteSubtasks, shuffle_indexes
 from state_processor.write.subtask_files import SubtaskWriter, WrittenFile
@@ -37,7 +37,7 @@ Written = dict[int, WrittenFile]
 
 @dataclass(frozen=True)
 class RowsPass:
-    """Pass 1 over some columns of rows, which are :class:`~state_processor.write.rows.Rows` of the engine's kind."""
+    """Pass 1 over some columns of rows, which are :class:`~state_processor.write.row_protocol.Rows` of the engine's kind."""
 
     rows: Any
     columns: Sequence[str]
@@ -105,7 +105,7 @@ class EncodedRows:
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of a table in this process, for operator state; see :class:`~state_processor.write.rows.OperatorRows`."""
+    """Rows of a table in this process, for operator state; see :class:`~state_processor.write.row_protocol.OperatorRows`."""
 
     table: pa.Table
     case_sensitive: bool = True
@@ -115,7 +115,7 @@ class TableRows:
         """Names and types of the columns."""
         return self.table.schema
 
-    def select(self, columns: Columns) -> TableRows:
+    def select(self, columns: ColumnNames) -> TableRows:
         """Return some columns under other names."""
         return TableRows(pa.table({name: self.table.column(column) for name, column in columns.items()}))
 

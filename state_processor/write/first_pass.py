@@ -18,7 +18,7 @@ from state_processor.backends.write.arrays import numbers
 from state_processor.write.task_data import Batches, merge_batches, part_numbers, task_result
 
 BatchEncoder = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
-"""Encodes the batches of a task one after the other, to :data:`~state_processor.write.task_data.PHASED_BLOBS`."""
+"""Encodes the batches of a task one after the other, to :data:`~state_processor.write.task_data.ORDERED_BLOBS`."""
 
 
 class RowEncoder(Protocol):

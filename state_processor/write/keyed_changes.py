@@ -40,9 +40,9 @@ from state_processor.write.column_checks import (
     require,
 )
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.given_rows import Deletion, StateRows
+from state_processor.write.pending_rows import Deletion, StateRows
 from state_processor.write.row_columns import context_columns, entry_columns, has_bytes, key_columns, shaped_rows
-from state_processor.write.rows import TIMESTAMP_MS, Columns, Rows
+from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 
 _IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
 """Columns that identify an entry."""
@@ -291,7 +291,7 @@ def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonTyp
     return described
 
 
-def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: Columns) -> None:
+def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: ColumnNames) -> None:
     """Remove from rows that were given before those with the same keys as later ones: the last change of a key counts."""
     names = [n for n in columns if n in _IDENTIFYING]
     for i, earlier in enumerate(draft.state_rows):
@@ -308,7 +308,7 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
         draft.state_rows[i] = replace(earlier, rows=left)
 
 
-def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Columns) -> None:
+def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: ColumnNames) -> None:
     check_types(state, schema, columns, draft.final_max_parallelism, draft.flink_major)
 
 

@@ -12,7 +12,6 @@ from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
-from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.job_context import JobContext
 from state_processor.write.key_hashing import key_hashing
 from state_processor.write.keyed_tasks import (
@@ -24,6 +23,7 @@ from state_processor.write.keyed_tasks import (
     header_bytes,
 )
 from state_processor.write.migration_tasks import MigrateEntries
+from state_processor.write.pending_rows import Deletion, StateRows
 
 
 def keyed_state_files(job: JobContext) -> StateFiles | None:

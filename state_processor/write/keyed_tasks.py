@@ -28,8 +28,8 @@ from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
-from state_processor.backends.write.kryo_updates import Drafts, pairs, with_drafts
 from state_processor.backends.write.pass_through import KeyedPassThrough
+from state_processor.backends.write.pending_updates import PendingValueResolver, pairs, with_pending_parts
 from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
@@ -74,7 +74,7 @@ class KeyedTarget:
         ``hashCode`` of keys, where the serializer does not know it: a function of a column, or inferred rules.
     java_types
         By state, the types of the parts that Kryo writes: headers do not contain their type arguments.
-    drafted
+    updated
         The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
     python
         By state of a PyFlink job, the kind and type of its rows.
@@ -95,7 +95,7 @@ class KeyedTarget:
     serializers: TaskSerializers = field(default_factory=TaskSerializers)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
-    drafted: frozenset[str] = frozenset()
+    updated: frozenset[str] = frozenset()
     with_bytes: frozenset[str] = frozenset()
     raw_timers: bool = False
     python: Mapping[str, PythonType] = field(default_factory=dict)
@@ -166,7 +166,7 @@ Encoder = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class EncodeRows:
-    """Pass 1 over rows: entries of one or several states as blobs of :data:`PHASED_BLOBS`."""
+    """Pass 1 over rows: entries of one or several states as blobs of :data:`ORDERED_BLOBS`."""
 
     target: KeyedTarget
     states: tuple[StateColumns, ...]
@@ -194,8 +194,8 @@ class EncodeRows:
             "context": t.label,
         }
         description = with_names(t.states[state.state_id], state.names)
-        if description.name in t.drafted:
-            description = with_drafts(description)
+        if description.name in t.updated:
+            description = with_pending_parts(description)
         entries = tombstones = None
         if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
             entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
@@ -280,23 +280,23 @@ class WriteKeyedState:
             if len(managed.states) < len(header.states):
                 timers = RawTimersWriter(stack.enter_context(open_sink("timers")), header, *of_range)
             tombstones = Tombstones(t.states, t.max_parallelism)
-            drafts = Drafts(t.states, t.drafted, store.describe, t.label)
+            pending = PendingValueResolver(t.states, t.updated, store.describe, t.label)
             for b in fetch_blobs(blobs, self.staging):
                 place = (b.key_group, b.state)
                 entries = b.data
                 writer = store if timers is None or b.state < len(managed.states) else timers
                 if b.phase == TOMBSTONES:
-                    if drafts.has(b.state):
-                        drafts.keep(*place, writer.replaced(b.state, entries))
+                    if pending.has(b.state):
+                        pending.keep(*place, writer.replaced(b.state, entries))
                     if not writer.delete(*place, entries):
                         tombstones.add(*place, entries)
                     continue
                 if b.phase == PASSED_THROUGH:
-                    if drafts.has(b.state):
-                        drafts.keep(*place, pairs(tombstones.only(*place, entries)))
+                    if pending.has(b.state):
+                        pending.keep(*place, pairs(tombstones.only(*place, entries)))
                     entries = tombstones.without(*place, entries)
-                elif drafts.has(b.state):
-                    entries = drafts.settled(*place, entries)
+                elif pending.has(b.state):
+                    entries = pending.resolved(*place, entries)
                 writer.add(*place, entries)
                 if b.phase == NEW:
                     tombstones.count_new(*place, entries, b.entries)

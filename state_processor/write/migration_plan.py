@@ -12,7 +12,7 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import describe_keyed, describe_operator_state
 from state_processor.backends.write.state_migration import (
-    Types,
+    TypesByPath,
     migrate_keyed,
     migrate_operator_state,
 )
@@ -31,13 +31,13 @@ TypesOfStates = Mapping[str, Mapping[str, TypeSerializer] | TypeSerializer]
 """New types as users give them: by state, and by path in it, or of the whole value."""
 
 
-def types_by_path(states: TypesOfStates) -> Types:
+def types_by_path(states: TypesOfStates) -> TypesByPath:
     """Return new types by state and path."""
     return {name: {"": paths} if isinstance(paths, TypeSerializer) else dict(paths) for name, paths in states.items()}
 
 
 def plan_migrations(
-    engine: Engine, drafts: Sequence[OperatorDraft], types: Mapping[str, Types], serializers: TaskSerializers
+    engine: Engine, drafts: Sequence[OperatorDraft], types: Mapping[str, TypesByPath], serializers: TaskSerializers
 ) -> dict[str, OperatorMigration]:
     """Return the migration of the states of operators, by operator id.
 
@@ -77,7 +77,7 @@ def plan_migrations(
 class _Plan:
     """Plan for one operator, before and after its values are read."""
 
-    def __init__(self, source: SourceOperator, identifier: OperatorIdentifier, types: Types) -> None:
+    def __init__(self, source: SourceOperator, identifier: OperatorIdentifier, types: TypesByPath) -> None:
         self.source = source
         self.identifier = identifier
         self.types = types
@@ -94,7 +94,7 @@ class _Plan:
             return
         self._check_types()
 
-    def _migrate(self, types: Types) -> OperatorMigration:
+    def _migrate(self, types: TypesByPath) -> OperatorMigration:
         keyed = migrate_keyed(self.header, types) if self.header is not None else None
         return OperatorMigration(keyed, {n: migrate_operator_state(m, types) for n, m in self.metas.items()}, types)
 

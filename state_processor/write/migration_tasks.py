@@ -16,7 +16,7 @@ from state_processor.backends.write.state_migration import (
     Elements,
     MigratingPassThrough,
     StateMigration,
-    Types,
+    TypesByPath,
     converted_broadcast,
     converted_elements,
     migrate_keyed,
@@ -33,12 +33,12 @@ PortableTypes = Mapping[str, Mapping[str, PortableType]]
 """New types by state and path, in a form that can be pickled."""
 
 
-def portable(types: Types) -> PortableTypes:
+def portable(types: TypesByPath) -> PortableTypes:
     """Return types in a form that can be pickled."""
     return {state: {path: PortableType.of(type_) for path, type_ in paths.items()} for state, paths in types.items()}
 
 
-def restored(types: PortableTypes) -> Types:
+def restored(types: PortableTypes) -> TypesByPath:
     """Invert :func:`portable`."""
     return {state: {path: type_.restore() for path, type_ in paths.items()} for state, paths in types.items()}
 
@@ -108,7 +108,7 @@ class ScanValues:
         found = {name: self._scan(part, name, types) for name in part.states}
         return found | {name: self._count(part, name) for name in part.counted}
 
-    def _scan(self, part: ScanPart, name: str, types: Types) -> Scanned:
+    def _scan(self, part: ScanPart, name: str, types: TypesByPath) -> Scanned:
         seen = Observations()
         problem = ""
         try:
@@ -129,7 +129,7 @@ class ScanValues:
         except StateProcessorError as problem:
             return Scanned(problem=str(problem), entries=1)
 
-    def _read_entries(self, split: KeyedSplit, name: str, types: Types, seen: Observations) -> None:
+    def _read_entries(self, split: KeyedSplit, name: str, types: TypesByPath, seen: Observations) -> None:
         source = split.handle.open(self.snapshot)
         if source.describe(name) is None:
             return
@@ -137,7 +137,7 @@ class ScanValues:
         for _ in serialized_entries(source, migration.converted(name, write=False), split.key_groups):
             pass  # reading notes what it sees
 
-    def _read_elements(self, split: OperatorSplit, name: str, types: Types, seen: Observations) -> None:
+    def _read_elements(self, split: OperatorSplit, name: str, types: TypesByPath, seen: Observations) -> None:
         state = _operator_state(self.snapshot, split, name, types, seen)
         if state is None:
             return
@@ -149,7 +149,7 @@ class ScanValues:
 
 
 def _operator_state(
-    snapshot: Snapshot, split: OperatorSplit, name: str, types: Types, seen: Observations | None = None
+    snapshot: Snapshot, split: OperatorSplit, name: str, types: TypesByPath, seen: Observations | None = None
 ) -> StateMigration | None:
     meta = operator_header(snapshot, split.handle, split.context).state(name)
     if meta is None:

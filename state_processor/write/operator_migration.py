@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from state_processor.backends.write.state_migration import KeyedMigration, StateMigration, Types
+from state_processor.backends.write.state_migration import KeyedMigration, StateMigration, TypesByPath
 from state_processor.migration_report import LEFT_OUT, StateReport
 
 
@@ -28,7 +28,7 @@ class OperatorMigration:
 
     keyed: KeyedMigration | None = None
     operator: Mapping[str, StateMigration] = field(default_factory=dict)
-    types: Types = field(default_factory=dict)
+    types: TypesByPath = field(default_factory=dict)
     reports: tuple[StateReport, ...] = ()
 
     @cached_property

@@ -23,7 +23,7 @@ from state_processor.serializers.table.python_rows import ByteArrayWrapperSerial
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.rows import OperatorRows
+from state_processor.write.row_protocol import OperatorRows
 
 _WRAPPED: Final = ByteArrayWrapperSerializer()
 

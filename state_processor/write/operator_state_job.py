@@ -28,7 +28,7 @@ from state_processor.write.operator_state_tasks import (
     PassThroughElements,
     WriteOperatorState,
 )
-from state_processor.write.rows import OperatorRows
+from state_processor.write.row_protocol import OperatorRows
 from state_processor.write.source_operator import SourceOperator
 
 

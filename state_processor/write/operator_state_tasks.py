@@ -30,7 +30,7 @@ from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.staged_file import staged_file
 from state_processor.write.subtask_files import WrittenFile
-from state_processor.write.task_data import NEW, PASSED_THROUGH, PHASED_BLOBS, Batches
+from state_processor.write.task_data import NEW, ORDERED_BLOBS, PASSED_THROUGH, Batches
 
 _LENGTH: Final = np.dtype("<i8")
 
@@ -137,7 +137,7 @@ def elements_to_blob(
     count = len(starts) - 1
     blob = starts[:-1].astype(_LENGTH).tobytes() + data.tobytes()
     row = {"subtask": subtask, "key_group": 0, "state": state_id, "blob": blob, "count": count, "phase": phase}
-    return pa.RecordBatch.from_pylist([row], schema=PHASED_BLOBS)
+    return pa.RecordBatch.from_pylist([row], schema=ORDERED_BLOBS)
 
 
 @dataclass(frozen=True)

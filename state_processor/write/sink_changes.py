@@ -8,12 +8,12 @@ from state_processor.backends.state.descriptions import OPERATOR_LIST, OperatorL
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.errors import NotFoundError
+from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.column_checks import naming
-from state_processor.write.plan import SavepointPlan, Uid
-from state_processor.write.rows import OperatorRows
+from state_processor.write.row_protocol import OperatorRows
 
 
-def set_sink_state(plan: SavepointPlan, uid: Uid, rows: OperatorRows, connector: str | None, committer: Uid | None) -> None:
+def set_sink_state(plan: SavepointBuild, uid: Uid, rows: OperatorRows, connector: str | None, committer: Uid | None) -> None:
     """Write the state of a sink; see :meth:`~state_processor.SavepointWriter.with_sink_state`."""
     draft = plan.existing(uid)
     if draft.source is None:
@@ -27,6 +27,6 @@ def set_sink_state(plan: SavepointPlan, uid: Uid, rows: OperatorRows, connector:
             _replace(plan, state, rows.of_bytes(elements))
 
 
-def _replace(plan: SavepointPlan, state: ListOfBytes, rows: OperatorRows) -> None:
+def _replace(plan: SavepointBuild, state: ListOfBytes, rows: OperatorRows) -> None:
     with plan.change(OperatorIdentifier(state.operator.uid, state.operator.operator_id), existing=True) as draft:
         draft.add_operator_state(OperatorListDescription(state.name, OPERATOR_LIST, BytesSerializer()), rows)

@@ -26,7 +26,7 @@ PASSED_THROUGH: Final = 1
 NEW: Final = 2
 """Phase of entries that are written from rows."""
 
-PHASED_BLOBS: Final = BLOB_SCHEMA.append(pa.field("phase", pa.int32(), nullable=False))
+ORDERED_BLOBS: Final = BLOB_SCHEMA.append(pa.field("phase", pa.int32(), nullable=False))
 """Blobs with their phase. A subtask's file is written from blobs that are sorted by key group, state and phase."""
 
 TASK_RESULTS: Final = pa.schema(
@@ -45,7 +45,7 @@ _BATCH_ROWS: Final = 1 << 19
 def with_phase(blobs: pa.RecordBatch, phase: int) -> pa.RecordBatch:
     """Return blobs with a phase."""
     phases = numbers(np.full(blobs.num_rows, phase, dtype=np.int32))
-    return pa.RecordBatch.from_arrays([*blobs.columns, phases], schema=PHASED_BLOBS)
+    return pa.RecordBatch.from_arrays([*blobs.columns, phases], schema=ORDERED_BLOBS)
 
 
 def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:

@@ -19,8 +19,8 @@ from state_processor.backends.write.new_store import NewStore
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.write import engines, keyed_changes
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine, TableRows
-from state_processor.write.plan import SavepointPlan
 
 UNLIMITED = resource.RLIM_INFINITY
 
@@ -46,7 +46,7 @@ def limited(method: Callable[..., Any], size: int, *, opened: bool) -> Callable[
 
 def write(source: str, target: str) -> str:
     """Write without the key ``amelia``, and return what came of it."""
-    plan = SavepointPlan.from_existing(source, None, SnapshotAccess())
+    plan = SavepointBuild.from_existing(source, None, SnapshotAccess())
     with plan.change("orders", existing=True) as draft:
         keyed_changes.delete_keys(draft, TableRows(pa.table({"key": ["amelia"]})))
     plan.choose_format("native", "rocksdb")

@@ -19,8 +19,8 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 from tests import corpus
 
 pytestmark = pytest.mark.interop
@@ -64,12 +64,12 @@ def described() -> Iterator[None]:
 
 def migrate(source: Path | str, target: Path, version: str = VERSION, types: Any = None) -> sp.WriteSummary:
     """A savepoint for Flink 2.x, written in this process."""
-    plan = SavepointPlan.from_existing(source)
+    plan = SavepointBuild.from_existing(source)
     plan.migrate(LocalEngine(), version, types)
     return write(plan, target)
 
 
-def write(plan: SavepointPlan, target: Path) -> sp.WriteSummary:
+def write(plan: SavepointBuild, target: Path) -> sp.WriteSummary:
     staging = Staging(str(target), "migrated")
     plan.prepare(staging)
     return plan.write(staging, LocalEngine())
@@ -183,7 +183,7 @@ def baskets(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[list[dict[st
     for fixture in FIXTURES:
         expected = json.loads((fixture / "expected.json").read_text("utf-8"))
         source, folder = fixture / expected["snapshot_dir"], tmp_path_factory.mktemp("baskets")
-        others = SavepointPlan.from_existing(source)
+        others = SavepointBuild.from_existing(source)
         others.remove_operator("days")
         others.remove_operator("lists")
         write(others, folder / "as-it-is")

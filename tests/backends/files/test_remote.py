@@ -22,8 +22,8 @@ from state_processor.backends.files.scratch import DIRECTORY_VARIABLE
 from state_processor.backends.formats import rocksdb_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 from tests import corpus
 
 BUCKET = "states"
@@ -176,7 +176,7 @@ def test_the_checkpoint_that_was_moved_has_absolute_paths(store: Store) -> None:
 def test_files_are_copied_in_the_store(store: Store) -> None:
     """Within a bucket the store copies: of a checkpoint of RocksDB, only what says what there is passes through here."""
     url = store.put(INCREMENTAL.directory / "savepoint", "job")
-    plan = SavepointPlan.from_existing(f"{url}/{below(INCREMENTAL)}")
+    plan = SavepointBuild.from_existing(f"{url}/{below(INCREMENTAL)}")
     plan.choose_format("native", "rocksdb")
     assert all(operator.carried for operator in plan.write_to(f"s3://{BUCKET}/copy", LocalEngine()).operators)
     copies = [o for o in store.client.list_objects_v2(Bucket=BUCKET, Prefix="copy/")["Contents"] if "-store-" in o["Key"]]

@@ -12,9 +12,9 @@ import pytest
 import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
 from state_processor.options.access import SnapshotAccess
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine, TableRows
 from state_processor.write.operator_state_changes import add_list_state
-from state_processor.write.plan import SavepointPlan
 from tests.backends.connectors.test_sink_state import COMMITTABLES, KAFKA, kafka_writer
 from tests.corpus import FIXTURES
 
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 @pytest.fixture
 def kafka(tmp_path: Path) -> str:
     """A savepoint with a sink of Kafka: two writers, and three transactions to commit."""
-    plan = SavepointPlan.new(128, "2.3", SnapshotAccess())
+    plan = SavepointBuild.new(128, "2.3", SnapshotAccess())
     for uid, name, elements in (
         ("events", "writer_raw_states", WRITERS),
         ("Sink Committer: events", "streaming_committer_raw_states", COMMITTABLES),

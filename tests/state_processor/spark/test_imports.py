@@ -20,9 +20,9 @@ import state_processor as sp
 from state_processor.options.access import SnapshotAccess
 from state_processor.spark.engine import InWorker
 from state_processor.write import engines, keyed_changes
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine, TableRows
 from state_processor.write.first_pass import RunParts
-from state_processor.write.plan import SavepointPlan
 from state_processor.write.shuffle_index import WriteShuffleIndex, WriteSubtasks
 from tests.state_processor.samples import ORDERS_PATH
 
@@ -112,7 +112,7 @@ def test_tasks_of_a_write_import_what_they_use(tmp_path: Path, monkeypatch: pyte
     for kind in (RunParts, WriteShuffleIndex, WriteSubtasks):
         monkeypatch.setattr(kind, "__call__", run_apart)
     monkeypatch.setattr(engines, "_LOCAL_THREADS", 1)
-    plan = SavepointPlan.from_existing(ORDERS_PATH, None, SnapshotAccess())
+    plan = SavepointBuild.from_existing(ORDERS_PATH, None, SnapshotAccess())
     with plan.change("orders", existing=True) as draft:
         rows = TableRows(pa.table({"key": ["amelia"], "value": pa.array([3], pa.int64())}))
         keyed_changes.update_keyed_state(draft, "total", rows)

@@ -13,8 +13,8 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.cli import main
 from state_processor.options.access import SnapshotAccess
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 from tests import corpus
 from tests.archives import unpacked
 
@@ -27,7 +27,7 @@ PREFIXES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_st
 def rewritten(
     source: str | Path, target: Path, format: str, backend: str | None, *, asynchronous: bool | None = None, parallelism: int = 2
 ) -> Path:
-    plan = SavepointPlan.from_existing(source, None, SnapshotAccess())
+    plan = SavepointBuild.from_existing(source, None, SnapshotAccess())
     for uid in UIDS:
         plan.set_parallelism(uid, parallelism)
         if asynchronous is not None:
@@ -136,8 +136,8 @@ def test_convert(named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize(("format", "backend"), [("canonical", None), ("native", "rocksdb"), ("native", "hashmap")])
 def test_time_to_live_that_flink_does_not_restore(format: str, backend: str | None, tmp_path: Path) -> None:
-    def plan(version: str | None) -> SavepointPlan:
-        made = SavepointPlan.from_existing(SOURCE, version, SnapshotAccess())
+    def plan(version: str | None) -> SavepointBuild:
+        made = SavepointBuild.from_existing(SOURCE, version, SnapshotAccess())
         made.set_asynchronous(None, True)
         made.choose_format(format, backend)
         return made
@@ -157,7 +157,7 @@ def test_time_to_live_that_flink_does_not_restore(format: str, backend: str | No
 
 def test_no_operator_with_keyed_state() -> None:
     with pytest.raises(sp.errors.OptionError, match="no operator with keyed state yet"):
-        SavepointPlan.new(128, "2.3", SnapshotAccess()).set_asynchronous(None, True)
+        SavepointBuild.new(128, "2.3", SnapshotAccess()).set_asynchronous(None, True)
 
 
 def test_maps_of_flink_2_0_have_bytes_for_keys(tmp_path: Path) -> None:

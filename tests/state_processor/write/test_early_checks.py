@@ -271,7 +271,7 @@ def test_what_is_refused_at_once(spark: SparkSession, case: str) -> None:
         call(writer, spark.sql)
     if case not in ("a new operator of a taken uid", "an API of an operator that is not there"):
         assert repr(writer) == before
-        assert "new" not in {draft.identifier.uid for draft in writer._plan.drafts}
+        assert "new" not in {draft.identifier.uid for draft in writer._build.drafts}
 
 
 def test_a_call_that_was_refused_can_be_made_again(spark: SparkSession) -> None:

@@ -38,8 +38,8 @@ from state_processor.serializers.runtime.cep import (
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.user_registrations import Registrations, register
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,20 +73,20 @@ def undescribed(own_registrations: None) -> None:
     register(lambda _: Registrations())
 
 
-def migrated(version: str = "2.3", types: Any = None, source: str | Path = SOURCE) -> SavepointPlan:
+def migrated(version: str = "2.3", types: Any = None, source: str | Path = SOURCE) -> SavepointBuild:
     """A migration that is planned in this process."""
-    plan = SavepointPlan.from_existing(source)
+    plan = SavepointBuild.from_existing(source)
     plan.migrate(LocalEngine(), version, types)
     return plan
 
 
-def write(plan: SavepointPlan, target: Path) -> sp.WriteSummary:
+def write(plan: SavepointBuild, target: Path) -> sp.WriteSummary:
     staging = Staging(str(target), "migrated")
     plan.prepare(staging)
     return plan.write(staging, LocalEngine())
 
 
-def outcomes(plan: SavepointPlan) -> dict[str, str]:
+def outcomes(plan: SavepointBuild) -> dict[str, str]:
     return {report.state: report.outcome for report in plan.migration_report()}
 
 
@@ -205,11 +205,11 @@ def test_states_that_are_left_out_do_not_matter(undescribed: None, tmp_path: Pat
 
 def test_wrong_arguments(described: None) -> None:
     with pytest.raises(sp.OptionError, match="does not start from another"):
-        SavepointPlan.new().migrate(LocalEngine(), "2.3")
+        SavepointBuild.new().migrate(LocalEngine(), "2.3")
     with pytest.raises(sp.OptionError, match=r"flink_version='1\.20': migrations are to Flink 2\.0 and later"):
         migrated("1.20")
     with pytest.raises(sp.OptionError, match="there is no migration to report on"):
-        SavepointPlan.from_existing(SOURCE).migration_report()
+        SavepointBuild.from_existing(SOURCE).migration_report()
     with pytest.raises(sp.NotFoundError, match="operator 'basket'"):
         migrated("2.3", {"basket": {}})
     with pytest.raises(sp.NotFoundError, match="no state 'baskets' in operator baskets"):

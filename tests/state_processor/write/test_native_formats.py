@@ -13,8 +13,8 @@ from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStat
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.spark import small_changes
 from state_processor.spark.small_changes import COPIED_BYTES
+from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 from tests.corpus import packed_cases
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_the_same_state_in_files_of_a_backend_and_back(
 @pytest.mark.parametrize("name", ["orders-rocksdb-incremental", "keyed-all-rocksdb-heap-timers-incremental"])
 def test_files_of_a_store_are_copied(name: str, backend: str, tmp_path: Path) -> None:
     """Those in shared directories and in ``_metadata`` too, and with timers on the heap beside them."""
-    plan = SavepointPlan.from_existing(STORES[name])
+    plan = SavepointBuild.from_existing(STORES[name])
     plan.choose_format("native", backend)
     summary = plan.write_to(tmp_path / "copy", LocalEngine())
     assert all(operator.carried for operator in summary.operators)
@@ -149,14 +149,14 @@ def test_files_of_timers_stay(in_driver: bool, spark: SparkSession, tmp_path: Pa
 
 
 def test_what_writes_files_anew_is_said(tmp_path: Path) -> None:
-    plan = SavepointPlan.from_existing(NATIVE)
+    plan = SavepointBuild.from_existing(NATIVE)
     plan.set_max_parallelism(512)
     plan.choose_format("native", "rocksdb")
     summary = plan.write_to(tmp_path / "new", LocalEngine())
     assert "All keyed state of orders was written anew: max parallelism 128 becomes 512" in str(summary)
     assert "max parallelism 128 becomes 512" in summary._repr_html_()
     assert tables(tmp_path / "new") == tables(NATIVE)
-    plan = SavepointPlan.from_existing(NATIVE)
+    plan = SavepointBuild.from_existing(NATIVE)
     plan.remove_state("orders", "session")
     plan.choose_format("native", "rocksdb")
     assert "anew" not in str(plan.write_to(tmp_path / "patched", LocalEngine()))
@@ -165,7 +165,7 @@ def test_what_writes_files_anew_is_said(tmp_path: Path) -> None:
 def test_files_that_are_shared(tmp_path: Path) -> None:
     """Those of stores stay where they are, others are copied; the summary says what that means."""
     base = STORES["orders-rocksdb-incremental"]
-    plan = SavepointPlan.from_existing(base)
+    plan = SavepointBuild.from_existing(base)
     plan.remove_state("orders", "session")
     plan.choose_format("native", "rocksdb", share_files=True)
     summary = plan.write_to(tmp_path / "new", LocalEngine())
@@ -183,7 +183,7 @@ def test_files_that_are_shared(tmp_path: Path) -> None:
 def test_changed_timers_on_the_heap(tmp_path: Path) -> None:
     """A job that has its timers there would not look for them in the files of the backend."""
     source = STORES["keyed-all-rocksdb-heap-timers-incremental"]
-    plan = SavepointPlan.from_existing(source)
+    plan = SavepointBuild.from_existing(source)
     plan.set_max_parallelism(512)
     plan.choose_format("native", "rocksdb")
     plan.write_to(tmp_path / "out", LocalEngine())

@@ -11,7 +11,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.serializers.table.rowdata import ROW_SNAPSHOT, RowDataSerializerSnapshot
-from state_processor.write.plan import SavepointPlan
+from state_processor.write.build import SavepointBuild
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def row_of(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 def written_rows(path: str | Path, uid: str) -> RowDataSerializerSnapshot:
     """Return the snapshot of the rows that a deduplication keeps."""
-    drafts = SavepointPlan.from_existing(path).drafts
+    drafts = SavepointBuild.from_existing(path).drafts
     (kept,) = (d.keyed("deduplicate-state").value for d in drafts if d.identifier.uid_hash == operator_id(uid))
     found = kept.snapshot()
     assert isinstance(found, RowDataSerializerSnapshot)

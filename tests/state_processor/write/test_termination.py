@@ -19,14 +19,14 @@ import sys, time
 from state_processor.backends.write.staging import Staging
 from state_processor.options.access import SnapshotAccess
 from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
+from state_processor.write.build import SavepointBuild
 
 def wait(*_):
     print("ready", flush=True)
     time.sleep(60)
 
 Staging.commit = wait
-SavepointPlan.from_existing(sys.argv[1], None, SnapshotAccess()).write_to(sys.argv[2], LocalEngine())
+SavepointBuild.from_existing(sys.argv[1], None, SnapshotAccess()).write_to(sys.argv[2], LocalEngine())
 """
 
 

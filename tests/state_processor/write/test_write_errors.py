@@ -14,8 +14,8 @@ from pyspark.sql import functions as f
 import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.staging import Staging
+from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.engine import SparkEngine
-from state_processor.spark.rows import SparkRows
 from state_processor.write.engines import RowsPass, StateFiles
 from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
 from tests.state_processor.samples import ORDERS_PATH

@@ -9,8 +9,8 @@ from state_processor.write.source_operator import SourceOperator
 
 
 @dataclass(frozen=True)
-class Registration:
-    """Registration of the keyed states of an operator.
+class StateRegistration:
+    """StateRegistration of the keyed states of an operator.
 
     Attributes
     ----------

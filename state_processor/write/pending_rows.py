@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from state_processor.backends.state.part_names import DeclaredNames
-from state_processor.write.rows import Columns, Rows
+from state_processor.write.row_protocol import ColumnNames, Rows
 from state_processor.write.task_data import Replaced
 
 
@@ -27,7 +27,7 @@ class StateRows:
     """
 
     rows: Rows
-    columns: Mapping[str, Columns]
+    columns: Mapping[str, ColumnNames]
     replaces: Replaced = ""
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class Deletion:
     """Keys, or entries of a map, to delete from one keyed state of the source savepoint or (``None``) from all."""
 
     rows: Rows
-    columns: Columns
+    columns: ColumnNames
     state: str | None
     scope: Replaced = "keys"
     names: DeclaredNames = field(default_factory=dict)

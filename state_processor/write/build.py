@@ -52,7 +52,7 @@ DEFAULT_VERSION: Final = "1.20"
 _DEFAULT_ACCESS: Final = SnapshotAccess()
 
 
-class SavepointPlan:
+class SavepointBuild:
     """Plan of a savepoint. Operators are changed as drafts; nothing is written before :meth:`write`.
 
     Parameters
@@ -93,7 +93,7 @@ class SavepointPlan:
         max_parallelism: int = DEFAULT_MAX_PARALLELISM,
         flink_version: str = DEFAULT_VERSION,
         access: SnapshotAccess = _DEFAULT_ACCESS,
-    ) -> SavepointPlan:
+    ) -> SavepointBuild:
         """Plan a savepoint from nothing."""
         check_parallelism(1, max_parallelism)
         metadata_version(flink_version)
@@ -106,7 +106,7 @@ class SavepointPlan:
         path: str | PathLike[str],
         flink_version: str | None = None,
         access: SnapshotAccess = _DEFAULT_ACCESS,
-    ) -> SavepointPlan:
+    ) -> SavepointBuild:
         """Plan a savepoint that starts as a copy of a savepoint or checkpoint."""
         metadata_version(flink_version)
         snapshot = access.open(path)

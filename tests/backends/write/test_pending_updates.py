@@ -1,4 +1,4 @@
-"""New entries with drafts of what Kryo wrote, of every kind of state: where rows leave it as it was, it has the same bytes."""
+"""New entries with pending parts that Kryo wrote, for every kind of state: unchanged parts keep their bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.kryo_updates import Drafts, pairs, with_drafts
+from state_processor.backends.write.pending_updates import PendingValueResolver, pairs, with_pending_parts
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.serializer import KryoSerializer
@@ -68,16 +68,17 @@ def spec(kind: type[StateSpec], type_: Any, **options: Any) -> StateDescription:
 @pytest.mark.parametrize("options", [{}, {"ttl": True}, {"namespace": T.TIME_WINDOW()}], ids=["plain", "ttl", "window"])
 def test_every_kind(kind: type[StateSpec], options: dict[str, Any]) -> None:
     base, state = spec(kind, BASE, **options), spec(kind, ACCOUNT, **options)
-    drafts = Drafts([state], frozenset({"accounts"}), lambda *_: "key 'k'", "operator 'o'")
-    assert drafts.has(0)
-    drafts.keep(7, 0, pairs(encoded(base, rows(base, RAW, 1))))
-    new = drafts.settled(7, 0, encoded(with_drafts(state), rows(state, "[1, 2]", 2)))
+    resolver = PendingValueResolver([state], frozenset({"accounts"}), lambda *_: "key 'k'", "operator 'o'")
+    assert resolver.has(0)
+    resolver.keep(7, 0, pairs(encoded(base, rows(base, RAW, 1))))
+    new = resolver.resolved(7, 0, encoded(with_pending_parts(state), rows(state, "[1, 2]", 2)))
     assert bytes(new) == bytes(encoded(base, rows(base, RAW, 2)))
+    # the resolver forgets entries of another key group
     with pytest.raises(InvalidRowError, match=r"operator 'o', state 'accounts', key 'k': .*tags: \[1, 2\] differs from the"):
-        drafts.settled(8, 0, encoded(with_drafts(state), rows(state, "[1, 2]", 2)))  # entries of another key group are forgotten
+        resolver.resolved(8, 0, encoded(with_pending_parts(state), rows(state, "[1, 2]", 2)))
 
 
-def test_states_without_kryo_have_no_drafts() -> None:
+def test_states_without_kryo_have_no_pending_values() -> None:
     state = ValueState(T.LONG()).describe("total", T.STRING())
-    assert with_drafts(state) == state
-    assert not Drafts([state], frozenset({"total"}), lambda *_: "", "").has(0)
+    assert with_pending_parts(state) == state
+    assert not PendingValueResolver([state], frozenset({"total"}), lambda *_: "", "").has(0)

@@ -1,8 +1,8 @@
-"""Updates of values that Kryo writes: drafts, settled where new entries meet those of the source savepoint.
+"""Updates of values that Kryo writes: pending values become bytes when new entries meet the entries that they replace.
 
-See :mod:`state_processor.serializers.kryo.pending_values`. The first pass writes the values of updated states with drafts
-(:func:`with_drafts`). In the second, :class:`Drafts` keeps the replaced entries of the source savepoint, of one key group and
-state at a time, and rewrites the new ones.
+See :mod:`state_processor.serializers.kryo.pending_values`. The first pass writes pending values
+(:func:`with_pending_parts`). In the second pass, :class:`PendingValueResolver` keeps the replaced entries of the source
+savepoint, for one key group and state at a time, and rewrites the new entries.
 """
 
 from __future__ import annotations
@@ -25,62 +25,60 @@ Describe = Callable[[memoryview, int, int], str]
 """Describes key and namespace of an entry: from framed entries, its position, and the state's id."""
 
 
-def with_drafts(state: _State) -> _State:
-    """Return the state with drafts in the place of all parts of values that Kryo writes."""
+def with_pending_parts(state: _State) -> _State:
+    """Return the state with pending values for all parts that Kryo writes."""
     return state if state.is_timer else state.with_serializers(value=with_pending_values(state.value))
 
 
-def needs_replaced_entries(state: StateDescription) -> bool:
-    """Return whether new entries of an updated state are written from those that they replace."""
-    return not state.is_timer and not _entries(state).is_empty
-
-
-class Drafts:
-    """Settles the drafts in the new entries of updated states.
+class PendingValueResolver:
+    """Replaces the pending values in new entries of updated states by bytes.
 
     Parameters
     ----------
     states
         All states by their ids.
-    drafted
-        The names of those whose new entries have drafts.
+    updated
+        The names of the states whose new entries have pending values.
     describe
         Names an entry in messages.
     context
         The operator, for messages.
     """
 
-    def __init__(self, states: Sequence[StateDescription], drafted: frozenset[str], describe: Describe, context: str) -> None:
+    def __init__(self, states: Sequence[StateDescription], updated: frozenset[str], describe: Describe, context: str) -> None:
         self._states = states
-        self._entries = {i: _entries(s) for i, s in enumerate(states) if s.name in drafted and needs_replaced_entries(s)}
+        self._entries: dict[int, PendingEntries] = {}
+        for state_id, state in enumerate(states):
+            if state.name in updated and not state.is_timer and not (entries := _entries(state)).is_empty:
+                self._entries[state_id] = entries
         self._describe = describe
         self._context = context
         self._place: tuple[int, int] | None = None
         self._replaced: dict[bytes, bytes] = {}
 
     def has(self, state_id: int) -> bool:
-        """Return whether the new entries of a state have drafts."""
+        """Return whether the new entries of a state have pending values."""
         return state_id in self._entries
 
     def keep(self, key_group: int, state_id: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keep replaced entries of the source savepoint; those of another key group or state are forgotten."""
+        """Keep replaced entries of the source savepoint; forget the entries of other key groups and states."""
         self._enter(key_group, state_id)
         self._replaced.update(entries)
 
-    def settled(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
-        """Return new entries with bytes in the place of drafts.
+    def resolved(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+        """Return new entries with bytes in the place of pending values.
 
         Raises
         ------
         InvalidRowError
-            If a part was changed to what can't be encoded; the message names the entry, the path, and what to do.
+            If a changed part can't be encoded. The message names the entry, the path, and what to do.
         """
         self._enter(key_group, state_id)
-        drafted, target = self._entries[state_id], DataOutput()
+        pending, target = self._entries[state_id], DataOutput()
         for position, key, value in _framed(entries.data):
             before = self._replaced.get(bytes(key))
             try:
-                new = drafted.resolved(value, StoredParts() if before is None else drafted.parts(before))
+                new = pending.resolved(value, StoredParts() if before is None else pending.parts(before))
             except InvalidRowError as problem:
                 where = f"{self._context}, state {self._states[state_id].name!r}"
                 entry = self._describe(entries.data, position, state_id)
@@ -97,7 +95,7 @@ class Drafts:
 
 
 def _entries(state: StateDescription) -> PendingEntries:
-    """Return what settles the values of entries, which are those of canonical savepoints."""
+    """Return the resolver of the values of entries, which have the layout of canonical savepoints."""
     if state.kind == LIST:
         return PendingEntries(JoinedListSerializer(state.value), "value")
     if state.kind == MAP:

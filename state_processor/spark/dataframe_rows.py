@@ -21,7 +21,7 @@ from state_processor.spark.same_keys import check_comparable, identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import our_errors
 from state_processor.spark.timer_rows import timer_queues
-from state_processor.write.rows import Columns
+from state_processor.write.row_protocol import ColumnNames
 
 
 class ArrowStream(Protocol):
@@ -37,7 +37,7 @@ GivenRows = DataFrame | ArrowStream
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows of a DataFrame; see :class:`~state_processor.write.rows.Rows` for the methods."""
+    """Rows of a DataFrame; see :class:`~state_processor.write.row_protocol.Rows` for the methods."""
 
     frame: DataFrame
 
@@ -51,7 +51,7 @@ class SparkRows:
         """True if the session distinguishes names of columns that differ in case only."""
         return self.frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
 
-    def select(self, columns: Columns) -> SparkRows:
+    def select(self, columns: ColumnNames) -> SparkRows:
         """Return some columns under other names."""
         return SparkRows(self.frame.select(*(f.col(quoted(column)).alias(name) for name, column in columns.items())))
 
@@ -65,7 +65,7 @@ class SparkRows:
         frame = self.frame.sparkSession.createDataFrame([(value,) for value in values], "value binary")
         return SparkRows(frame.coalesce(1))
 
-    def explode_map(self, columns: Columns) -> tuple[SparkRows, dict[str, str]]:
+    def explode_map(self, columns: ColumnNames) -> tuple[SparkRows, dict[str, str]]:
         """Return a row per entry of a map."""
         context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
         times = [f.col(LAST_ACCESS)] if LAST_ACCESS in columns else []
@@ -75,7 +75,7 @@ class SparkRows:
             rows = rows.withColumn(LAST_ACCESS, f.get(LAST_ACCESS, "_place"))
         return SparkRows(rows), context | {n: n for n in (MAP_KEY, MAP_VALUE, *([LAST_ACCESS] if times else []))}
 
-    def collect_lists(self, columns: Columns) -> SparkRows:
+    def collect_lists(self, columns: ColumnNames) -> SparkRows:
         """Return a row per key from a row per element; indexes of elements are checked when they are encoded."""
         frame = self.frame
         element = [LIST_INDEX, LIST_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else [])]

@@ -7,7 +7,7 @@ from typing import Final, Protocol, Self
 
 import pyarrow as pa
 
-Columns = Mapping[str, str]
+ColumnNames = Mapping[str, str]
 """Columns of rows by the names that :mod:`~state_processor.backends.write.entry_encoder` has for them."""
 
 TIMESTAMP_MS: Final = "timestamp_ms"
@@ -25,7 +25,7 @@ class OperatorRows(Protocol):
     def case_sensitive(self) -> bool:
         """True if names of columns may differ in case only."""
 
-    def select(self, columns: Columns) -> Self:
+    def select(self, columns: ColumnNames) -> Self:
         """Return some columns under other names: new name to column."""
 
     def to_arrow(self) -> pa.Table:
@@ -38,10 +38,10 @@ class OperatorRows(Protocol):
 class Rows(OperatorRows, Protocol):
     """Rows of keyed state as well."""
 
-    def explode_map(self, columns: Columns) -> tuple[Self, dict[str, str]]:
+    def explode_map(self, columns: ColumnNames) -> tuple[Self, dict[str, str]]:
         """Return a row per entry of the map in the column of the value, and the columns of these rows."""
 
-    def collect_lists(self, columns: Columns) -> Self:
+    def collect_lists(self, columns: ColumnNames) -> Self:
         """Return a row per key from a row per element of its list."""
 
     def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
