@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from state_processor.serializers import TypeSerializer
 from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 TRIP: Final = {
     "type": "record",

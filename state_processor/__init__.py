@@ -29,17 +29,17 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         WriteError,
     )
-    from state_processor.identifier import OperatorIdentifier
-    from state_processor.key_contents import KeyContents
-    from state_processor.migration_report import MigrationReport, QueryMigrationReport, StateReport
+    from state_processor.read.key_contents import KeyContents
     from state_processor.read.snapshots import list_snapshots
     from state_processor.reader import SavepointReader
     from state_processor.serializers.compatibility import SchemaCompatibility
+    from state_processor.spark.data_source_registration import register
     from state_processor.spark.difference import diff
-    from state_processor.spark.registration import register
-    from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
-    from state_processor.types import Types
-    from state_processor.write_summary import OperatorSummary, StateChanges, WriteSummary
+    from state_processor.types.flink_types import Types
+    from state_processor.types.identifier import OperatorIdentifier
+    from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
+    from state_processor.write.migration_report import MigrationReport, QueryMigrationReport, StateReport
+    from state_processor.write.write_summary import OperatorSummary, StateChanges, WriteSummary
     from state_processor.writer import SavepointWriter
 
 __version__ = "0.1.0"
@@ -92,23 +92,23 @@ __all__ = [
 _SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
 _HOMES = {
     **{name: "state_processor.errors" for name in __all__ if name.endswith("Error")},
-    **dict.fromkeys(_SPECS, "state_processor.state_specs"),
-    "KeyContents": "state_processor.key_contents",
-    "MigrationReport": "state_processor.migration_report",
-    "OperatorIdentifier": "state_processor.identifier",
-    "OperatorSummary": "state_processor.write_summary",
-    "QueryMigrationReport": "state_processor.migration_report",
+    **dict.fromkeys(_SPECS, "state_processor.types.state_specs"),
+    "KeyContents": "state_processor.read.key_contents",
+    "MigrationReport": "state_processor.write.migration_report",
+    "OperatorIdentifier": "state_processor.types.identifier",
+    "OperatorSummary": "state_processor.write.write_summary",
+    "QueryMigrationReport": "state_processor.write.migration_report",
     "SavepointReader": "state_processor.reader",
     "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",
     "SnapshotInfo": "state_processor.backends.metadata.discovery",
-    "StateChanges": "state_processor.write_summary",
-    "StateReport": "state_processor.migration_report",
-    "Types": "state_processor.types",
-    "WriteSummary": "state_processor.write_summary",
+    "StateChanges": "state_processor.write.write_summary",
+    "StateReport": "state_processor.write.migration_report",
+    "Types": "state_processor.types.flink_types",
+    "WriteSummary": "state_processor.write.write_summary",
     "diff": "state_processor.spark.difference",
     "list_snapshots": "state_processor.read.snapshots",
-    "register": "state_processor.spark.registration",
+    "register": "state_processor.spark.data_source_registration",
 }
 
 

@@ -24,8 +24,7 @@ from state_processor.backends.read.channel_state import channel_table
 from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator
-from state_processor.identifier import OperatorIdentifier
-from state_processor.key_contents import KeyContents
+from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
 from state_processor.options.groups import (
@@ -41,14 +40,15 @@ from state_processor.options.groups import (
 )
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
-from state_processor.progress import progress
 from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes
+from state_processor.read.key_contents import KeyContents
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshots import list_snapshots, snapshots_table
 from state_processor.read.sources import ProjectedReader, find_reader
 from state_processor.serializers.doors import Door, entered, spelled
+from state_processor.types.identifier import OperatorIdentifier
 
 __all__ = [
     "diff",

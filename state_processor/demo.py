@@ -1,7 +1,7 @@
 """``./dev demo``: show a savepoint with Spark, change a state, and write a new savepoint.
 
-The savepoint was written by Flink, from a small shop: the operator ``orders`` has for each customer a running total, a profile (a
-POJO), a history (a list), items (a map), a session (with TTL) and a timer; ``catalog`` keeps operator state.
+The savepoint is of the job of a small shop. Its operator ``orders`` has for each customer a running total, a profile (a POJO), a
+history (a list), items (a map), a session (with TTL) and a timer. Its operator ``catalog`` keeps operator state.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from state_processor import arrow
-from state_processor.display import render_records
+from state_processor.display.text_tables import render_records
 from state_processor.errors import StateProcessorError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from state_processor.reader import SavepointReader
-
-SAVEPOINT: Final = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
 
 _QUIET: Final = """\
 status = error
@@ -44,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show the savepoint; return 2 if there is none."""
     description = "Read a real savepoint of a small shop, change it, write a new one."
     parser = argparse.ArgumentParser(prog="./dev demo", description=description)
-    parser.add_argument("savepoint", nargs="?", default=SAVEPOINT, help="another savepoint of the same job")
+    parser.add_argument("savepoint", help="the savepoint")
     path = parser.parse_args(arguments).savepoint
     try:
         arrow.operators(path)  # before Spark starts, which takes seconds

@@ -26,18 +26,16 @@ from state_processor.backends.state.descriptions import (
     StateDescription,
 )
 from state_processor.backends.state.python_states import shown_name, stored_name
-from state_processor.html_display import html_table
-from state_processor.identifier import OperatorIdentifier
-from state_processor.key_contents import KeyContents
+from state_processor.display.html_tables import html_table
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import READING
 from state_processor.options.effects import Kind
 from state_processor.options.groups import AccessOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
-from state_processor.plots import SnapshotPlots
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.sources import TABLES, ProjectedReader, find_reader, kind_of, splits_of
@@ -49,15 +47,17 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.table.row_evolution import resolve_by_name
+from state_processor.spark.data_source_registration import format_with_code, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
-from state_processor.spark.registration import format_with_code, register_for_reader
+from state_processor.spark.plots import SnapshotPlots
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
-from state_processor.spark.task_errors import our_errors
+from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.timer_rows import with_derived_times
-from state_processor.type_checks import check_type
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.types.type_checks import check_type
 
 Uid: TypeAlias = str | OperatorIdentifier
 Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
@@ -410,7 +410,7 @@ class SavepointReader(SnapshotPlots):
         register_for_reader(self._spark)
         code = TaskSerializers.of_driver(values.pop("serializers", ()))
         format_ = format_with_code(self._spark, FlinkSavepointDataSource, code, values.pop("storage_options", {}))
-        with our_errors():
+        with unwrap_spark_errors():
             return self._spark.read.format(format_).options(**format_options(READING, values)).schema(schema).load(self.path)
 
 

@@ -8,33 +8,34 @@ from typing import Unpack
 
 from pyspark.sql import SparkSession
 
+from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
-from state_processor.connector_writer import ConnectorStateWriter
-from state_processor.declared_types import DeclaredTypes
-from state_processor.migration_report import MigrationReport
-from state_processor.operator_state_writer import OperatorStateWriter
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions, WorkerOptions
 from state_processor.options.keywords import takes_options
-from state_processor.python_types import PythonTypeArgument
-from state_processor.query_writer import QueryWriter
 from state_processor.reader import SavepointReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.spark.dataframe_rows import GivenRows, SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
+from state_processor.spark.query_writer import QueryWriter
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
-from state_processor.state_specs import StateSpec, whole_type
+from state_processor.types.declared_types import DeclaredTypes
+from state_processor.types.python_types import PythonTypeArgument
+from state_processor.types.state_specs import StateSpec, whole_type
 from state_processor.write import keyed_changes
 from state_processor.write.build import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointBuild, Uid
 from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.migration_plan import TypesOfStates
-from state_processor.write_summary import WriteSummary
+from state_processor.write.migration_report import MigrationReport
+from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_source_splits
+from state_processor.write.sink_changes import set_sink_state
+from state_processor.write.write_summary import WriteSummary
 
 
-class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
+class SavepointWriter(QueryWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Rows are DataFrames of Spark. DataFrames of pandas and Polars, and tables and readers of Arrow, are accepted too; the driver
@@ -66,6 +67,10 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
     def __repr__(self) -> str:
         lines = [f"{draft.identifier}: {draft.summary}" for draft in self._build.drafts if draft.summary]
         return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
+
+    def _source_reader(self) -> SavepointReader:
+        access = {name: value for name, value in self._build.access.values().items() if name != "plan"}
+        return SavepointReader.read(self._spark, self._build.source_directory, **access)
 
     @classmethod
     @takes_options
@@ -277,6 +282,115 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         """
         with self._build.change(uid, existing=True) as draft:
             keyed_changes.delete_map_entries(draft, state, rows_of(self._spark, df), key, types=types, python_type=python_type)
+        return self
+
+    def with_list_state(
+        self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
+    ) -> SavepointWriter:
+        """Write a list of operator state, which is distributed over the subtasks (Flink: ``getListState``).
+
+        Parameters
+        ----------
+        uid, name
+            The operator, and the state. A state of the source savepoint is replaced.
+        df
+            The elements: a column ``value``, or the only column.
+        type
+            The type of the elements; by default the one that the column's type suggests.
+        parallelism
+            As for :meth:`SavepointWriter.with_keyed_state`.
+        """
+        with self._build.change(uid) as draft:
+            add_list_state(draft, name, rows_of(self._spark, df), type, OPERATOR_LIST)
+            draft.set_parallelism(parallelism)
+        return self
+
+    def with_union_state(
+        self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
+    ) -> SavepointWriter:
+        """Write a list of operator state that every subtask gets as a whole (Flink: ``getUnionListState``).
+
+        Parameters are those of :meth:`with_list_state`.
+        """
+        with self._build.change(uid) as draft:
+            add_list_state(draft, name, rows_of(self._spark, df), type, UNION_LIST)
+            draft.set_parallelism(parallelism)
+        return self
+
+    def with_broadcast_state(
+        self,
+        uid: Uid,
+        name: str,
+        df: GivenRows,
+        key_type: TypeSerializer | None = None,
+        value_type: TypeSerializer | None = None,
+        parallelism: int | None = None,
+        *,
+        python: bool | None = None,
+    ) -> SavepointWriter:
+        """Write broadcast state, of which every subtask has a copy; it has to fit in memory (Flink: ``getBroadcastState``).
+
+        Parameters
+        ----------
+        uid, name
+            The operator, and the state. A state of the source savepoint is replaced.
+        df
+            Columns ``key`` and ``value``; ``key_type`` and ``value_type`` are by default the types that these suggest.
+        parallelism
+            As for :meth:`SavepointWriter.with_keyed_state`.
+        python
+            Whether the job that restores the state is one of PyFlink; by default as the state in the source savepoint.
+        """
+        with self._build.change(uid) as draft:
+            add_broadcast_state(draft, name, rows_of(self._spark, df), key_type, value_type, python=python)
+            draft.set_parallelism(parallelism)
+        return self
+
+    def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> SavepointWriter:
+        """Write the splits of a source: the positions of its readers, and the splits that its enumerator has left.
+
+        The table replaces all splits. Flink distributes the splits of readers anew, which are in list state; the enumerator's
+        state is derived from the table, so that no split is read twice.
+
+        Parameters
+        ----------
+        uid
+            The source operator.
+        df
+            A row per split, in the columns of :meth:`SavepointReader.read_source_splits`. A row without ``subtask`` is a split
+            that no reader has; without a column ``subtask``, readers have all. ``assignment``, ``version`` and ``raw`` may be
+            missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
+        connector
+            ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where it does not follow from the source savepoint. Changes
+            to columns of the sources in a hybrid one go to ``wrapped``; its enumerator's state stays as it is in the source
+            savepoint, so that rows of splits without a reader may be left out, but not changed.
+        """
+        with self._build.change(uid) as draft:
+            set_source_splits(draft, rows_of(self._spark, df), connector)
+        return self
+
+    def with_sink_state(
+        self, uid: Uid, df: GivenRows, connector: str | None = None, committer: Uid | None = None
+    ) -> SavepointWriter:
+        """Write the state of a sink: what its writers keep, and what its committers have left to commit.
+
+        The table replaces the state that the source savepoint has of the sink. A committable without a row is not committed:
+        the file stays invisible, and ``KafkaSink`` aborts the transaction, as its writers no longer name it either. The prefix
+        of transactional ids can be changed, which transactions that are left to commit do not follow: they have their ids.
+
+        Parameters
+        ----------
+        uid
+            The sink.
+        df
+            Rows of :meth:`SavepointReader.read_sink_state`, changed or left out. Committables can't be added, nor files changed.
+            It has to fit in the driver's memory.
+        connector
+            ``kafka``, ``file`` or ``raw``; by default the one that the bytes fit. The rows of ``raw`` can be left out only.
+        committer
+            The operator of the committers, where its uid is not ``Sink Committer:`` and the uid of the sink.
+        """
+        set_sink_state(self._build, uid, rows_of(self._spark, df), connector, committer)
         return self
 
     def with_timers(

@@ -30,7 +30,7 @@ from state_processor.backends.read.task_snapshot import operator_for_tasks, snap
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.part_names import with_names
-from state_processor.backends.state.python_states import doubting, shown_name
+from state_processor.backends.state.python_states import blaming_declared_type, shown_name
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 _CHUNK_BYTES: Final = 8 << 20
@@ -132,7 +132,7 @@ class JoinedStatesReader(Selectable):
         for name, registered in states.items():
             options = replace(self._options, metadata=self._metadata, types=self._types[name])
             state = evolved(registered, options.column_types)
-            with naming_state(name, self._operator), doubting(name, options.column_types.python_type(name)):
+            with naming_state(name, self._operator), blaming_declared_type(name, options.column_types.python_type(name)):
                 batches = list(read_state(source, state, options, key_groups, keys, self._selection_of(name), key_bytes=True))
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()

@@ -34,7 +34,7 @@ from state_processor.backends.state.descriptions import (
     MapDescription,
     TimerDescription,
 )
-from state_processor.backends.state.python_states import doubting
+from state_processor.backends.state.python_states import blaming_declared_type
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 from state_processor.serializers.third_party import third_party_errors
 
@@ -112,7 +112,7 @@ class KeyedStateReader(Selectable):
         given = self._options.column_types
         where = f"state {self._name!r} of {operator_label(self._operator)}"
         blamed = third_party_errors(where, parts=state.serializers.values())
-        with doubting(self._name, given.python_type(self._name)), blamed:
+        with blaming_declared_type(self._name, given.python_type(self._name)), blamed:
             for batch in read_state(source, evolved(state, given), self._options, key_groups, keys, self._selection):
                 yield self._finished(batch, subtask)
 

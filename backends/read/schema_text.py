@@ -14,10 +14,10 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def schema_text(schema: pa.Schema) -> str:
     """Return a schema as ``DataFrameReader.schema`` takes it."""
-    return ", ".join(f"{_quoted(f.name)} {type_text(f.type)}" for f in schema)
+    return ", ".join(f"{_quoted(f.name)} {spark_ddl(f.type)}" for f in schema)
 
 
-def type_text(data_type: pa.DataType) -> str:
+def spark_ddl(data_type: pa.DataType) -> str:
     """Return Spark's name of a type.
 
     Raises
@@ -32,11 +32,11 @@ def type_text(data_type: pa.DataType) -> str:
     if pa.types.is_decimal(data_type):
         return f"decimal({data_type.precision},{data_type.scale})"
     if pa.types.is_list(data_type):
-        return f"array<{type_text(data_type.value_type)}>"
+        return f"array<{spark_ddl(data_type.value_type)}>"
     if pa.types.is_map(data_type):
-        return f"map<{type_text(data_type.key_type)},{type_text(data_type.item_type)}>"
+        return f"map<{spark_ddl(data_type.key_type)},{spark_ddl(data_type.item_type)}>"
     if pa.types.is_struct(data_type):
-        return f"struct<{','.join(f'{_quoted(f.name)}:{type_text(f.type)}' for f in data_type)}>"
+        return f"struct<{','.join(f'{_quoted(f.name)}:{spark_ddl(f.type)}' for f in data_type)}>"
     raise TypeError(f"Spark has no type for Arrow's {data_type}")
 
 

@@ -81,7 +81,7 @@ def type_of_one_state() -> OptionError:
 
 
 @contextmanager
-def doubting(name: str, type_: PythonType | None) -> Iterator[None]:
+def blaming_declared_type(name: str, type_: PythonType | None) -> Iterator[None]:
     """Add to errors about damaged bytes the type that they were read in: no snapshot can tell that it is the job's."""
     try:
         yield

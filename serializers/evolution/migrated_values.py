@@ -283,7 +283,7 @@ _ARRAYS: Final[dict[str, TypeSerializer]] = {
 # Element types
 
 
-def inferred_type(class_name: str) -> TypeSerializer | None:
+def type_of_class(class_name: str) -> TypeSerializer | None:
     """Return the type that Flink 2.x infers for a type argument that is a plain class; ``None`` if the class does not decide it.
 
     A user class may be a POJO or a Kryo type. If a class has subclasses, its values may be elements declared with another class.
@@ -347,7 +347,7 @@ class Found:
             if len(classes) > 1:
                 return f"its {what} are of several classes: {', '.join(sorted(classes))}"
             (name,) = classes
-            type_ = inferred_type(name)
+            type_ = type_of_class(name)
             if type_ is None:
                 return f"its {what} are of class {name}, and only the job decides whether that is a POJO or a Kryo type"
             types.append(type_)

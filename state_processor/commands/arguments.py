@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable, Collection
 from typing import Any
 
-from state_processor.identifier import OperatorIdentifier
 from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags
+from state_processor.types.identifier import OperatorIdentifier
 
 Run = Callable[[argparse.Namespace], int | None]
 """Runs a command; returns the exit code, ``None`` for success."""

@@ -11,12 +11,12 @@ from typing import Any, Final
 from state_processor.commands.arguments import UID_HELP
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
 from state_processor.commands.row_formats import FORMATS, format_of, write_rows
-from state_processor.commands.rows import add_columns, add_kind, add_where, state_batches
+from state_processor.commands.state_rows_cli import add_columns, add_kind, add_where, state_batches
 from state_processor.commands.terminal import say
-from state_processor.identifier import OperatorIdentifier
 from state_processor.options.effects import ROWS, check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.serializers.errors import OptionError
+from state_processor.types.identifier import OperatorIdentifier
 
 _CSV: Final = "csv"
 _EXPORT: Final = (

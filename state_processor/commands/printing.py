@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.read.schema_text import type_text
+from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.commands.terminal import say, say_json
-from state_processor.display import json_text, render_records, render_vertical, size_text
+from state_processor.display.text_tables import json_text, render_records, render_vertical, size_text
 
 SIZES: Final = {
     "operator_coordinator_state_size_in_bytes": "coordinator_size",
@@ -66,7 +66,7 @@ def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace
 
 def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:
     """Print columns with Spark's names of their types."""
-    rows = [{"column": field.name, "type": type_text(field.type)} for field in schema]
+    rows = [{"column": field.name, "type": spark_ddl(field.type)} for field in schema]
     if options.json:
         print_json(rows)
     else:

@@ -1,7 +1,7 @@
 """Formats of files of rows: which one a name stands for, and how batches are written in it.
 
 Batches are written one by one. CSV and JSON have no bytes, nested values or points in time: these become text, by the rules of
-:func:`~state_processor.display.json_value`.
+:func:`~state_processor.display.text_tables.json_value`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from state_processor.commands.new_files import UnclosedFile
-from state_processor.display import json_text, json_value
+from state_processor.display.text_tables import json_text, json_value
 from state_processor.serializers.errors import OptionError
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]

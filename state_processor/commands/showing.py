@@ -20,9 +20,9 @@ from state_processor.commands.printing import (
     with_operator,
     with_sizes,
 )
-from state_processor.commands.rows import add_columns, add_kind, add_where, state_batches
+from state_processor.commands.state_rows_cli import add_columns, add_kind, add_where, state_batches
 from state_processor.commands.terminal import say
-from state_processor.display import text_of
+from state_processor.display.text_tables import text_of
 from state_processor.options.effects import ROWS, Kind
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import OpeningOptions

@@ -17,10 +17,10 @@ from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, VE
 from state_processor.commands.arguments import UID_HELP, snapshot_command
 from state_processor.commands.printing import NAMES, filled, print_json, print_table
 from state_processor.commands.rewriting import rewriting_command
-from state_processor.identifier import OperatorIdentifier
 from state_processor.options.effects import Kind
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import TableRows
 from state_processor.write.sink_changes import set_sink_state

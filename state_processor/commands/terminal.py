@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from logging import Formatter, LogRecord, StreamHandler, getLogger
 from typing import Final, TextIO
 
-from state_processor.display import printable
+from state_processor.display.text_tables import printable
 
 _NAME: Final = "state-processor"
 _ASCII: Final = str.maketrans({"─": "-", "…": "~", "→": ">"})

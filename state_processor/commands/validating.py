@@ -21,11 +21,11 @@ from state_processor.backends.write.staging import Staging
 from state_processor.commands.arguments import add_exit_code
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
-from state_processor.display import text_of
+from state_processor.display.progress import progress
+from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.progress import progress
 from state_processor.report.restoring import Restoring, oldest_flink, planned_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import SNAPSHOT_OPTIONS, fields_of
-from state_processor.portable_registrations import import_serializers
+from state_processor.options.task_registrations import import_serializers
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr

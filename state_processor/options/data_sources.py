@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.options.effects import Kind
 from state_processor.options.option import Option
 from state_processor.options.table import PUSHDOWN, READ_OPTIONS, SNAPSHOT_OPTIONS, STATE_KIND
 from state_processor.options.values import BOOLEAN, COUNT, PATH, PYTHON_TYPE, SIZE, TEXT, one_of
+
+SAVEPOINT_FORMAT: Final = "flink-savepoint"
+METADATA_FORMAT: Final = "flink-savepoint-metadata"
 
 _UID: Final = Option("uid", TEXT, "The operator, by uid.")
 _UID_HASH: Final = Option("uid_hash", TEXT, "The operator, by the hash of its uid.")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from state_processor.backends.state.python_states import PythonType
-from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import WRITING
 from state_processor.options.effects import check_given
@@ -17,6 +16,7 @@ from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
+from state_processor.types.identifier import OperatorIdentifier
 
 _OF_BASE: Final = ("replace", "path_mapping", "allow_paths", "plan", "uids")
 """Options about the source savepoint."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.format_names import SAVEPOINT_FORMAT
-from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.data_sources import SAVEPOINT_FORMAT
 from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, UNPICKLE, fields_of
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
+from state_processor.types.identifier import OperatorIdentifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from state_processor.backends.state.python_states import PythonType, Unpickled
-from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.key_tables import as_key_table, is_table, rows_of
 from state_processor.serializers.core.calendars import java_zone
@@ -25,6 +24,7 @@ from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
+from state_processor.types.durations import duration_ms, duration_text, instant_ms
 
 _PLAIN_NUMBERS: Final = "biuf"
 """Kinds of numpy's numbers whose Python values are the same numbers; those of times are not."""
@@ -226,7 +226,9 @@ def _check_types(types: Any) -> tuple[tuple[str, PortableType | JavaType], ...]:
 
 
 def _java_type(path: str, given: Any) -> JavaType:
-    from state_processor.declared_types import java_types_by_path  # few tasks need the parser of types, and its import is slow
+    from state_processor.types.declared_types import (
+        java_types_by_path,  # few tasks need the parser of types, and its import is slow
+    )
 
     return java_types_by_path({path: given})[path]
 
@@ -260,7 +262,7 @@ def _as_reason() -> Iterator[None]:
 
 
 def _check_python_type(given: Any) -> PythonType:
-    from state_processor.python_types import python_type_of  # as above
+    from state_processor.types.python_types import python_type_of  # as above
 
     with _as_reason():
         return python_type_of(given)
@@ -273,14 +275,14 @@ def _check_python_types(given: Any) -> tuple[tuple[str, PythonType], ...]:
 
 
 def _decode_python_type(text: str) -> PythonType:
-    from state_processor.python_types import of_json  # as above
+    from state_processor.types.python_types import of_json  # as above
 
     with _as_reason():
         return of_json(parse_json(text) if text.lstrip().startswith("{") else text)
 
 
 def _decode_python_types(text: str) -> dict[str, PythonType]:
-    from state_processor.python_types import of_json  # as above
+    from state_processor.types.python_types import of_json  # as above
 
     types = parse_json(text)
     if not isinstance(types, dict):
@@ -290,7 +292,7 @@ def _decode_python_types(text: str) -> dict[str, PythonType]:
 
 
 def _encode_python_type(type_: PythonType) -> str:
-    from state_processor.python_types import to_json  # as above
+    from state_processor.types.python_types import to_json  # as above
 
     return json.dumps(to_json(type_))
 
@@ -300,7 +302,7 @@ def _encode_python_types(types: Iterable[tuple[str, PythonType]]) -> str:
 
 
 def _check_unpickled(given: Any) -> Unpickled:
-    from state_processor.python_types import unpickled_of  # as above
+    from state_processor.types.python_types import unpickled_of  # as above
 
     return unpickled_of(given)
 

@@ -22,14 +22,14 @@ from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name
-from state_processor.display import json_text
-from state_processor.identifier import OperatorIdentifier
+from state_processor.display.text_tables import json_text
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DiffOptions
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import READ_OPTIONS, fields_of
 from state_processor.read.sizes import SizeReport
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.types.identifier import OperatorIdentifier
 
 Path: TypeAlias = str | PathLike[str]
 

@@ -22,7 +22,7 @@ from state_processor.backends.formats.field_selection import (
     Selection,
     inside,
 )
-from state_processor.backends.read.schema_text import type_text
+from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.serializers.errors import OptionError, UndecodableValueError
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -170,7 +170,7 @@ def _is_number(data_type: pa.DataType) -> bool:
 
 def _name(data_type: pa.DataType) -> str:
     try:
-        return type_text(data_type)
+        return spark_ddl(data_type)
     except TypeError:
         return str(data_type)
 

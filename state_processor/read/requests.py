@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.identifier import OperatorIdentifier
-from state_processor.kryo_inference import inferred_kryo_types
 from state_processor.options.keywords import check_arguments
+from state_processor.read.kryo_inference import inferred_kryo_types
 from state_processor.read.projection import overridden
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.types.identifier import OperatorIdentifier
 
 ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]
 

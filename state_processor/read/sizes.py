@@ -11,8 +11,8 @@ import pyarrow as pa
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_label
-from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.types.identifier import OperatorIdentifier
 
 SizesBy = Literal["state", "key_group", "subtask", "key"]
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from state_processor.display import count_text, size_text
+from state_processor.display.text_tables import count_text, size_text
 from state_processor.report.axes import count_ticks, size_ticks
 from state_processor.report.distribution import Distribution, Numbers
 from state_processor.report.time_histogram import TimeHistogram

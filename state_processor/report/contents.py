@@ -23,8 +23,8 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
 from state_processor.backends.read.state_listing import find_operator, operator_label
 from state_processor.backends.state.descriptions import TIMERS
+from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
-from state_processor.progress import progress
 from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.report.distribution import Distribution, Places, Subtasks, summed
 from state_processor.report.largest_keys import LargestKeys

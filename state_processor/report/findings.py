@@ -9,7 +9,7 @@ import numpy as np
 
 from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
 from state_processor.backends.metadata.given_uids import some_of
-from state_processor.display import count_text, size_text, text_of
+from state_processor.display.text_tables import count_text, size_text, text_of
 from state_processor.report.contents import SnapshotContents
 from state_processor.report.distribution import Distribution, Subtasks
 from state_processor.report.largest_keys import LargestKeys

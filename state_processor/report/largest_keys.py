@@ -14,7 +14,7 @@ from state_processor.backends.analysis.entry_sizes import KeyedSizes, largest
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.progress import progress
+from state_processor.display.progress import progress
 from state_processor.report.distribution import Distribution, Numbers
 
 _MOST_BYTES: Final = 2 << 30

@@ -12,8 +12,8 @@ import numpy as np
 
 from state_processor import __version__
 from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
-from state_processor.display import count_text, size_text, text_of
-from state_processor.html_display import html_table
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import count_text, size_text, text_of
 from state_processor.report import charts
 from state_processor.report.contents import SnapshotContents
 from state_processor.report.distribution import Subtasks

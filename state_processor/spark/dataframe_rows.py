@@ -19,7 +19,7 @@ from state_processor.options.key_tables import as_table
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.same_keys import check_comparable, identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
-from state_processor.spark.task_errors import our_errors
+from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.timer_rows import timer_queues
 from state_processor.write.row_protocol import ColumnNames
 
@@ -57,7 +57,7 @@ class SparkRows:
 
     def to_arrow(self) -> pa.Table:
         """Collect the rows."""
-        with our_errors():
+        with unwrap_spark_errors():
             return self.frame.toArrow()
 
     def of_bytes(self, values: Sequence[bytes]) -> SparkRows:

@@ -18,11 +18,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
-from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
-from state_processor.options.data_sources import READING, READING_METADATA, WRITING
+from state_processor.options.data_sources import METADATA_FORMAT, READING, READING_METADATA, SAVEPOINT_FORMAT, WRITING
 from state_processor.options.keywords import documents
 from state_processor.options.source import SourceOptions
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
@@ -30,7 +29,7 @@ from state_processor.spark.tables import with_options_of_table, with_table_optio
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
-from state_processor.spark.worker_process import spare_modules
+from state_processor.spark.worker_process import freeze_imported_objects
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -225,7 +224,7 @@ class SavepointStateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one partition; Spark makes one without content if there are none."""
         if isinstance(partition, StatePartition):
-            spare_modules()
+            freeze_imported_objects()
             with asked_by_spark():
                 self._serializers.enter()
                 for split in partition.splits:

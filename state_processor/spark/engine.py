@@ -25,7 +25,7 @@ from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
-from state_processor.spark.worker_process import spare_modules
+from state_processor.spark.worker_process import freeze_imported_objects
 from state_processor.write.engines import LocalEngine, RowsPass, StateFiles, Task, Written
 from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, EncodeUnion, Part, RunParts
 from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
@@ -61,7 +61,7 @@ class InWorker:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run the task."""
-        spare_modules()
+        freeze_imported_objects()
         return self.task(batches)
 
 

@@ -12,17 +12,17 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.source import SourceOptions
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.read.requests import state_values
 from state_processor.read.sources import find_reader, splits_of
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.java import check_java
 from state_processor.spark.planned_read import planned_read
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
-from state_processor.spark.task_errors import our_errors
+from state_processor.spark.task_errors import unwrap_spark_errors
+from state_processor.types.identifier import OperatorIdentifier
 
 _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
     "spark.ui.enabled": "false",
@@ -78,7 +78,7 @@ def filtered_batches(
         raise OptionError(f"--where {where!r} is no condition on the columns {columns}: {reason}") from None
     schema = arrow_schema_of(chosen.schema)
     yield pa.RecordBatch.from_pylist([], schema)
-    with our_errors():
+    with unwrap_spark_errors():
         # PySpark does not find columns whose names have dots in what it hands to workers.
         numbered = chosen.toDF(*map(str, range(len(schema))))
         for row in numbered.mapInArrow(_streams, "stream binary").toLocalIterator(prefetchPartitions=True):

@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.spark.packages import send_package
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import pushes_filters
-from state_processor.spark.worker_process import spare_modules
+from state_processor.spark.worker_process import freeze_imported_objects
 
 
 class PartReader(Protocol):
@@ -45,7 +45,7 @@ class ReadState:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's parts."""
-        spare_modules()
+        freeze_imported_objects()
         with without_traceback():
             self.serializers.enter()
             for group in (group for batch in batches for group in batch.column(0)):

@@ -22,8 +22,8 @@ from state_processor.serializers.table.logical_types import LogicalType, RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.same_keys import identity, quoted
-from state_processor.state_specs import MapState, StateSpec, ValueState
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
+from state_processor.types.state_specs import MapState, StateSpec, ValueState
 from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
 
 _OWN: Final = "__own_{}"

@@ -21,17 +21,17 @@ from pyspark.sql.types import StructType
 
 from state_processor.backends.write.entry_encoder import NAMESPACES, VALUE
 from state_processor.backends.write.staging import Staging
-from state_processor.inferred_types import inferred_type
 from state_processor.options.sink import SinkOptions
-from state_processor.python_types import spec_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import asked_by_spark
-from state_processor.spark.worker_process import spare_modules
-from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
-from state_processor.type_text import parse_type
+from state_processor.spark.worker_process import freeze_imported_objects
+from state_processor.types.python_types import spec_of
+from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
+from state_processor.types.type_of_column import type_of_column
+from state_processor.types.type_parser import parse_type
 from state_processor.write.build import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointBuild
 from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
 from state_processor.write.draft import OperatorDraft
@@ -85,7 +85,7 @@ class SavepointSink(DataSourceArrowWriter):
     @asked_by_spark()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""
-        spare_modules()
+        freeze_imported_objects()
         rows = (batch.select(self._columns) for batch in iterator)
         return EncodedMessage(shuffle_indexes(self._encode(rows)))
 
@@ -169,7 +169,7 @@ def _spec(options: SinkOptions, column: pa.Field) -> StateSpec:
         return spec_of(options.python_type, ttl=options.ttl)
     kind = options.kind or "VALUE"
     text = options.value_type
-    given = parse_type(text, column.type) if text else inferred_type(column.type, f"column {column.name!r}")
+    given = parse_type(text, column.type) if text else type_of_column(column.type, f"column {column.name!r}")
     if kind == "MAP":
         if not isinstance(given, MapSerializer):
             raise OptionError(f"column {column.name!r}: MAP state is of a Types.MAP, not of {given}")

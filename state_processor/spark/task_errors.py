@@ -83,7 +83,7 @@ def _wrap_conversion(module: ModuleType) -> None:
 
 
 @contextmanager
-def our_errors() -> Iterator[None]:
+def unwrap_spark_errors() -> Iterator[None]:
     """Raise errors from tasks as they were raised there, in place of Spark's error that wraps them."""
     try:
         yield
@@ -98,7 +98,7 @@ def our_errors() -> Iterator[None]:
 def failures_of_tasks() -> Iterator[None]:
     """Raise errors of the job of a write likewise, and the end of workers or executors, for which PySpark has no error."""
     try:
-        with our_errors():
+        with unwrap_spark_errors():
             yield
     except Py4JJavaError as failure:
         text = str(failure.java_exception.getMessage())

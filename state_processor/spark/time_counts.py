@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from state_processor.report.time_histogram import TimeHistogram, count_times
-from state_processor.spark.task_errors import our_errors
+from state_processor.spark.task_errors import unwrap_spark_errors
 
 _SCHEMA: Final = pa.schema(
     [
@@ -56,7 +56,7 @@ def time_counts(frame: DataFrame, by: str | None, column: str) -> dict[str, Time
     """Return histograms of a column, by the values of another; ``""`` for all together."""
     chosen = frame.select(*([by] if by else []), column)
     found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
-    with our_errors():
+    with unwrap_spark_errors():
         for row in chosen.mapInArrow(CountTimes(by, column), _DDL).collect():
             counts: Counter[int] = Counter(dict(zip(row.bins, row.counts, strict=True)))
             found[row.by].merge(TimeHistogram(row.step, counts, row.outside))

@@ -15,8 +15,8 @@ from state_processor.backends.write.entry_encoder import TIMESTAMP
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import arrow_schema_of
-from state_processor.spark.task_errors import our_errors
-from state_processor.state_specs import EVENT_TIME, USER_TIMERS
+from state_processor.spark.task_errors import unwrap_spark_errors
+from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
 from state_processor.write.row_protocol import TIMESTAMP_MS
 
 _DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
@@ -65,7 +65,7 @@ def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tu
         contradicts |= other.isNotNull() & ~other.eqNullSafe(first)
     if FIRES_AT in times:
         contradicts |= f.coalesce(f.unix_micros(FIRES_AT) % 1000 != 0, f.lit(False))
-    with our_errors():
+    with unwrap_spark_errors():
         found = [tuple(r) for r in tagged.select(*_DEFAULTS, has_namespace, contradicts).distinct().collect()]
     for domain, service, named, contradictory in found:
         if domain is None or service is None:
@@ -103,7 +103,7 @@ def _times(frame: DataFrame, schema: pa.Schema, key: str) -> dict[str, Column]:
 def _contradiction(rows: DataFrame, key: str, times: list[str]) -> str:
     """Return the message about rows with two times, or with one of more than milliseconds."""
     shown = [f.unix_micros(name).alias(name) if name == FIRES_AT else f.col(name) for name in times]
-    with our_errors():
+    with unwrap_spark_errors():
         row = rows.select(f.col(quoted(key)).alias("key"), *shown).first()
     assert row is not None
     micros = row[FIRES_AT] if FIRES_AT in times else None

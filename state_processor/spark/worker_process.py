@@ -11,7 +11,7 @@ import sys
 _known_modules = 0
 
 
-def spare_modules() -> None:
+def freeze_imported_objects() -> None:
     """Leave out of later garbage collections the objects that modules have made, if more were imported since the last call.
 
     Call it where a task begins: Spark has just collected the garbage of the task before, so that none is kept.

@@ -23,13 +23,12 @@ from state_processor.backends.write.assembly import (
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.termination import exit_on_sigterm
-from state_processor.identifier import OperatorIdentifier
-from state_processor.migration_report import MigrationReport
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.task_registrations import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN
-from state_processor.portable_registrations import TaskSerializers, import_serializers
 from state_processor.serializers.doors import code_or_text
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.column_checks import naming
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine, RowsPass
@@ -37,10 +36,11 @@ from state_processor.write.format_choice import keyed_format
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
+from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, written_operator
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.state_changes import has_dates_of_zone
-from state_processor.write_summary import OperatorSummary, WriteSummary
+from state_processor.write.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier
 

@@ -14,8 +14,6 @@ from state_processor.backends.state.python_states import PythonType, shown_name,
 from state_processor.backends.state.state_registration import joined_registrations, keyed_header
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
-from state_processor.identifier import OperatorIdentifier
-from state_processor.migration_report import IMPOSSIBLE, StateReport
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.doors import changing
@@ -25,7 +23,9 @@ from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.format_choice import check_dropped_ttl
+from state_processor.write.migration_report import IMPOSSIBLE, StateReport
 from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.pending_rows import Deletion, StateRows
 from state_processor.write.row_protocol import OperatorRows

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, Protocol
 import pyarrow as pa
 
 from state_processor.backends.write.staging import Staging
-from state_processor.progress import progress
+from state_processor.display.progress import progress
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, Part, PartEncoder, RowEncoder, RunParts

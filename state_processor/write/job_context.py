@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from state_processor.backends.write.staging import Staging
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine
 from state_processor.write.migration_tasks import PortableTypes, portable

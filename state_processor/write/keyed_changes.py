@@ -19,17 +19,17 @@ from state_processor.backends.state.part_names import DeclaredNames, declared_na
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
 from state_processor.backends.state.row_field_names import named_by, names_in
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
-from state_processor.declared_types import DeclaredTypes, asking_for_types, of_columns_and_parts
-from state_processor.inferred_types import inferred_type
-from state_processor.kryo_inference import kryo_types
-from state_processor.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
+from state_processor.read.kryo_inference import kryo_types
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names
-from state_processor.state_specs import StateSpec, as_spec, timer_queue, with_type
+from state_processor.types.declared_types import DeclaredTypes, asking_for_types, split_declared_types
+from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
+from state_processor.types.state_specs import StateSpec, as_spec, timer_queue, with_type
+from state_processor.types.type_of_column import type_of_column
 from state_processor.write.column_checks import (
     METADATA,
     check_distinct,
@@ -131,7 +131,7 @@ def update_keyed_state(
         state = draft.stored(state)
         named, source = draft.keyed(state), draft.source
         assert source is not None  # it has the state
-        columns_of, parts_of = of_columns_and_parts(named, types or {})
+        columns_of, parts_of = split_declared_types(named, types or {})
         java_types = kryo_types(lambda: source.snapshot, draft.identifier, state, parts_of, infer_kryo)
         described = declared(named_by(named, columns_of), java_types)
         check_distinct(rows)
@@ -321,7 +321,7 @@ def _take_key(
     python = python or draft.has_python_keys
     is_known = any(type_ is not None for type_ in (draft.key, draft.source_key))
     if given is None and not is_known:
-        given = inferred_type(schema.field(key).type, f"column {key!r}")
+        given = type_of_column(schema.field(key).type, f"column {key!r}")
     return draft.take_key(None if given is None else _in_row(given, python))
 
 
@@ -337,4 +337,4 @@ def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeS
     if reserved:
         listed = " and ".join(map(repr, reserved))
         raise InvalidRowError(f"column {listed} says more of an entry and is no state: name the states by states=, or drop it")
-    return {n: inferred_type(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}
+    return {n: type_of_column(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}

@@ -33,7 +33,7 @@ from state_processor.backends.write.pending_updates import PendingValueResolver,
 from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.sql_times import in_time_zone

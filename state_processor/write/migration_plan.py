@@ -16,13 +16,13 @@ from state_processor.backends.write.state_migration import (
     migrate_keyed,
     migrate_operator_state,
 )
-from state_processor.identifier import OperatorIdentifier
-from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine
+from state_processor.write.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
 from state_processor.write.migration_tasks import Scanned, ScanPart, ScanValues, portable
 from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.source_operator import SourceOperator

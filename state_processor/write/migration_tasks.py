@@ -22,7 +22,7 @@ from state_processor.backends.write.state_migration import (
     migrate_keyed,
     migrate_operator_state,
 )
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.resolution import PortableType

@@ -19,7 +19,7 @@ from state_processor.write.keyed_state_job import keyed_state_files
 from state_processor.write.operator_state_job import operator_state_files
 from state_processor.write.state_changes import state_changes
 from state_processor.write.subtask_files import CopyPart, CopySubtasks
-from state_processor.write_summary import StateChanges
+from state_processor.write.write_summary import StateChanges
 
 KEYED: Final = "keyed"
 OPERATOR: Final = "operator"

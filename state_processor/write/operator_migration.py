@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from state_processor.backends.write.state_migration import KeyedMigration, StateMigration, TypesByPath
-from state_processor.migration_report import LEFT_OUT, StateReport
+from state_processor.write.migration_report import LEFT_OUT, StateReport
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.python_states import PythonType, is_python_state, shown_name, with_python_type
 from state_processor.backends.write.entry_encoder import KEY, VALUE
-from state_processor.inferred_types import inferred_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
+from state_processor.types.type_of_column import type_of_column
 from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.row_protocol import OperatorRows
@@ -36,7 +36,7 @@ def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: T
         column = schema.names[0] if len(schema.names) == 1 else VALUE
         require(schema.names, [column])
         refuse_others(schema.names, [column])
-        value = type_ or inferred_type(schema.field(column).type, f"column {column!r}")
+        value = type_ or type_of_column(schema.field(column).type, f"column {column!r}")
         bind(value, schema.field(column).type, column)
         draft.add_operator_state(OperatorListDescription(name, kind, value), rows.select({VALUE: column}))
 
@@ -56,8 +56,8 @@ def add_broadcast_state(
         check_distinct(rows)
         require(schema.names, [KEY, VALUE])
         refuse_others(schema.names, [KEY, VALUE])
-        key = key_type or inferred_type(schema.field(KEY).type, "column 'key'")
-        value = value_type or inferred_type(schema.field(VALUE).type, "column 'value'")
+        key = key_type or type_of_column(schema.field(KEY).type, "column 'key'")
+        value = value_type or type_of_column(schema.field(VALUE).type, "column 'value'")
         stored = draft.stored(name)
         if python or (python is None and is_python_state(stored)):
             written = BroadcastDescription(PYTHON_PREFIX + shown_name(name), BROADCAST, BytesSerializer(), _WRAPPED)

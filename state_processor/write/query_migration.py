@@ -12,16 +12,6 @@ from state_processor.backends.sql.plan import CompiledPlan, PlanOperator, uid_fo
 from state_processor.backends.sql.query_changes import QueryChanges
 from state_processor.backends.sql.row_changes import RowChange, StateChange, StateChanges, Successor
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.identifier import OperatorIdentifier
-from state_processor.migration_report import (
-    ADDED,
-    CONVERTED,
-    IMPOSSIBLE,
-    LEFT_OUT,
-    UNCHANGED,
-    QueryMigrationReport,
-    StateReport,
-)
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
@@ -33,7 +23,17 @@ from state_processor.serializers.table.rowdata import (
     RowDataSerializerSnapshot,
     internal_serializer,
 )
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.draft import OperatorDraft
+from state_processor.write.migration_report import (
+    ADDED,
+    CONVERTED,
+    IMPOSSIBLE,
+    LEFT_OUT,
+    UNCHANGED,
+    QueryMigrationReport,
+    StateReport,
+)
 
 _NOT_OF_THE_QUERY: Final = "the old plan has no such operator"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from state_processor.backends.connectors.sink_state import ListOfBytes, sink_state
 from state_processor.backends.connectors.sink_writer import written_sink
 from state_processor.backends.state.descriptions import OPERATOR_LIST, OperatorListDescription
-from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.errors import NotFoundError
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.column_checks import naming
 from state_processor.write.row_protocol import OperatorRows

@@ -10,7 +10,7 @@ from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.serializers.core.sql_times import depends_on_zone
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.subtask_files import WrittenFile
-from state_processor.write_summary import ADDED, REMOVED, REPLACED, UPDATED, StateChanges
+from state_processor.write.write_summary import ADDED, REMOVED, REPLACED, UPDATED, StateChanges
 
 
 def state_changes(draft: OperatorDraft, files: Iterable[WrittenFile]) -> tuple[StateChanges, ...]:

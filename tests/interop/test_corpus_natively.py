@@ -37,7 +37,7 @@ from state_processor.backends.read.state_listing import operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
-from state_processor.identifier import OperatorIdentifier
+from state_processor.types.identifier import OperatorIdentifier
 from tests import corpus
 
 pytestmark = pytest.mark.interop

@@ -27,7 +27,7 @@ from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 pytestmark = pytest.mark.interop
 

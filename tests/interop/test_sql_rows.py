@@ -25,7 +25,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 pytestmark = pytest.mark.interop
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 LOSSLESS = DecodeOptions(nanos="string", row_kind=True)
 OURS = "io.stateprocessor.interop"

@@ -26,10 +26,10 @@ from state_processor.serializers.kernel.outcomes import LOST_NANOS, OUT_OF_RANGE
 ROOT: Final = Path(__file__).parents[2]
 IN_CODE_ONLY: Final = {
     "serializers/table/pickles.py": "pickles are loaded by code only",
-    "state_processor/declared_types.py": "a value that is not a mapping comes from code only",
+    "state_processor/types/declared_types.py": "a value that is not a mapping comes from code only",
     "state_processor/options/allowed_modules.py": "advice to the owner of the session",
     "state_processor/reader.py": "methods of SavepointReader",
-    "state_processor/spark/registration.py": "advice to the owner of the session",
+    "state_processor/spark/data_source_registration.py": "advice to the owner of the session",
     "state_processor/write/draft.py": "methods of SavepointWriter",
     "state_processor/write/keyed_changes.py": "methods of SavepointWriter",
     "state_processor/write/migration_plan.py": "migrations are made by code only",

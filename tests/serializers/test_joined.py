@@ -8,7 +8,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.joined import joined
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 T = Types
 

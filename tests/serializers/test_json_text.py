@@ -8,7 +8,7 @@ import pytest
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 REFUSED = {
     "a number that no double holds": ("[1.5, -1e999]", "-1e999 in JSON is too large for a double"),

@@ -13,7 +13,7 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 SCALARS_WITHOUT_NULL = {"BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "BYTES", "SQL_TIMESTAMP"}
 WITH_NULL = [

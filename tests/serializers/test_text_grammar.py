@@ -16,7 +16,7 @@ from state_processor.serializers import TypeSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.text_grammar import CLOCK, DATE, INSTANT, LOCAL, NUMBER
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 VALID = {
     "LOCAL_DATE": ["2024-02-29", "-0044-03-15", "+12024-01-01"],

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 LINE = 130

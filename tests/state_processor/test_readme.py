@@ -62,7 +62,7 @@ def test_readme_is_short() -> None:
 @pytest.mark.spark
 def test_demo() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "state_processor.demo"],
+        [sys.executable, "-m", "state_processor.demo", str(ROOT / SAMPLE)],
         capture_output=True,
         text=True,
         env=os.environ | {"COLUMNS": "120"},

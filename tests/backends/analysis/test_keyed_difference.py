@@ -16,7 +16,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.errors import NotFoundError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 from tests.backends.keyed_files import CANONICAL, HEAP, Entry, listed, mapped, one, void
 from tests.backends.state_files import INT, LONG, STRING, group_of, keyed, long, read_rows, snapshot, string
 

@@ -23,10 +23,10 @@ from state_processor.backends.read.state_listing import find_operator, operator_
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.state.python_states import PythonType
-from state_processor.python_types import python_type_of
 from state_processor.serializers.io import DataInput
-from state_processor.state_specs import ListState
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
+from state_processor.types.python_types import python_type_of
+from state_processor.types.state_specs import ListState
 from tests import corpus
 
 OPTIONS = ReadOptions(flatten=False, nanos="string")

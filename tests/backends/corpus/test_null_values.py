@@ -16,7 +16,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import MapSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 NULL, PRESENT = b"\1", b"\0"
 

@@ -20,7 +20,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
 )
 from state_processor.backends.read import catalog, state_listing
-from state_processor.backends.read.schema_text import schema_text, type_text
+from state_processor.backends.read.schema_text import schema_text, spark_ddl
 from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
 from state_processor.backends.state.meta_info import StateMetaInfo
 from state_processor.serializers.core.basic import NumberSerializer
@@ -171,13 +171,13 @@ def test_nothing() -> None:
     ],
 )
 def test_types_in_the_words_of_spark(data_type: Any, text: str) -> None:
-    assert type_text(data_type) == text
+    assert spark_ddl(data_type) == text
     assert schema_text(pa.schema([("my-state", data_type)])) == f"`my-state` {text}"
 
 
 def test_a_type_that_spark_lacks() -> None:
     with pytest.raises(TypeError, match="time64"):
-        type_text(pa.time64("us"))
+        spark_ddl(pa.time64("us"))
 
 
 def test_operators_with_the_same_header(monkeypatch: pytest.MonkeyPatch) -> None:

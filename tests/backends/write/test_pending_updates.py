@@ -15,8 +15,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.values import Node
-from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
+from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 
 T = Types
 LONG = "java.lang.Long"

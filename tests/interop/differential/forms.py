@@ -10,7 +10,7 @@ from differential.draw import Draw
 from differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of, column_of, drawn, flink_version, printed_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.nested_kryo import for_flink
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 T = Types
 

@@ -14,7 +14,7 @@ from differential import draw as d
 from differential.draw import Draw, Drawing
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 T = Types
 

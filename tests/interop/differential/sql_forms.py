@@ -13,7 +13,7 @@ from differential.draw import Draw
 from differential.forms import Mapped, Row, arguments, register_parser
 from differential.scalars import BYTES, SCALARS, Form, Scalar, canonical_of, column_of, drawn, printed_of, same
 from state_processor.serializers.base import TypeSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 _NO = "NOT NULL"
 _EPOCH = date(1970, 1, 1)

@@ -23,7 +23,7 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 LOSSLESS = DecodeOptions(nanos="string", row_kind=True)
 NAMESPACES: dict[str, TypeSerializer] = {

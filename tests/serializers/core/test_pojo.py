@@ -33,7 +33,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 INT, LONG, DOUBLE, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), NumberSerializer("DOUBLE"), StringSerializer()
 

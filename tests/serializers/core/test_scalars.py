@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from harness import check_codec, decode_with_kernel
 
-from state_processor.inferred_types import inferred_type
 from state_processor.serializers import DecodeOptions, core, read_serializer_snapshot
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.core.scalars import SCALARS, scalar_type_of
@@ -21,8 +20,9 @@ from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.table.python_coders import python_coder
-from state_processor.type_text import parse_type
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
+from state_processor.types.type_of_column import type_of_column
+from state_processor.types.type_parser import parse_type
 
 EXAMPLES: dict[str, tuple[Any, ...]] = {
     "BOOLEAN": (True, False),
@@ -127,7 +127,7 @@ def test_python_coder(scalar: ScalarType) -> None:
 @each_type
 def test_columns_that_become_the_type(scalar: ScalarType) -> None:
     for given in scalar.inferred_from:
-        assert inferred_type(given, "value") == scalar.serializer
+        assert type_of_column(given, "value") == scalar.serializer
 
 
 def test_no_column_becomes_two_types() -> None:
@@ -136,7 +136,7 @@ def test_no_column_becomes_two_types() -> None:
 
 
 def test_decimals_become_big_decimals() -> None:
-    assert inferred_type(pa.decimal128(10, 2), "value") == SCALARS["BIG_DEC"].serializer
+    assert type_of_column(pa.decimal128(10, 2), "value") == SCALARS["BIG_DEC"].serializer
     assert SCALARS["BIG_DEC"].serializer.accept(Decimal("1.50")) == Decimal("1.50")
 
 

@@ -30,7 +30,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
     spark_name,
 )
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 T = Types
 PAGE = Path(__file__).parents[3] / "docs" / "conversions.md"

@@ -9,7 +9,7 @@ import pytest
 
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 T = Types
 TEXT = pa.map_(pa.string(), pa.int64())

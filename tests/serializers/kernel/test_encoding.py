@@ -42,7 +42,7 @@ from state_processor.serializers.table.logical_types import (
 )
 from state_processor.serializers.table.rowdata import ArrayDataSerializer, MapDataSerializer, RowDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer, TimestampDataSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string")
 

@@ -16,7 +16,7 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.long_numbers import LONG_TEXT, without_long_numbers
 from state_processor.serializers.text_grammar import MOST_ZEROS
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 WHOLE, NUMBER = BigIntegerSerializer(), BigDecimalSerializer()
 MANY = "7" * 400_000

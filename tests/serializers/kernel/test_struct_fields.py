@@ -17,7 +17,7 @@ from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.scala import CaseClassSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 T = Types
 FIELDS = (T.STRING(), T.INT())

@@ -17,7 +17,7 @@ from state_processor.serializers.kryo.nested_kryo import kryo_parts
 from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, shown, with_pending_values
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoValue
 from state_processor.serializers.kryo.values import KryoMap, Node
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 
 T = Types
 FLINK = 1

@@ -17,7 +17,7 @@ from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, Opti
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.table.logical_types import AtomicType, RowField, RowType, TimestampType
 from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.types import Types as SqlTypes
+from state_processor.types.flink_types import Types as SqlTypes
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string")
 EMOJI, COMBINED = "\N{PILE OF POO}", "e\N{COMBINING ACUTE ACCENT}"

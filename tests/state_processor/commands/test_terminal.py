@@ -14,7 +14,7 @@ import pytest
 
 from state_processor import cli
 from state_processor.commands import terminal
-from state_processor.display import json_text, printable
+from state_processor.display.text_tables import json_text, printable
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
 
 UID, STATE, FIELD = "\x1b[2J\x9b", "\x1b]0;\x07", "\x1b[31m\x7f"

@@ -15,8 +15,8 @@ from state_processor.options.keywords import check_arguments
 from state_processor.options.sink import SinkOptions
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import READ_OPTIONS, fields_of
+from state_processor.options.task_registrations import import_serializers
 from state_processor.options.text import format_options
-from state_processor.portable_registrations import import_serializers
 
 PATH = {"path": "/savepoints/1"}
 

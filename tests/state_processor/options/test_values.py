@@ -13,8 +13,8 @@ from state_processor.options.data_sources import READING, TEXT_OPTIONS
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import KEYWORD_OPTIONS
 from state_processor.options.text import parse_options
-from state_processor.state_specs import ListState, MapState, ValueState
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
+from state_processor.types.state_specs import ListState, MapState, ValueState
 
 ROW = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.LONG()])
 

@@ -14,7 +14,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
 from tests.corpus import FIXTURES, Case, all_cases, cases
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from state_processor.backends.read.state_listing import find_operator, operator_
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
-from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.time_values import LocalDate
@@ -40,6 +39,7 @@ from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.user_registrations import Registrations, register
 from state_processor.write.build import SavepointBuild
 from state_processor.write.engines import LocalEngine
+from state_processor.write.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

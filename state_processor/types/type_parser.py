@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.inferred_types import inferred_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.traversal import MOST_LEVELS
-from state_processor.types import Types
+from state_processor.types.flink_types import Types
+from state_processor.types.type_of_column import type_of_column
 
 _SHOWN: Final = 1000
 _TOKEN: Final = re.compile(r"\s*([A-Za-z_$][\w$.]*|[<>,():])")
@@ -119,7 +119,7 @@ class _Parser:
         if self._peek() == "(":
             fields = dict(self._inside(self._field, "(", ")"))
         elif column is not None and pa.types.is_struct(column):
-            fields = {f.name: inferred_type(f.type, f"field {f.name!r}") for f in column}
+            fields = {f.name: type_of_column(f.type, f"field {f.name!r}") for f in column}
         else:
             raise self._problem(f"name the fields of {class_name}: POJO<{class_name}>(name STRING, …)", self._position)
         return Types.POJO(class_name, fields)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.write.change_counts import ChangeCounts
-from state_processor.display import render_records, text_of
-from state_processor.html_display import html_table
-from state_processor.migration_report import MigrationReport
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import render_records, text_of
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.redaction import redacted, redacted_repr
+from state_processor.write.migration_report import MigrationReport
 
 ADDED: Final = "added"
 REPLACED: Final = "replaced"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.display import (
+from state_processor.display.text_tables import (
     display_width,
     fitted,
     json_text,

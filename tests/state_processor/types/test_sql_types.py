@@ -17,7 +17,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
-from state_processor.sql_types import row_type, sql_type
+from state_processor.types.sql_types import row_type, sql_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.doors import Door
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.backends.sql.bootstrap import Accumulators, History, JoinedRows, history_of
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
-from state_processor.migration_report import QueryMigrationReport
-from state_processor.reader import SavepointReader
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.dataframe_rows import GivenRows, SparkRows, rows_of
@@ -19,7 +17,11 @@ from state_processor.spark.query_plans import GivenPlan, compiled_plan
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
 from state_processor.write import keyed_changes
 from state_processor.write.build import SavepointBuild
+from state_processor.write.migration_report import QueryMigrationReport
 from state_processor.write.query_migration import QueryMigration
+
+if TYPE_CHECKING:
+    from state_processor.reader import SavepointReader
 
 
 class QueryWriter:
@@ -28,6 +30,10 @@ class QueryWriter:
     _spark: SparkSession
     _build: SavepointBuild
     _query_migration: QueryMigrationReport | None = None
+
+    def _source_reader(self) -> SavepointReader:
+        """Return a reader of the source savepoint that does not use its plan."""
+        raise NotImplementedError
 
     def bootstrap_query(
         self,
@@ -126,8 +132,7 @@ class QueryWriter:
         """
         migration = self._migration(old_plan, new_plan, drop)
         migration.check()
-        access = {name: value for name, value in self._build.access.values().items() if name != "plan"}
-        reader = SavepointReader.read(self._spark, self._build.source_directory, **access)
+        reader = self._source_reader()
         with self._build.all_or_nothing():
             for state in migration.states:
                 with self._build.change(state.operator, existing=True) as draft:

@@ -16,11 +16,11 @@ from pyspark.sql.datasource import DataSource
 
 import state_processor as sp
 from state_processor.options.allowed_modules import ALLOWED_CONF
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.spark import registration
+from state_processor.spark.data_source_registration import format_with_code
 from state_processor.spark.datasource import FlinkSavepointDataSource
-from state_processor.spark.registration import format_with_code
 from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.errors import OptionError
+from state_processor.types.durations import duration_ms, duration_text, instant_ms
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from state_processor.display import count_text, size_text, text_of
+from state_processor.display.text_tables import count_text, size_text, text_of
 
 _BAR: Final = "background: linear-gradient(to right, rgba(70, 130, 180, 0.35) {share:.1f}%, transparent {share:.1f}%)"
 _LONGEST: Final = 200
@@ -28,7 +28,8 @@ def html_table(
     columns
         The columns to show.
     rows
-        Values by column; see :func:`~state_processor.display.text_of`. Long ones are shortened, and whole in a tooltip.
+        Values by column; see :func:`~state_processor.display.text_tables.text_of`. Long values are shortened, and a tooltip has
+        the whole value.
     caption
         Title of the table.
     sizes

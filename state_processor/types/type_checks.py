@@ -6,9 +6,9 @@ import re
 from datetime import timedelta
 from typing import Any, Final
 
-from state_processor.durations import duration_ms
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
+from state_processor.types.durations import duration_ms
 
 _TYPES: Final = "Types."
 

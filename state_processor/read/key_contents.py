@@ -15,12 +15,12 @@ from state_processor.backends.read.key_rows import rows_of_key
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator, operator_label, survey
 from state_processor.backends.state.python_states import stored_name
-from state_processor.display import render_records, text_of
-from state_processor.html_display import html_table
-from state_processor.identifier import OperatorIdentifier
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import render_records, text_of
 from state_processor.options.effects import Kind, check_effects, check_time_to_live
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import EFFECTIVE_OPTIONS, READ_OPTIONS, UNPICKLE, fields_of
+from state_processor.types.identifier import OperatorIdentifier
 
 _TIMERS = "timers"
 _LONGEST = 4000

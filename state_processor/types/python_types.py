@@ -16,8 +16,8 @@ from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.table.python_coders import python_coder
-from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
-from state_processor.type_text import parse_type
+from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
+from state_processor.types.type_parser import parse_type
 
 PythonTypeArgument = TypeSerializer | StateSpec | str
 """``Types.LONG()``, ``ListState(Types.LONG())``, or the text ``ListState<LONG>``."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from state_processor import sql_types
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
@@ -20,6 +19,7 @@ from state_processor.serializers.runtime import namespaces
 from state_processor.serializers.table import rowdata
 from state_processor.serializers.table.logical_types import ArrayType, BytesType, MapType, TextType
 from state_processor.serializers.traversal import within_limits
+from state_processor.types import sql_types
 
 _BOXED: Final = {name: scalar.boxed_class for name, scalar in SCALARS.items() if scalar.boxed_class is not None}
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from state_processor.display import text_of
-from state_processor.html_display import html_table
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import text_of
 
 UNCHANGED: Final = "unchanged"
 CONVERTED: Final = "converted"

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.inferred_types import inferred_type
-from state_processor.type_text import parse_type
+from state_processor.types.type_of_column import type_of_column
+from state_processor.types.type_parser import parse_type
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,6 @@ def test_no_types(text: str, message: str) -> None:
 
 def test_inferred_types() -> None:
     struct = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.map_(pa.string(), pa.decimal128(10, 2))))])
-    assert str(inferred_type(struct, "column")) == "ROW<a:LONG,b:LIST<MAP<STRING,BIG_DEC>>>"
+    assert str(type_of_column(struct, "column")) == "ROW<a:LONG,b:LIST<MAP<STRING,BIG_DEC>>>"
     with pytest.raises(sp.OptionError, match="column 'x' is of type duration"):
-        inferred_type(pa.duration("us"), "column 'x'")
+        type_of_column(pa.duration("us"), "column 'x'")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from state_processor.progress import progress
+from state_processor.display.progress import progress
 
 
 class Part(NamedTuple):

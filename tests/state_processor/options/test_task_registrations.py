@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.portable_registrations import TaskSerializers
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers import (
     read_serializer_snapshot,
     register_kryo_class,
@@ -162,8 +162,8 @@ def test_options_are_not_unpickled(tmp_path: Path, spark: SparkSession) -> None:
 
 def test_modules_about_options_do_not_load_pickles() -> None:
     package = Path(sp.__file__).parent
-    modules = [package / name for name in ("portable_registrations.py", "reader.py", "spark/datasource.py", "spark/sink.py")]
-    modules += [*package.glob("read/*.py"), *package.glob("options*.py"), *package.glob("options/*.py")]
+    modules = [package / name for name in ("reader.py", "spark/datasource.py", "spark/sink.py")]
+    modules += [*package.glob("read/*.py"), *package.glob("options/*.py"), *package.glob("types/*.py")]
     assert len(modules) > 6
     assert [m.name for m in modules if re.search(r"pickle\.loads?\b|import (cloud)?pickle", m.read_text("utf-8"))] == []
 

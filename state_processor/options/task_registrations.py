@@ -1,8 +1,8 @@
-"""Serializers that users register, on their way from the driver to the tasks of Spark.
+"""Serializers that users register, as the driver sends them to the tasks of Spark.
 
-Code travels with code. Tasks of a write are made by the driver, and Spark pickles them together with :class:`TaskSerializers`; a
-read takes them along in a data source that the driver registers (:mod:`~state_processor.spark.registration`). Options describe
-reads to anybody who may write SQL: they are data, and never name code, but for the modules that the owner of the session allows
+The driver makes the tasks of a write, and Spark pickles them together with :class:`TaskSerializers`. For a read, the driver
+registers a data source that carries them (:mod:`~state_processor.spark.data_source_registration`). Anybody who may write SQL sets
+options. Options are therefore data, and name no code except the modules that the owner of the session allows
 (:mod:`~state_processor.options.allowed_modules`).
 """
 

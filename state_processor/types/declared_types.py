@@ -14,7 +14,7 @@ from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.user_classes import java_type_of
-from state_processor.type_text import parse_type
+from state_processor.types.type_parser import parse_type
 
 DeclaredTypes = Mapping[str, TypeSerializer | str]
 """Types by the path of the part: ``{"value.counters": Types.MAP(Types.STRING(), Types.LONG())}``, or the text ``MAP<…>``."""
@@ -23,7 +23,7 @@ DeclaredTypes = Mapping[str, TypeSerializer | str]
 _COLUMNS: Final = frozenset({"key", "value", "list_value", "map_key", "map_value"})
 
 
-def of_columns_and_parts(state: StateDescription, types: DeclaredTypes) -> tuple[dict[str, TypeSerializer], DeclaredTypes]:
+def split_declared_types(state: StateDescription, types: DeclaredTypes) -> tuple[dict[str, TypeSerializer], DeclaredTypes]:
     """Return the declared types of whole columns, whose rows they name, and those of parts that Kryo wrote."""
     by_kryo = {path for path, _ in kryo_parts_of(state)}
     columns = {c: type_of(c, given) for c, given in types.items() if c in _COLUMNS and c not in by_kryo}

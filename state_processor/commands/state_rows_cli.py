@@ -9,10 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import flag_values
 from state_processor.options.table import STATE_KIND
 from state_processor.serializers.errors import OptionError
+from state_processor.types.identifier import OperatorIdentifier
 
 _SPARK: Final = ("pyspark", "py4j")
 

@@ -21,7 +21,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.type_checks import check_ttl, check_type, found
+from state_processor.types.type_checks import check_ttl, check_type, found
 
 EVENT_TIME: Final = "event_time"
 PROCESSING_TIME: Final = "processing_time"

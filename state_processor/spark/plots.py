@@ -10,12 +10,12 @@ from state_processor.backends.analysis.entry_sizes import SIZE
 from state_processor.backends.formats.entry_layouts import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
-from state_processor.display import size_text
-from state_processor.identifier import OperatorIdentifier
+from state_processor.display.text_tables import size_text
 from state_processor.report.charts import unit_of
 from state_processor.report.time_histogram import TimeHistogram
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.spark.time_counts import time_counts
+from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

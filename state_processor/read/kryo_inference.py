@@ -9,9 +9,9 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.java_type_inference import inferred_java_types
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
-from state_processor.declared_types import DeclaredTypes, java_types_by_path
-from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.java.types import JavaType
+from state_processor.types.declared_types import DeclaredTypes, java_types_by_path
+from state_processor.types.identifier import OperatorIdentifier
 
 _WHOLE: Final = {"list_value": "value.element", "map_key": "value.key", "map_value": "value.value"}
 """Columns of flattened lists and maps, and the paths of the same in whole ones."""
