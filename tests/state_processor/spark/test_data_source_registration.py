@@ -18,8 +18,7 @@ import state_processor as sp
 from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
-from state_processor.spark import registration
-from state_processor.spark.data_source_registration import format_with_code
+from state_processor.spark.data_source_registration import _register, _variant, format_with_code
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from tests.state_processor.samples import ORDERS_PATH
 
@@ -128,7 +127,7 @@ def test_formats_that_spark_4_0_has_found() -> None:
 
     def register(**attributes: Any) -> None:
         old = SimpleNamespace(dataSource=SimpleNamespace(register=refuse))
-        registration._register(old, registration._variant(FlinkSavepointDataSource, "flink-savepoint", **attributes))  # type: ignore[arg-type]
+        _register(old, _variant(FlinkSavepointDataSource, "flink-savepoint", **attributes))  # type: ignore[arg-type]
 
     with warnings.catch_warnings(action="error"):
         register()
