@@ -1,1 +1,1 @@
-"""Files wherever they are: storage, files that were moved, scratch space, snappy frames."""
+"""Access to files: storage, moved files, scratch space, snappy frames."""

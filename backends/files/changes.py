@@ -1,4 +1,4 @@
-"""Changes of files, wherever they are: streams, deletions, moves. Storage that fails, or does not answer, is a ``WriteError``."""
+"""Changes of local and remote files: streams, deletions, moves. Storage that fails or does not answer raises ``WriteError``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEVER_REPLACE: Final = frozenset({"hdfs", "viewfs"})
 
 
 class FileSink:
-    """New file that is being written. It is made with the first bytes, or when it is complete.
+    """New file. The first write creates it; :meth:`close` creates it if it is empty.
 
     Parameters
     ----------
@@ -45,19 +45,19 @@ class FileSink:
         Raises
         ------
         WriteError
-            If there is no room, or the storage fails otherwise.
+            If the storage is full, or fails in another way.
         """
         stream = self._opened()
         self._do(lambda: stream.write(data))
         self.size += len(data)
 
     def copy(self, source: StoredFile) -> bool:
-        """Make the whole file a copy of another one, which the storage makes: its bytes do not pass through this process.
+        """Let the storage copy another file to this one. The bytes do not pass through this process.
 
         Returns
         -------
         bool
-            Whether it did. Local file systems do, and object stores within a bucket.
+            Whether the storage made a copy. Local file systems can, and object stores within a bucket.
 
         Raises
         ------
@@ -104,18 +104,18 @@ class FileSink:
         if kind is None:
             self.close()
             return
-        with suppress(WriteError):  # the first error is the one to tell
+        with suppress(WriteError):  # the first error is raised
             self.close()
 
 
 def make_directory(storage: Storage, path: str) -> None:
-    """Make a directory and those above it; nothing in object stores, which have none."""
+    """Create a directory and its parents. Object stores don't need directories."""
     if Location.parse(path).scheme not in _OBJECT_STORES:
         storage.call(path, lambda filesystem, inner: filesystem.create_dir(inner, recursive=True), "made", WriteError)
 
 
 def remove_file(storage: Storage, path: str) -> None:
-    """Remove a file if it is there."""
+    """Remove a file if it exists."""
 
     def remove(filesystem: pafs.FileSystem, inner: str) -> None:
         with suppress(FileNotFoundError):
@@ -125,10 +125,10 @@ def remove_file(storage: Storage, path: str) -> None:
 
 
 def move_file(storage: Storage, path: str, target: str) -> None:
-    """Move a file within its storage, over one that is there.
+    """Move a file within its storage, and replace the target if it exists.
 
-    The target appears at once: as a name for the file or, in object stores, by a copy in the store. HDFS moves nothing over a
-    file: that is removed before.
+    The target appears atomically: file systems rename the file, object stores copy it. HDFS does not replace files, so the target
+    is removed first.
     """
 
     def move(filesystem: pafs.FileSystem, inner: str) -> None:

@@ -1,6 +1,6 @@
-"""Files of a savepoint that the job of a checkpoint has claimed, when the checkpoint records no more of them than their names.
+"""Files of a savepoint that the job of a checkpoint has claimed, if the checkpoint records only their names.
 
-Such a name does not say where the savepoint is. It is looked for in places that a recorded path could refer to as well.
+Such a name does not contain the location of the savepoint. The savepoint is searched in places that recorded paths may refer to.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ _METADATA: Final = "_metadata"
 _SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _WITHOUT_SNAPSHOTS: Final = frozenset({"shared", "taskowned", "dstl"})
 _LEVELS: Final = (1, 2)
-"""How far below a place snapshots are looked for."""
+"""Levels below a place where snapshots are searched."""
 _LISTED: Final = 64
-"""So many directories are listed at each level below a place."""
+"""Maximum number of directories that are listed at each level below a place."""
 
 _Candidate = tuple[Location, Location]
-"""A directory, and the place below which it has to be when links are followed."""
+"""A directory, and the place that has to contain it after links are resolved."""
 
 
 class ClaimedSavepoint:
     """Finds files of the savepoint by name and size.
 
-    The first of these places that has a file counts; two of equal rank are refused:
+    The first of these places that has a file counts. Two places of equal rank are ambiguous, and an error:
 
-    1. the directories that the user named;
-    2. snapshots one level below them, then two;
-    3. snapshots one level below the parent of the checkpoint's directory, then two; then those below the next parent, and so on.
+    1. the directories in ``path_mapping`` and ``allow_paths``;
+    2. snapshots one level below these directories, then two levels below;
+    3. snapshots one level below the parent of the checkpoint's directory, then two levels below; then snapshots below the next
+       parent, and so on.
 
-    Below a parent that ``Boundaries`` does not permit as a whole, only directories are entered that Flink makes.
+    If ``Boundaries`` does not permit all of a parent, only directories with names that Flink creates are searched.
 
     Parameters
     ----------
@@ -48,9 +49,9 @@ class ClaimedSavepoint:
     boundaries
         The places that recorded paths may refer to.
     named
-        Directories that the user named in ``path_mapping`` and ``allow_paths``.
+        Directories from ``path_mapping`` and ``allow_paths``.
     parents
-        Number of parents to look at.
+        Number of parents to search.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class ClaimedSavepoint:
         return self.__dict__ | {"_listings": {}}
 
     def locate(self, name: str, size: int, context: str) -> str:
-        """Return where a file of the savepoint is.
+        """Return the path of a file of the savepoint.
 
         Parameters
         ----------
@@ -77,14 +78,14 @@ class ClaimedSavepoint:
         size
             The recorded length of the file in bytes.
         context
-            What the file belongs to (operator, state), for messages.
+            Owner of the file (operator, state), for messages.
 
         Raises
         ------
         MissingFileError
-            It is nowhere, or in two directories of equal rank.
+            The file is not found, or two directories of equal rank have it.
         ForbiddenPathError
-            It is behind a link that leads elsewhere.
+            A link leads out of the permitted places.
         """
         found = self._found
         if found is None or not self._has(found[0], name, size):
@@ -102,14 +103,14 @@ class ClaimedSavepoint:
                 one, other = (str(directory) for directory, _ in holding[:2])
                 raise MissingFileError(
                     f"{of}{name} ({size} bytes) is a file of the savepoint that the job claimed (Flink's bug {BUG}).\n"
-                    f"Two directories have it: {one} and {other}.\n"
-                    f"Pass {spelled('allow_paths', [one])}, or the other one: the directory of that savepoint"
+                    f"Two directories have this file: {one} and {other}.\n"
+                    f"Pass the directory of the savepoint: {spelled('allow_paths', [one])}, or the other one"
                 )
             if holding:
                 return holding[0]
         raise MissingFileError(
             f"{of}{self._checkpoint.joined(name)} does not exist.\n"
-            f"It is a file of the savepoint that the job claimed (Flink's bug {BUG}), which is not near the checkpoint.\n"
+            f"It is a file of the savepoint that the job claimed (Flink's bug {BUG}). No such savepoint is near the checkpoint.\n"
             f"Pass {spelled('allow_paths', ['DIR'])}: DIR is the directory of that savepoint"
         )
 
@@ -148,7 +149,7 @@ class ClaimedSavepoint:
         return entry is not None and not entry.is_directory and entry.size == size
 
     def _listed(self, directory: Location) -> dict[str, Entry]:
-        """Return what is in a directory; nothing if it can't be listed."""
+        """Return the entries of a directory; an empty mapping if it can't be listed."""
         key = str(directory)
         if key not in self._listings:
             try:
@@ -159,7 +160,7 @@ class ClaimedSavepoint:
 
 
 def _parents(directory: Location, most: int) -> Iterator[Location]:
-    """Yield the directories above, nearest first; of a local file system without its root, where anything may be mounted."""
+    """Yield the parent directories, nearest first. The root of a local file system is left out: anything may be mounted there."""
     for _ in range(most):
         parent = directory.parent
         if parent == directory or (parent.is_local and parent.parent == parent):

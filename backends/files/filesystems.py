@@ -1,4 +1,4 @@
-"""File systems of URLs: those of pyarrow, and those of fsspec for schemes that pyarrow lacks."""
+"""File systems of URLs: pyarrow's, and fsspec's for schemes that pyarrow lacks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from state_processor.serializers.errors import OptionError, StateProcessorError,
 from state_processor.serializers.redaction import without_values
 
 BUCKET_SETTINGS: Final = "bucket."
-"""Begins the names of settings of one bucket of S3: ``bucket.logs.access_key``."""
+"""Prefix of settings for one S3 bucket: ``bucket.logs.access_key``."""
 
 MOST_REQUESTS: Final = 64
-"""Requests to remote storage at the same time."""
+"""Maximum number of concurrent requests to remote storage."""
 _CONNECT_SECONDS: Final = 20.0
 _REQUEST_SECONDS: Final = 60.0
-"""Time limit of a request to S3, which is tried again a few times."""
+"""Time limit of a request to S3. The client repeats a request a few times."""
 
 
 def connect(location: Location, query: str, options: Mapping[str, Any]) -> pafs.FileSystem:
@@ -32,21 +32,22 @@ def connect(location: Location, query: str, options: Mapping[str, Any]) -> pafs.
     Parameters
     ----------
     location
-        A local path, which needs none of the others, or a URL.
+        A local path or a URL. A local path ignores the other parameters.
     query
-        Settings in the query of a URL, which have precedence.
+        Settings in the query of a URL. They take precedence over ``options``.
     options
-        Settings by the names of ``pyarrow.fs.S3FileSystem`` (``endpoint_override``, ``region``, ``scheme``, ``access_key``,
-        ``secret_key``, ``session_token``, ``anonymous``, …), ``GcsFileSystem``, the query of ``HadoopFileSystem.from_uri``, or
-        the ``storage_options`` of the fsspec package. Of S3, ``bucket.NAME.access_key`` and the like are for one bucket, where
-        they have precedence, and the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …) gives what none of them names.
+        Settings of the file system. The names are arguments of ``pyarrow.fs.S3FileSystem`` (``endpoint_override``, ``region``,
+        ``scheme``, ``access_key``, ``secret_key``, ``session_token``, ``anonymous``, …) or ``GcsFileSystem``, the query of
+        ``HadoopFileSystem.from_uri``, or the ``storage_options`` of the fsspec package. For S3, ``bucket.NAME.access_key`` sets
+        ``access_key`` for one bucket and takes precedence there; the same holds for other settings. The environment
+        (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …) provides the remaining settings.
 
     Raises
     ------
     UnsupportedFormatError
         No file system for the scheme is installed.
     OptionError
-        Settings that the file system does not know, or lacks.
+        A setting is unknown or missing.
     """
     try:
         return _connected(location, query, options)
@@ -76,14 +77,14 @@ def _connected(location: Location, query: str, options: Mapping[str, Any]) -> pa
 
 
 def _settings(scheme: str) -> list[str]:
-    """Return the settings that a file system of pyarrow has, which its documentation alone lists; an empty list for others."""
+    """Return the settings of a pyarrow file system, taken from its docstring; an empty list for other file systems."""
     constructor = {"s3": "S3FileSystem", "gs": "GcsFileSystem"}.get(scheme, "")
     signature = (getattr(pafs, constructor).__doc__ or "").partition("\n")[0] if hasattr(pafs, constructor) else ""
     return re.findall(r"(\w+)(?:: \w+)?[ ]?=", signature)
 
 
 def _of_bucket(bucket: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that count for a bucket."""
+    """Return the settings that apply to a bucket."""
     found = {name: value for name, value in options.items() if not name.startswith(BUCKET_SETTINGS)}
     for name, value in options.items():
         place, _, setting = name.rpartition(".")
@@ -111,7 +112,7 @@ def _s3(bucket: str, options: dict[str, Any]) -> pafs.FileSystem:
         arguments["region"] = _region(bucket.rpartition("@")[2])
     threads = pa.io_thread_count()
     try:
-        pa.set_io_thread_count(max(threads, MOST_REQUESTS))  # the new client takes it for the most connections that it may open
+        pa.set_io_thread_count(max(threads, MOST_REQUESTS))  # the new client uses this as its maximum number of connections
         return pafs.S3FileSystem(**arguments)
     finally:
         pa.set_io_thread_count(threads)
@@ -128,7 +129,7 @@ def _fsspec(location: Location, options: Mapping[str, Any]) -> pafs.FileSystem:
     import fsspec
 
     try:
-        # of a URL only scheme and authority: fsspec would take "::" in a path for a chain of file systems
+        # only scheme and authority of the URL: fsspec would parse "::" in a path as a chain of file systems
         url = f"{location.scheme}://{location.authority.replace('::', ':')}/"
         filesystem, _ = fsspec.core.url_to_fs(url, **options)
     except (ImportError, ValueError) as e:

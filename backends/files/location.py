@@ -1,4 +1,4 @@
-"""Locations of files: local paths and URLs, taken apart."""
+"""Locations of files: parsed local paths and URLs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALIASES: Final = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 
 
 class Location(NamedTuple):
-    """A path or URL taken apart; a local file has neither scheme nor authority."""
+    """A parsed path or URL. Scheme and authority of a local file are empty."""
 
     scheme: str
     authority: str
@@ -47,15 +47,15 @@ class Location(NamedTuple):
             raise OptionError(
                 f"{text!r} names the host {authority!r}; a file URL has three slashes: file:///{authority}{match['path']}"
             )
-        # Flink writes paths into file: URLs without encoding them, and a local path has no query
+        # Flink writes paths into file: URLs without encoding them, and local paths don't have a query
         return cls("", "", match["path"] + (f"?{match['query']}" if match["query"] is not None else ""))
 
     @classmethod
     def given(cls, path: str | os.PathLike[str]) -> Location:
-        """Parse a path as users give it, so that it is the same file in other processes of this machine.
+        """Parse a path from a user. The result refers to the same file in every process of this machine.
 
-        ``~`` is the user's home, other relative paths begin in the working directory, and ``dbfs:/`` is where Databricks mounts
-        it, if it does.
+        ``~`` is the user's home. Other relative paths begin in the working directory. ``dbfs:/`` is replaced with Databricks'
+        mount point if that exists.
 
         Raises
         ------
@@ -69,12 +69,12 @@ class Location(NamedTuple):
 
     @property
     def segments(self) -> list[str]:
-        """The parts of the path, without empty ones."""
+        """The non-empty parts of the path."""
         return [part for part in self.path.split("/") if part]
 
     @property
     def is_local(self) -> bool:
-        """True if it is on this machine."""
+        """Whether the file is on this machine."""
         return not self.scheme
 
     @property
@@ -84,7 +84,7 @@ class Location(NamedTuple):
 
     @property
     def parent(self) -> Location:
-        """The directory that holds it; the root is its own parent."""
+        """The parent directory; the root is its own parent."""
         head, slash, _ = self.path.rstrip("/").rpartition("/")
         return self._replace(path=head or ("/" if slash or self.path.startswith("/") or self.scheme else "."))
 

@@ -1,4 +1,4 @@
-"""Requests to storage at the same time: a snapshot has as many headers as subtasks, and each is a request."""
+"""Concurrent requests to storage. Reading the headers of a snapshot takes one request per subtask."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _Result = TypeVar("_Result")
 
 
 def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: int = MOST_REQUESTS) -> list[_Result]:
-    """Return the results of a function that waits for storage, in the order of its arguments; ``most`` of them run at a time.
+    """Call a function that waits for storage with each argument, ``most`` calls at a time; return the results in order.
 
-    Threads have the context of the caller. If several calls fail, the error of the first argument among them is raised.
+    Threads have the context of the caller. If several calls fail, the error of the first failing argument is raised.
     """
     if len(items) < 2:
         return [function(item) for item in items]

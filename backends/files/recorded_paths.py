@@ -1,7 +1,7 @@
-"""Paths that a snapshot records, which are data of whoever wrote it: what they may refer to, and what of them is never used.
+"""Paths that a snapshot records: untrusted data, and the limits of their use.
 
-A snapshot may come from anywhere. A path in it does not choose a host, credentials or settings of a file system, and it leads out
-of the snapshot's storage only where the user says so with ``path_mapping`` or ``allow_paths``.
+A snapshot may come from anywhere. A path in it never selects a host, credentials or settings of a file system. It leads out of
+the snapshot's storage only if the user permits this with ``path_mapping`` or ``allow_paths``.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ _CHECKPOINT: Final = re.compile(r"chk-\d+")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
 _FLINK_DIRECTORY: Final = re.compile(r"[0-9a-f]{32}|chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12}|shared|taskowned|dstl")
 _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-"""Their URLs name a container where those of others name a user: ``abfss://container@account…``."""
+"""Schemes whose URLs have a container in the position of the user name: ``abfss://container@account…``."""
 
 
 def recorded_location(text: str, context: str = "") -> Location:
-    """Return the location of a recorded absolute path, without user name.
+    """Return the location of a recorded absolute path, without the user name.
 
     Parameters
     ----------
     text
         The path or URL in ``_metadata``.
     context
-        What the file belongs to (operator, state), for messages.
+        Owner of the file (operator, state), for messages.
 
     Raises
     ------
     CorruptSnapshotError
-        No file has such a name.
+        The path is not a valid file name.
     ForbiddenPathError
-        The path has a query, a fragment or a part ``..``. Flink writes none of them.
+        The path has a query, a fragment or a part ``..``. Flink does not write such paths.
     """
     _check_characters(text, context)
     location = Location.parse(text)
     if not location.is_local and (location.query or "?" in text or "#" in text):
         raise ForbiddenPathError(
-            f"{_of(context)}the recorded path {text!r} has a query or fragment, which is never used: it could direct requests "
-            "and credentials to another host. If the snapshot is trusted, copy the file beside _metadata"
+            f"{_of(context)}the recorded path {text!r} has a query or fragment. It is never used: it could direct requests "
+            "and credentials to another host. If you trust the snapshot, copy the file next to _metadata"
         )
     _check_parts(location.path.split("/"), text, context)
     return location._replace(authority=_without_user(location))
@@ -56,47 +56,47 @@ def joined(directory: Location, parts: Sequence[str], text: str, context: str = 
     Parameters
     ----------
     directory
-        A directory that the user named, or one near it.
+        A directory from the user, or a directory near it.
     parts
         The parts of the path below it.
     text
-        The path as it is recorded, for messages.
+        The recorded path, for messages.
     context
-        What the file belongs to, for messages.
+        Owner of the file, for messages.
 
     Raises
     ------
     CorruptSnapshotError
-        No file has such a name.
+        The path is not a valid file name.
     ForbiddenPathError
-        The path leads out of the directory, or would be taken for a query or a fragment.
+        The path leads out of the directory, or contains a query or a fragment.
     """
     relative = "/".join(parts)
     _check_characters(relative, context)
     _check_parts(relative.split("/"), text, context)
     if not directory.is_local and ("?" in relative or "#" in relative):
-        raise ForbiddenPathError(f"{_of(context)}the recorded path {text!r} has a query or fragment, which is never used")
+        raise ForbiddenPathError(f"{_of(context)}the recorded path {text!r} has a query or fragment. It is never used")
     return directory.joined(relative)
 
 
 def storage_and_parts(location: Location) -> tuple[str, ...]:
-    """Return scheme and authority, then the parts of the path: equal for ``/a``, ``file:/a`` and ``file:///a/``."""
+    """Return scheme and authority, then the parts of the path. The result is equal for ``/a``, ``file:/a`` and ``file:///a/``."""
     return (f"{location.scheme}://{_without_user(location)}", *location.segments)
 
 
 class Boundaries:
-    """The places that recorded paths may refer to: the snapshot's own storage, and those that the user allows.
+    """The places that recorded paths may refer to: the snapshot's own storage, and the places that the user allows.
 
-    For a remote snapshot the own storage is the bucket or file system. For a local one it is the snapshot's directory, and what
-    Flink keeps beside it: ``shared``, ``taskowned`` and other checkpoints in the job's directory, and in the checkpoint directory
-    those of other jobs.
+    The own storage of a remote snapshot is its bucket or file system. The own storage of a local snapshot is its directory and
+    the directories that Flink keeps next to it: ``shared``, ``taskowned`` and other checkpoints of the job, and the directories
+    of other jobs in the checkpoint directory.
 
     Parameters
     ----------
     base_dir
-        The directory that holds ``_metadata``.
+        The directory of ``_metadata``.
     allow_paths
-        Further directories or URLs, with all that is below them.
+        Further directories or URLs; files at any level below them are permitted.
     """
 
     def __init__(self, base_dir: str, allow_paths: Iterable[str] = ()) -> None:
@@ -106,9 +106,9 @@ class Boundaries:
         self._real: dict[str, str] = {}
 
     def permitted(self, recorded: Location) -> tuple[Location, Location] | None:
-        """Return where a recorded path may be read, and the place that permits it; ``None`` if it may not be read.
+        """Return the location of a recorded path, and the place that permits reading it; ``None`` if reading is not permitted.
 
-        The location has the credentials and settings of the place, which the user gave.
+        The location has the credentials and settings of the place; both come from the user.
         """
         where = storage_and_parts(recorded)
         for root in (*self._whole, *self._beside):
@@ -119,12 +119,12 @@ class Boundaries:
         return None
 
     def check_real(self, candidate: Location, root: Location, text: str, context: str = "") -> None:
-        """Check that a local file is below ``root`` or a permitted place when symbolic links are followed.
+        """Check that a local file is below ``root`` or a permitted place after symbolic links are resolved.
 
         Raises
         ------
         ForbiddenPathError
-            A link leads elsewhere.
+            A link leads out of these places.
         """
         if not candidate.is_local:
             return
@@ -145,9 +145,9 @@ class Boundaries:
 
 
 def is_below_checkpoint_directory(parts: Sequence[str]) -> bool:
-    """Return True if the last parts of a recorded path begin with a directory that Flink makes.
+    """Return whether the last parts of a recorded path begin with a directory that Flink creates.
 
-    Such a path is looked for beside a snapshot that was moved. Any other, such as ``/etc/passwd``, is not.
+    Such a path is searched next to a moved snapshot. Other paths, such as ``/etc/passwd``, are not.
     """
     if len(parts) < 2:
         return False
@@ -155,7 +155,7 @@ def is_below_checkpoint_directory(parts: Sequence[str]) -> bool:
 
 
 def movable_directory(location: Location) -> Location:
-    """Return the directory of a recorded file that is moved as a whole: above that of the job, or else its own.
+    """Return the directory that moves as a whole with a recorded file: the parent of the job's directory, or else the file's.
 
     It is ``/data/checkpoints`` for ``/data/checkpoints/JOB/shared/FILE``, and ``/logs`` for ``/logs/JOB/dstl/FILE``.
     """
@@ -165,7 +165,7 @@ def movable_directory(location: Location) -> Location:
 
 
 def _directories_of_job(base: Location) -> list[Location]:
-    """Return the directory of a local checkpoint's job, and the one that holds the jobs, as far as names say so."""
+    """Return the directory of a local checkpoint's job and its parent with all jobs, as far as the names show them."""
     directories = []
     if _CHECKPOINT.fullmatch(base.name):
         directories.append(base.parent)
@@ -191,7 +191,7 @@ def _check_characters(text: str, context: str) -> None:
 
 def _check_parts(parts: Iterable[str], text: str, context: str) -> None:
     if ".." in parts:
-        raise ForbiddenPathError(f"{_of(context)}the recorded path {text!r} has a part '..', which Flink does not write")
+        raise ForbiddenPathError(f"{_of(context)}the recorded path {text!r} has a part '..'. Flink does not write such paths")
 
 
 def _is_below(path: str, directory: str) -> bool:

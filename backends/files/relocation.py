@@ -1,8 +1,8 @@
-"""The files of a snapshot: where they are now, when ``_metadata`` says where they were.
+"""Current locations of the files of a snapshot; ``_metadata`` records their locations at the time of the snapshot.
 
-Savepoints name their files relative to themselves. Checkpoints name shared, merged and changelog files by absolute path,
-and those of an earlier job too when they were restored in claim mode; a checkpoint that was copied elsewhere has to be
-searched for them. So has a checkpoint after a native savepoint was claimed, whose files it names as if they were its own.
+Savepoints record paths of files relative to their own directory. Checkpoints record absolute paths of shared, merged and
+changelog files, and of files of an earlier job that was restored in claim mode. If a checkpoint was copied, these files have to
+be searched. The files of a native savepoint that was claimed have to be searched too: the checkpoint records them as its own.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _ANCESTORS: Final = 6
-"""Number of parent directories in which files are searched: job, checkpoints, and a few more for a changelog beside it."""
+"""Number of parent directories that are searched: job, checkpoints, and a few more for a changelog next to them."""
 
 
 class Relocation:
-    """Finds the files that a snapshot refers to.
+    """Finds the files of a snapshot.
 
-    A recorded absolute path is looked for in this order:
+    A recorded absolute path is searched in this order:
 
-    1. ``path_mapping``, longest prefix first; what it says is final;
-    2. the moves deduced before, longest prefix first;
-    3. near ``_metadata``: in its directory and those above, nearest first, the longest suffix of the recorded path that
-       exists there (with a directory at least, above that of ``_metadata``; one that Flink makes, above the job's checkpoint
-       directory). So a copy beside the snapshot wins over the original, and an earlier job's directory is found beside the job's;
+    1. ``path_mapping``, longest prefix first; a match is final;
+    2. moves that were found for earlier files, longest prefix first;
+    3. near ``_metadata``: in its directory and its parents, nearest first, the longest suffix of the recorded path that exists
+       there. In a parent, the suffix has to contain a directory; above the job's checkpoint directory, a directory that Flink
+       creates. So a copy next to the snapshot takes precedence over the original, and the directory of an earlier job is found
+       next to the job's;
     4. the recorded path itself, within the snapshot's own storage and ``allow_paths``.
 
     Parameters
@@ -48,13 +49,13 @@ class Relocation:
     storage
         Access to the files.
     base_dir
-        The directory that holds ``_metadata`` now.
+        The current directory of ``_metadata``.
     path_mapping
-        Recorded prefix to present prefix, both paths or URLs.
+        Recorded prefix to current prefix, both paths or URLs.
     allow_paths
         Directories outside of the snapshot's storage that recorded paths may refer to.
     reused
-        Names that are recorded relative to ``_metadata``, and may be those of files of a savepoint that the job claimed.
+        Names that are recorded relative to ``_metadata``, and may belong to a savepoint that the job claimed.
     """
 
     def __init__(
@@ -79,25 +80,25 @@ class Relocation:
         self._claimed = ClaimedSavepoint(storage, Location.parse(base_dir), self._boundaries, named, _ANCESTORS)
 
     def relative(self, path: str, size: int = 0, context: str = "") -> str:
-        """Return where a file recorded relative to ``_metadata`` is: beside it, or in the savepoint that the job claimed.
+        """Return the path of a file recorded relative to ``_metadata``: next to it, or in the savepoint that the job claimed.
 
         Parameters
         ----------
         path
             The name in ``_metadata``.
         size
-            The recorded length; a file in a savepoint that the job claimed has to have it.
+            The recorded length. A file in a claimed savepoint needs exactly this length.
         context
-            What the file belongs to (operator, state), for the error message.
+            Owner of the file (operator, state), for the error message.
 
         Raises
         ------
         ForbiddenPathError
             The path leads out of the snapshot's directory.
         CorruptSnapshotError
-            No file has such a name.
+            The path is not a valid file name.
         MissingFileError
-            A file of a savepoint that the job claimed is not found, or in two places.
+            A file of a claimed savepoint is not found, or is in two places.
         """
         base = Location.parse(self.base_dir)
         found = joined(base, [path], path, context)
@@ -107,82 +108,95 @@ class Relocation:
         return str(found)
 
     def locate(self, recorded: str, size: int = 0, context: str = "") -> str:
-        """Return where a file recorded by absolute path is now.
+        """Return the current path of a file that is recorded with an absolute path.
 
         Parameters
         ----------
         recorded
             The path or URL in ``_metadata``.
         size
-            The bytes the file must at least have; shorter ones are taken for other files.
+            The minimum length in bytes; shorter files are regarded as other files.
         context
-            What the file belongs to (operator, state), for the error message.
+            Owner of the file (operator, state), for the error message.
 
         Raises
         ------
         MissingFileError
-            It is nowhere.
+            The file is not found.
         ForbiddenPathError
-            It may be where ``_metadata`` says, which is not permitted, or is behind a link that leads elsewhere.
+            The recorded path is outside of the permitted places, or a link leads out of them.
         CorruptSnapshotError
-            No file has such a name.
+            The path is not a valid file name.
         """
-        prefix = f"{context}: " if context else ""
         location = recorded_location(recorded, context)
         where = storage_and_parts(location)
+        mapped = self._mapped(where, recorded, context)
+        if mapped is not None:
+            return mapped
+        permitted = self._boundaries.permitted(location)
         tried: dict[str, int | None] = {}
-
-        def is_here(candidate: Location, root: Location) -> bool:
+        for candidate, root, replaced in self._candidates(where, permitted, recorded, context):
             path = str(candidate)
             if path in tried:
-                return False
+                continue
             actual = tried[path] = self.storage.size_if_file(path)
             if actual is None or actual < size:
-                return False
+                continue
             self._boundaries.check_real(candidate, root, recorded, context)
-            return True
+            if replaced is None:
+                self._unmoved.add(where[:-1])
+            elif self._deduced.get(replaced) != root:
+                self._deduced = _longest_first({**self._deduced, replaced: root})
+            return path
+        prefix = f"{context}: " if context else ""
+        for path, actual in tried.items():
+            if actual is not None:
+                raise MissingFileError(incomplete(f"{prefix}{path}", actual, size))
+        raise self._not_found(f"{prefix}{recorded} ({size} bytes) is missing.\n", location, is_permitted=permitted is not None)
 
+    def _mapped(self, where: tuple[str, ...], recorded: str, context: str) -> str | None:
+        """Return the path from ``path_mapping``; ``None`` if no prefix matches."""
         for old, new in self._mapping.items():
             if where[: len(old)] == old:
                 mapped = joined(new, where[len(old) :], recorded, context)
                 if self.storage.is_file(str(mapped)):
                     self._boundaries.check_real(mapped, new, recorded, context)
                     return str(mapped)
+                prefix = f"{context}: " if context else ""
                 raise MissingFileError(
-                    f"{prefix}{recorded} is mapped to {mapped}, which does not exist.\nCorrect {spelled('path_mapping')}"
+                    f"{prefix}{recorded} is mapped to {mapped}. This file does not exist.\nCorrect {spelled('path_mapping')}"
                 )
+        return None
+
+    def _candidates(
+        self, where: tuple[str, ...], permitted: tuple[Location, Location] | None, recorded: str, context: str
+    ) -> Iterator[tuple[Location, Location, tuple[str, ...] | None]]:
+        """Yield possible locations, the place that contains each, and the recorded prefix that the place replaces, if any."""
         for old, base in self._deduced.items():
-            if where[: len(old)] == old and is_here(candidate := joined(base, where[len(old) :], recorded, context), base):
-                return str(candidate)
-        permitted = self._boundaries.permitted(location)
-        if permitted and where[:-1] in self._unmoved and is_here(*permitted):
-            return str(permitted[0])
+            if where[: len(old)] == old:
+                yield joined(base, where[len(old) :], recorded, context), base, old
+        if permitted is not None and where[:-1] in self._unmoved:
+            yield *permitted, None
         for old, base in self._nearby(where):
-            if is_here(candidate := joined(base, where[len(old) :], recorded, context), base):
-                self._deduced = _longest_first({**self._deduced, old: base})
-                return str(candidate)
-        if permitted is not None and is_here(*permitted):
-            self._unmoved.add(where[:-1])
-            return str(permitted[0])
-        for path, actual in tried.items():
-            if actual is not None:
-                raise MissingFileError(incomplete(f"{prefix}{path}", actual, size))
-        missing = f"{prefix}{recorded} ({size} bytes) is missing.\n"
-        directory = movable_directory(location)
-        mapping = spelled("path_mapping", {str(directory): "DIR"})
-        if permitted is None:
-            allowing = spelled("allow_paths", str(directory))
-            raise ForbiddenPathError(
-                f"{missing}No copy is near {self.base_dir}, and the recorded path is outside of the snapshot's own storage.\n"
-                f"If you trust the snapshot, pass {allowing} or, if its files are elsewhere now, {mapping}"
+            yield joined(base, where[len(old) :], recorded, context), base, old
+        if permitted is not None:
+            yield *permitted, None
+
+    def _not_found(self, missing: str, location: Location, *, is_permitted: bool) -> MissingFileError | ForbiddenPathError:
+        directory = str(movable_directory(location))
+        mapping = spelled("path_mapping", {directory: "DIR"})
+        if is_permitted:
+            return MissingFileError(
+                f"{missing}It is neither at the recorded path nor near {self.base_dir}.\n"
+                f"Pass {mapping}: DIR is the current directory of the files of {directory}"
             )
-        raise MissingFileError(
-            f"{missing}It is neither where it was recorded nor near {self.base_dir}.\n"
-            f"Pass {mapping}: DIR is where the files of {directory} are now"
+        return ForbiddenPathError(
+            f"{missing}No copy is near {self.base_dir}, and the recorded path is outside of the snapshot's own storage.\n"
+            f"If you trust the snapshot, pass {spelled('allow_paths', directory)} or, if its files are elsewhere now, {mapping}"
         )
 
     def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location]]:
-        """Yield recorded prefixes, and directories that they may be now."""
+        """Yield recorded prefixes, and directories that may replace them."""
         directory = Location.parse(self.base_dir)
         shortest = 1
         for _ in range(_ANCESTORS):
@@ -192,7 +206,7 @@ class Relocation:
                     yield where[:start], directory
             if directory.parent == directory:
                 return
-            directory, shortest = directory.parent, 2  # above, a mere file name may be anyone's
+            directory, shortest = directory.parent, 2  # in a parent, a file name alone may belong to another job
 
 
 def _longest_first(mapping: dict[tuple[str, ...], Location]) -> dict[tuple[str, ...], Location]:

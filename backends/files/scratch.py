@@ -1,14 +1,14 @@
-"""Scratch space: where files are put so that RocksDB finds them side by side under the names they had in Flink.
+"""Scratch space: a local directory where RocksDB finds the files of a store together, with the names that Flink gave them.
 
-One directory per user and host holds everything::
+Each user has one directory on each host::
 
     state-processor-UID/
-        lock                 held while files are fetched, removed or counted
-        files/               copies of remote files and slices, shared by all processes, each made once
-        making-NAME          held while one process makes a copy
-        run-XXXXXXXX/        what one process uses; ``alive`` in it is locked as long as the process runs
+        lock                 locked while files are fetched, removed or counted
+        files/               copies of remote files and slices, shared by all processes, each copied once
+        making-NAME          locked while one process makes a copy
+        run-XXXXXXXX/        files of one process; ``alive`` in it is locked while the process runs
 
-A copy is hard-linked into the runs that use it, so its link count shows whether it may be removed.
+A copy is hard-linked into the runs that use it. Its link count shows whether it may be removed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from state_processor.serializers.errors import OptionError, ScratchSpaceError
 
 try:
     import fcntl
-except ImportError:  # Windows: one process per machine is assumed there
+except ImportError:  # Windows: assume one process per machine
     fcntl = None  # type: ignore[assignment]
 
 DIRECTORY_VARIABLE: Final = "STATE_PROCESSOR_SCRATCH"
 LIMIT_VARIABLE: Final = "STATE_PROCESSOR_SCRATCH_BYTES"
 
 _SHARE_OF_DISK: Final = 0.8
-"""Part of the free space that copies may take where no limit is set."""
+"""Share of the free disk space for copies, if a limit is not set."""
 _STALE_SECONDS: Final = 24 * 3600.0
-"""Copies that nobody has used for so long are removed."""
+"""Copies that were not used for this long are removed."""
 _COPY_CHUNK: Final = 8 << 20
 _LOCK: Final = "lock"
-"""It marks the directory as one of this library, too."""
+"""This file also marks the directory as this library's."""
 _ALIVE: Final = "alive"
 _MAKING: Final = "making-{}"
 _RUN: Final = re.compile(r"run-[a-z0-9_]+")
@@ -57,10 +57,10 @@ class Scratch:
     Parameters
     ----------
     directory
-        Where it lies; by default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
+        The directory of the scratch space; by default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
     limit
-        Bytes that copies of all processes may take together; by default ``STATE_PROCESSOR_SCRATCH_BYTES`` or 80 % of the
-        disk space that is free.
+        Maximum size in bytes of all copies of all processes; by default ``STATE_PROCESSOR_SCRATCH_BYTES`` or 80 % of the free
+        disk space.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, limit: int | None = None) -> None:
@@ -86,12 +86,12 @@ class Scratch:
         atexit.register(self.close)
 
     def directory(self) -> Path:
-        """Create an empty directory of this process.
+        """Create an empty directory for this process.
 
         Raises
         ------
         ScratchSpaceError
-            It cannot be made.
+            The directory cannot be created.
         """
         try:
             return Path(tempfile.mkdtemp(prefix="store-", dir=self._run))
@@ -112,23 +112,23 @@ class Scratch:
             raise self._failure(e, len(data)) from e
 
     def link_copy(self, key: str, size: int, read: Callable[[int, int], memoryview], target: Path) -> None:
-        """Link a copy of a file to ``target``, and make the copy first if no process on this host has done so.
+        """Link a copy of a file to ``target``. Make the copy first if this host does not have it.
 
         Parameters
         ----------
         key
             Identifies the file's content.
         size
-            Its length in bytes.
+            Length of the file in bytes.
         read
-            Gives bytes from an offset on.
+            Function that returns bytes from an offset.
         target
-            The name it gets, within :meth:`directory`.
+            The path of the link, within :meth:`directory`.
 
         Raises
         ------
         ScratchSpaceError
-            There is no room for it.
+            The scratch space is full.
         """
         copy = self._files / hashlib.sha256(key.encode()).hexdigest()
         try:
@@ -142,9 +142,9 @@ class Scratch:
             raise self._failure(e, size) from e
 
     def close(self) -> None:
-        """Remove what this process has put here, and everything when no other process is left."""
+        """Remove the files of this process, and the copies too if this is the last process."""
         if os.getpid() != self._pid or self._alive is None:
-            return  # a fork owns nothing
+            return  # the files belong to the parent process
         atexit.unregister(self.close)
         with contextlib.suppress(OSError), self._locked():
             self._alive.close()
@@ -156,7 +156,7 @@ class Scratch:
                 self._files.rmdir()
 
     def _link(self, copy: Path, target: Path) -> bool:
-        with self._locked():  # nobody may remove the copy in between
+        with self._locked():  # no other process may remove the copy in between
             if not copy.exists():
                 return False
             os.utime(copy)
@@ -164,7 +164,7 @@ class Scratch:
             return True
 
     def _make(self, size: int, read: Callable[[int, int], memoryview]) -> str:
-        """Make a copy under a separate name, so that half a copy is never taken for a whole one."""
+        """Make a copy under a temporary name, so that an incomplete copy is never used."""
         with self._locked():
             self._make_room(size)
         handle, name = tempfile.mkstemp(prefix="part-", dir=self._run)
@@ -177,7 +177,7 @@ class Scratch:
         return name
 
     def _make_room(self, size: int) -> None:
-        """Remove the copies that were used longest ago until ``size`` more bytes fit."""
+        """Remove the least recently used copies until ``size`` more bytes fit."""
         copies = sorted(((p, p.stat()) for p in self._copies()), key=lambda c: c[1].st_mtime)
         used = sum(found.st_size for _, found in copies)
         free = shutil.disk_usage(self.root).free
@@ -191,22 +191,22 @@ class Scratch:
                 free += found.st_size
         if used + size > limit or size > free:
             raise ScratchSpaceError(
-                f"scratch space {self.root}: {size} bytes more are needed, {used} of {limit} bytes are in use and {free} "
+                f"scratch space {self.root}: needs {size} more bytes, {used} of {limit} bytes are in use and {free} "
                 f"are free on the disk. {_WHAT_TO_DO}"
             )
 
     def _remove_stale(self) -> None:
-        """Remove what processes that are gone left behind, and copies nobody uses any more."""
+        """Remove the files of processes that have ended, and unused copies."""
         for run in self.root.iterdir():
             if not _RUN.fullmatch(run.name) or run.is_symlink() or not (run / _ALIVE).is_file():
-                continue  # not of this library
+                continue  # a file of something else
             lock = _take_lock(run / _ALIVE, wait=False)
             if lock is not None:
                 shutil.rmtree(run, ignore_errors=True)
                 lock.close()
         for path in self.root.glob(_MAKING.format("*")):
             lock = None if path.is_symlink() else _take_lock(path, wait=False)
-            if lock is not None:  # of a process that was killed while it made a copy
+            if lock is not None:  # left by a process that was killed while it made a copy
                 path.unlink(missing_ok=True)
                 lock.close()
         oldest = time.time() - _STALE_SECONDS
@@ -216,11 +216,11 @@ class Scratch:
                 copy.unlink()
 
     def _copies(self) -> list[Path]:
-        """Return the copies, by their names: whatever else is in the directory is not of this library."""
+        """Return the copies, recognized by their names. Other files in the directory are ignored."""
         return [path for path in self._files.iterdir() if _COPY.fullmatch(path.name) and not path.is_symlink()]
 
     def _check_root(self) -> None:
-        """Refuse a directory that is a link, that others can use, or that holds other things."""
+        """Refuse a directory that is a link, that other users can access, or that contains other files."""
         if not hasattr(os, "getuid"):
             return
         try:
@@ -238,9 +238,9 @@ class Scratch:
             raise OptionError(f"{self.root} belongs to another user. {_OWN_DIRECTORY}")
         mode = stat.S_IMODE(found.st_mode)
         if mode & 0o077:
-            raise OptionError(f"{self.root} has mode {mode:04o}, so that other users can use it; expected 0700. {_OWN_DIRECTORY}")
+            raise OptionError(f"{self.root} has mode {mode:04o}, so other users can access it; expected 0700. {_OWN_DIRECTORY}")
         if names and _LOCK not in names:
-            raise OptionError(f"{self.root} holds files of something else, such as {min(names)}. {_OWN_DIRECTORY}")
+            raise OptionError(f"{self.root} contains files that are not scratch files, such as {min(names)}. {_OWN_DIRECTORY}")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -254,7 +254,7 @@ class Scratch:
 
     @contextlib.contextmanager
     def _one_at_a_time(self, name: str) -> Iterator[None]:
-        """Let one thread of one process make a copy, and others wait for it."""
+        """Let one thread of one process make a copy; the others wait for it."""
         with self._mutex:
             mutex = self._locks.setdefault(name, threading.Lock())
         with mutex:
@@ -269,12 +269,12 @@ class Scratch:
 
     def _failure(self, error: OSError, size: int = 0) -> ScratchSpaceError:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            needed = f" ({size} bytes were to be written)" if size else ""
+            needed = f" ({size} bytes had to be written)" if size else ""
             return ScratchSpaceError(f"scratch space {self.root}: the disk is full{needed}. {_WHAT_TO_DO}")
         return ScratchSpaceError(f"scratch space {self.root} cannot be used: {error}. {_WHAT_TO_DO}")
 
 
-_WHAT_TO_DO: Final = f"Set {DIRECTORY_VARIABLE} to a directory on a disk with more room, or {LIMIT_VARIABLE} to a higher limit"
+_WHAT_TO_DO: Final = f"Set {DIRECTORY_VARIABLE} to a directory on a larger disk, or {LIMIT_VARIABLE} to a higher limit"
 
 _OWN_DIRECTORY: Final = f"Remove it, or set {DIRECTORY_VARIABLE} to a directory of your own"
 
@@ -283,7 +283,7 @@ _spaces_mutex = threading.Lock()
 
 
 def _reset_in_fork() -> None:
-    """Leave the parent's directories to the parent, and the lock that one of its threads may have held."""
+    """Forget the parent's directories, and the lock that one of its threads may have held."""
     global _spaces_mutex
     _spaces_mutex = threading.Lock()
     _spaces.clear()
@@ -294,7 +294,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def scratch_space(directory: str | None = None) -> Scratch:
-    """Return the scratch space of this process in a directory, by default that of the environment."""
+    """Return the scratch space of this process in a directory; by default the directory from the environment."""
     key = directory or os.environ.get(DIRECTORY_VARIABLE) or ""
     with _spaces_mutex:
         if key not in _spaces:
@@ -321,7 +321,7 @@ def _copy(file: BinaryIO, size: int, read: Callable[[int, int], memoryview]) -> 
 
 
 def _take_lock(path: Path, *, wait: bool = True) -> IO[Any] | None:
-    """Lock a file for this process; ``None`` where another one holds it. The lock ends with the process at the latest."""
+    """Lock a file until the process ends, or earlier; return ``None`` if another process holds the lock."""
     file = open(path, "ab")  # noqa: SIM115 - it stays open as long as the lock is held
     if fcntl is None:
         return file

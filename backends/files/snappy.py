@@ -1,4 +1,4 @@
-"""Snappy's framing format, as Flink compresses snapshots with it (``SnappyStreamCompressionDecorator``)."""
+"""Snappy's framing format, which compresses Flink's snapshots (``SnappyStreamCompressionDecorator``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHECKSUM: Final = 4
 
 
 def decompress(data: memoryview | bytes, where: str) -> npt.NDArray[np.uint8]:
-    """Decompress one framed stream, or several after one another.
+    """Decompress one framed stream, or several concatenated streams.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def chunk_positions(data: memoryview | bytes, where: str) -> dict[int, int]:
 
 
 def _plain_length(block: memoryview) -> int:
-    """Return the decompressed length that a raw snappy block starts with."""
+    """Return the decompressed length from the start of a raw snappy block."""
     length = shift = 0
     for byte in block[:5]:
         length |= (byte & 0x7F) << shift

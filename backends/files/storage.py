@@ -1,7 +1,7 @@
-"""Access to files of a snapshot, wherever they are: local paths and URLs of any scheme.
+"""Access to files of a snapshot: local paths and URLs of any scheme.
 
-``file:`` is read directly, ``s3:``, ``gs:`` and ``hdfs:`` by :mod:`pyarrow.fs`, every other scheme by :mod:`fsspec`. What is
-read is a ``memoryview`` that numpy views without a copy. Only regular files are opened, and remote storage has to answer in time.
+``file:`` is read directly, ``s3:``, ``gs:`` and ``hdfs:`` by :mod:`pyarrow.fs`, every other scheme by :mod:`fsspec`. Reads return
+a ``memoryview`` that numpy views without a copy. Only regular files are opened. Calls to remote storage have a time limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ANSWER_SECONDS: Final = 300.0
-"""Time limit of one call to any other remote storage, its own retries included."""
+"""Time limit of one call to any other remote storage, including retries of its client."""
 
 _T = TypeVar("_T")
 
@@ -57,10 +57,10 @@ class _OpenFile:
 
 
 class _LocalFile(_OpenFile):
-    """Read range by range: pages of a mapped file would count as memory of the process for as long as it is open."""
+    """Local file, read in ranges. It is not mapped: pages of an open mapped file would count as memory of the process."""
 
     def __init__(self, path: str) -> None:
-        # without O_NONBLOCK, a pipe that nobody writes to would never open
+        # without O_NONBLOCK, opening a pipe without a writer would block
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
@@ -70,7 +70,7 @@ class _LocalFile(_OpenFile):
         self.size = os.fstat(descriptor).st_size
 
     def read(self, offset: int, length: int) -> memoryview:
-        data = np.empty(length, dtype=np.uint8).data  # without the zeros that a bytearray begins with
+        data = np.empty(length, dtype=np.uint8).data  # a bytearray would be filled with zeros first
         filled = 0
         while filled < length:
             got = os.preadv(self._file.fileno(), [data[filled:]], offset + filled)
@@ -92,7 +92,7 @@ class _RemoteFile(_OpenFile):
     def read(self, offset: int, length: int) -> memoryview:
         data = memoryview(bytearray(length))
         filled = 0
-        while filled < length:  # storage may return less than was asked for
+        while filled < length:  # storage may return fewer bytes than requested
             got = self._read_into(data[filled:], offset + filled)
             if not got:
                 break
@@ -102,8 +102,8 @@ class _RemoteFile(_OpenFile):
     def _read_into(self, target: memoryview, offset: int) -> int:
         """Read some bytes.
 
-        The S3 client of pyarrow counts the bytes that an answer lacks as read, and leaves the buffer there as it was: whether
-        all came is seen by the last byte, which two values in turn must not both outlive.
+        The S3 client of pyarrow counts missing bytes of an answer as read, and leaves the buffer unchanged there. To detect this,
+        the last byte is set to two different values in turn; a complete read overwrites both.
         """
 
         def read() -> int:
@@ -116,22 +116,22 @@ class _RemoteFile(_OpenFile):
             got = in_time(read)
             if got < len(target) or target[-1] != mark:
                 return got
-        raise OSError(f"the storage returned less than the {len(target)} bytes at {offset}")
+        raise OSError(f"the storage returned fewer than {len(target)} bytes at {offset}")
 
 
 def in_time(call: Callable[[], _T], seconds: float | None = None) -> _T:
-    """Return what a call to remote storage returns.
+    """Run a call to remote storage with a time limit, and return its result.
 
     Raises
     ------
     TimeoutError
-        It has not returned after ``seconds``. It goes on in its thread, which does not keep the process alive.
+        The call has not returned after ``seconds``. It continues in its thread; the thread does not keep the process alive.
     """
     limit = _ANSWER_SECONDS if seconds is None else seconds
     results: list[_T] = []
     failures: list[BaseException] = []
 
-    context = copy_context()  # messages spell options as the caller does
+    context = copy_context()  # messages spell options like the caller
 
     def run() -> None:
         try:
@@ -157,25 +157,25 @@ def _ask(location: Location, call: Callable[[], _T]) -> _T:
 def storage_errors(
     place: str, context: str = "", doing: str = "read", kind: type[StateProcessorError] = MissingFileError
 ) -> Iterator[None]:
-    """Raise what file systems and their clients raise in the block as errors of this library.
+    """Convert errors of file systems and their clients in the block to errors of this library.
 
     Parameters
     ----------
     place
         The path or URL.
     context
-        What the file belongs to (operator, state), for the message.
+        Owner of the file (operator, state), for the message.
     doing
-        A participle: the storage cannot be …
+        A participle for the message: "the storage cannot be …".
     kind
-        The class of the error where the storage fails.
+        The class of the error if the storage fails.
 
     Raises
     ------
     MissingFileError
-        The file is not there, or the storage fails.
+        The file does not exist, or the storage fails.
     UnsupportedFormatError
-        A library that the file system needs is not installed.
+        A library of the file system is not installed.
     """
     try:
         yield
@@ -198,13 +198,13 @@ def _advice(place: str, error: str) -> str:
 
 
 class Storage:
-    """Reads files by path or URL; it can be pickled, and its connections are made where they are used.
+    """Reads files by path or URL. It can be pickled; each process makes its own connections.
 
     Parameters
     ----------
     options
         Settings of remote file systems; see :func:`~state_processor.backends.files.filesystems.connect`. The query of a URL
-        (``s3://bucket/path?endpoint_override=localhost:9000&scheme=http``) adds to them for all files of that scheme.
+        (``s3://bucket/path?endpoint_override=localhost:9000&scheme=http``) adds settings for all files of that scheme.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -221,14 +221,14 @@ class Storage:
         return {"options": self.options, "_queries": self._queries, "_filesystems": {}}
 
     def filesystem(self, path: str | os.PathLike[str]) -> tuple[pafs.FileSystem, str]:
-        """Return the pyarrow file system of a path or URL, and the path in it (for what this class does not do, such as writing).
+        """Return the pyarrow file system of a path or URL, and the path in it; use it for operations that this class lacks.
 
         Raises
         ------
         UnsupportedFormatError
             No file system for the scheme is installed.
         OptionError
-            Settings that the file system does not know.
+            A setting is unknown to the file system.
         """
         location = Location.parse(path)
         if location.query:
@@ -245,13 +245,13 @@ class Storage:
         return connect(location, self._queries.get(location.scheme, ""), self.options)
 
     def is_alike(self, other: Storage, one: Location, location: Location) -> bool:
-        """Return whether a location here and one of another object are in the same storage, with the same settings."""
+        """Return whether a location here and a location of another object are in the same storage, with the same settings."""
         same = (one.scheme, one.authority) == (location.scheme, location.authority)
         return same and self.options == other.options and self._queries.get(one.scheme) == other._queries.get(one.scheme)
 
     @staticmethod
     def _path_in(location: Location) -> str:
-        """Return the name that the file system of a location has for its path."""
+        """Return the path of a location within its file system."""
         if location.scheme in ("", "hdfs", "viewfs"):
             return location.path
         return f"{location.authority.rpartition('@')[2]}{location.path}".strip("/")
@@ -271,30 +271,30 @@ class Storage:
         path
             A local path or a URL.
         context
-            What the file belongs to (operator, state), for the error message.
+            Owner of the file (operator, state), for the error message.
 
         Raises
         ------
         MissingFileError
-            There is no such file, or it cannot be read.
+            The file does not exist, or cannot be read.
         """
         file = self.open(path, context)
         return file.read(0, file.size)
 
     def open(self, path: str | os.PathLike[str], context: str = "", recorded_size: int | None = None) -> StoredFile:
-        """Open the file, to be read at any offset.
+        """Open the file for reads at any offset.
 
         Parameters
         ----------
         path, context
             As for :meth:`read_all`.
         recorded_size
-            The length that the snapshot says the file has at least.
+            The minimum length of the file, as recorded in the snapshot.
 
         Raises
         ------
         MissingFileError
-            There is no such file, it cannot be read, or it is shorter than recorded.
+            The file does not exist, cannot be read, or is shorter than recorded.
         """
         return StoredFile(self, os.fspath(path), context, recorded_size)
 
@@ -304,7 +304,7 @@ class Storage:
         Raises
         ------
         MissingFileError
-            There is no such file.
+            The file does not exist.
         """
         size = self.size_if_file(path)
         if size is None:
@@ -312,24 +312,24 @@ class Storage:
         return size
 
     def size_if_file(self, path: str | os.PathLike[str]) -> int | None:
-        """Return the length of a file in bytes, ``None`` if there is no such file."""
+        """Return the length of a file in bytes; ``None`` if it does not exist."""
         info = self._info(path)
         return int(info.size) if info.type is pafs.FileType.File else None
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Return whether there is a file or a directory."""
+        """Return whether the file or directory exists."""
         return self._info(path).type is not pafs.FileType.NotFound
 
     def is_file(self, path: str | os.PathLike[str]) -> bool:
-        """Return whether there is a file."""
+        """Return whether the path is a file."""
         return self._info(path).type is pafs.FileType.File
 
     def is_directory(self, path: str | os.PathLike[str]) -> bool:
-        """Return whether there is a directory."""
+        """Return whether the path is a directory."""
         return self._info(path).type is pafs.FileType.Directory
 
     def modified(self, path: str | os.PathLike[str]) -> datetime | None:
-        """Return when a file was written last; ``None`` where that is not known."""
+        """Return the time of the last change of a file; ``None`` if that is unknown."""
         mtime: datetime | None = self._info(path).mtime
         return mtime
 
@@ -343,25 +343,25 @@ class Storage:
         doing: str,
         kind: type[StateProcessorError] = MissingFileError,
     ) -> _T:
-        """Call a function with the pyarrow file system of a path or URL and the path in it; remote storage has to answer in time.
+        """Call a function with the pyarrow file system of a path or URL and the path in it, with a time limit for remote storage.
 
         Parameters
         ----------
         path
             A local path or a URL.
         function
-            What to do.
+            The function to call.
         doing
-            A participle for the message: the storage cannot be …
+            A participle for the message: "the storage cannot be …".
         kind
-            The class of the error where the storage fails.
+            The class of the error if the storage fails.
         """
         with storage_errors(os.fspath(path), doing=doing, kind=kind):
             filesystem, inner = self.filesystem(path)
             return _ask(Location.parse(path), lambda: function(filesystem, inner))
 
     def list(self, path: str | os.PathLike[str]) -> list[Entry]:
-        """Return files and directories in a directory, sorted by name; empty if there is no such directory.
+        """Return files and directories in a directory, sorted by name; an empty list if the directory does not exist.
 
         Raises
         ------
@@ -387,7 +387,7 @@ _storages: weakref.WeakSet[Storage] = weakref.WeakSet()
 
 
 def _connect_again_in_fork() -> None:
-    """Forget connections of the parent: the threads that serve them are not in this process."""
+    """Forget connections of the parent process: their threads do not exist in the fork."""
     for storage in list(_storages):
         storage._filesystems = {}
 
@@ -402,9 +402,9 @@ class StoredFile:
     Attributes
     ----------
     storage
-        Access to it.
+        Access to the file.
     path
-        Where it is.
+        The path or URL of the file.
     """
 
     def __init__(self, storage: Storage, path: str, context: str, recorded_size: int | None) -> None:
@@ -421,9 +421,10 @@ class StoredFile:
         self.__dict__.update(state, _open=None)
 
     def _opened(self) -> _OpenFile:
-        """Return the open file, which is opened again in a fork.
+        """Return the open file; a fork opens it again.
 
-        Files are opened at the same time: ``cached_property`` of Python 3.11 has one lock for all objects of a class.
+        This is not a ``cached_property``: in Python 3.11 that has one lock for all objects of a class, and files are opened
+        concurrently.
         """
         if self._open is None or self._open[0] != os.getpid():
             self._open = (os.getpid(), self._open_now())
@@ -446,12 +447,12 @@ class StoredFile:
         Raises
         ------
         MissingFileError
-            The file is not there, or ends before the range does.
+            The file does not exist, or ends before the range.
         """
         file = self._opened()
         if offset < 0 or length < 0 or offset + length > file.size:
             raise MissingFileError(
-                f"{_of(self._context)}{self.path} has {file.size} bytes, bytes {offset} to {offset + length} are needed"
+                f"{_of(self._context)}{self.path} has {file.size} bytes; bytes {offset} to {offset + length} are needed"
             )
         with storage_errors(self.path, self._context):
             data = file.read(offset, length)

@@ -1,4 +1,4 @@
-"""What to do about storage that can't be reached: by the scheme of the URL, and by the words of the client's error."""
+"""Advice about unreachable storage, chosen by the scheme of the URL and the words of the client's error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BY_SCHEME: Final = {
     "wasb": _AZURE,
     "wasbs": _AZURE,
 }
-"""What each known scheme needs besides this package."""
+"""Advice about each known scheme: requirements other than this package."""
 
 _BY_ERROR: Final = (
     ("NETWORK_CONNECTION|ould not (connect|resolve)", "check endpoint_override and region in {storage_options}, and the network"),
@@ -36,17 +36,17 @@ _BY_ERROR: Final = (
     ("HTTP status 301|PermanentRedirect", "check region in {storage_options}"),
     ("NO_SUCH_BUCKET|bucket name", "check the bucket: s3://BUCKET/PATH"),
     ("both access_key and secret_key|secret_key. is not set", "set both in {storage_options}, or neither"),
-    ("non-directory entry exists|Errno 20", "a file has this name; name another directory"),
-    ("Cannot create directory", "name a directory that you can write"),
-    ("Permission denied|Errno 13", "ask for the right to read it, or read as a user who has the right"),
+    ("non-directory entry exists|Errno 20", "a file has this name; pass another directory"),
+    ("Cannot create directory", "pass a directory that you can write to"),
+    ("Permission denied|Errno 13", "ask for permission to read it, or read as another user"),
 )
-"""Words of errors, as a regular expression, and what to do."""
+"""Advice about errors whose text matches a regular expression."""
 
 _LONGEST: Final = 160
 
 
 def what_to_do(scheme: str, error: str = "") -> str:
-    """Return the end of a message about storage: what to do; empty if that is unknown.
+    """Return the advice at the end of a message about storage; an empty string if no advice is known.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def what_to_do(scheme: str, error: str = "") -> str:
 
 
 def unknown_scheme(scheme: str) -> str:
-    """Return the end of a message about a scheme for which no file system is known."""
+    """Return the end of a message about a scheme without a known file system."""
     near = get_close_matches(scheme, _BY_SCHEME, n=1, cutoff=0.5)
     if near:
         return f"; did you mean {near[0]}://?"
-    return f"; there are local paths, {', '.join(f'{name}://' for name in _BY_SCHEME)} and schemes of installed fsspec packages"
+    return f"; known are local paths, {', '.join(f'{name}://' for name in _BY_SCHEME)} and schemes of installed fsspec packages"
 
 
 def unknown_setting(error: str, known: Iterable[str]) -> str:
@@ -75,15 +75,15 @@ def unknown_setting(error: str, known: Iterable[str]) -> str:
     error
         The text of the ``TypeError``, which quotes the setting.
     known
-        The settings that the file system has.
+        The settings of the file system.
     """
     names = sorted(known)
     quoted = re.search(r"unexpected keyword argument '(\w+)'", error)
     if quoted is None:
         return f"{spelled('storage_options')}: settings of its file system are missing or unknown ({error})"
     near = get_close_matches(quoted[1], names, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else "leave it out"
-    return f"{spelled('storage_options')}: its file system has no setting {quoted[1]!r}; {hint}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}" if names else "leave it out"
+    return f"{spelled('storage_options')}: the file system does not have a setting {quoted[1]!r}; {hint}"
 
 
 def in_short(error: str) -> str:

@@ -1,4 +1,4 @@
-"""Files of a snapshot as Python's streams, for libraries that read these."""
+"""Files of a snapshot as Python streams, for libraries that expect streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FileStream(io.RawIOBase):
     Parameters
     ----------
     file
-        The file, whose errors reads raise.
+        The file. Reads raise its errors.
     """
 
     def __init__(self, file: StoredFile) -> None:
@@ -39,7 +39,7 @@ class FileStream(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        """Return ``size`` bytes, or less at the end of the file."""
+        """Return ``size`` bytes, or fewer at the end of the file."""
         left = max(0, self._file.size - self._position)
         data = bytes(self._file.read(self._position, left if size < 0 else min(size, left)))
         self._position += len(data)

@@ -149,7 +149,7 @@ def test_short_answers(store: Store, chosen: int) -> None:
     assert content(store.url("base")) == TOTALS
     assert len(asked) > chosen
     store.change = shorter(2)
-    with pytest.raises(sp.MissingFileError, match="the storage returned less than"):
+    with pytest.raises(sp.MissingFileError, match="the storage returned fewer than"):
         content(store.url("base"))
 
 

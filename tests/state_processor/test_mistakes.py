@@ -87,7 +87,7 @@ COMMANDS: list[tuple[str, str, str]] = [
         "copy ORDERS TMP/savepoint-1",
         "holds a savepoint already; write to another directory, or set --overwrite",
     ),
-    ("file as target", "copy ORDERS TMP/notes.txt", "a file has this name; name another directory"),
+    ("file as target", "copy ORDERS TMP/notes.txt", "a file has this name; pass another directory"),
     (
         "target inside the source",
         "copy TMP/savepoint-1 TMP/savepoint-1/copy",
@@ -180,7 +180,7 @@ def another_user() -> Iterator[None]:
 def test_a_directory_that_can_not_be_read(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with another_user():
         message = message_of_command("inspect TMP/savepoint-1", place, capsys)
-    check_message(message, "cannot be reached: .*; ask for the right to read it", place)
+    check_message(message, "cannot be reached: .*; ask for permission to read it", place)
 
 
 WHERE = ["show", ORDERS_PATH, "--uid", "orders", "--where", "total > 10"]

@@ -80,7 +80,7 @@ def test_places_that_recorded_paths_may_not_refer_to(checkpoints: Path, place: s
         relocation(checkpoints).relative(NAMES[0], SIZE, "operator orders")
     assert str(failure.value).splitlines() == [
         f"operator orders: {checkpoints / JOB / 'chk-3' / NAMES[0]} does not exist.",
-        "It is a file of the savepoint that the job claimed (Flink's bug FLINK-39964), which is not near the checkpoint.",
+        "It is a file of the savepoint that the job claimed (Flink's bug FLINK-39964). No such savepoint is near the checkpoint.",
         "Pass allow_paths=['DIR']: DIR is the directory of that savepoint",
     ]
     for allowed in (savepoint, savepoint.parent, savepoint.parent.parent):
@@ -103,8 +103,8 @@ def test_two_savepoints_of_equal_rank(checkpoints: Path) -> None:
         relocation(checkpoints).relative(NAMES[0], SIZE, "operator orders")
     assert str(failure.value).splitlines() == [
         f"operator orders: {NAMES[0]} ({SIZE} bytes) is a file of the savepoint that the job claimed (Flink's bug FLINK-39964).",
-        f"Two directories have it: {one} and {other}.",
-        f"Pass --allow {one}, or the other one: the directory of that savepoint",
+        f"Two directories have this file: {one} and {other}.",
+        f"Pass the directory of the savepoint: --allow {one}, or the other one",
     ]
     assert relocation(checkpoints, other).relative(NAMES[0], SIZE) == str(other / NAMES[0])
     assert relocation(checkpoints, checkpoints, other).relative(NAMES[0], SIZE) == str(other / NAMES[0])

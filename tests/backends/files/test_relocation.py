@@ -95,7 +95,7 @@ def test_a_shorter_file_is_another_file(checkpoint, tmp_path):
     relocation = Relocation(Storage(), str(now / JOB / "chk-3"))
     actual = (now / FILES[0]).stat().st_size
     assert relocation.locate(f"file:{checkpoint / FILES[0]}", actual) == str(now / FILES[0])
-    problem = rf"/s1 has {actual} bytes, the snapshot says {actual + 1}\.\nIt was copied incompletely: copy it again$"
+    problem = rf"/s1 has {actual} bytes; the snapshot records {actual + 1}\.\nIt was copied incompletely: copy it again$"
     with pytest.raises(MissingFileError, match=problem):
         relocation.locate(f"file:{checkpoint / FILES[0]}", actual + 1)
 
@@ -150,7 +150,7 @@ def test_path_mapping_maps_whole_names(checkpoint):
 
 def test_a_wrong_path_mapping_is_an_error(checkpoint):
     relocation = Relocation(Storage(), str(checkpoint / JOB / "chk-3"), {str(checkpoint): "/nowhere"})
-    with pytest.raises(MissingFileError, match=r"orders: .* is mapped to /nowhere/a+/shared/s1, .*\nCorrect path_mapping$"):
+    with pytest.raises(MissingFileError, match=r"orders: .* is mapped to /nowhere/a+/shared/s1\. .*\nCorrect path_mapping$"):
         relocation.locate(str(checkpoint / FILES[0]), context="orders")
 
 
@@ -181,8 +181,8 @@ def test_a_file_that_is_not_where_it_was_recorded(checkpoint):
         relocation.locate(f"file:{checkpoint}/{JOB}/shared/gone", 5, "operator orders")
     assert str(e.value).splitlines() == [
         f"operator orders: file:{checkpoint}/{JOB}/shared/gone (5 bytes) is missing.",
-        f"It is neither where it was recorded nor near {checkpoint / JOB / 'chk-3'}.",
-        f"Pass --map {checkpoint}=DIR: DIR is where the files of {checkpoint} are now",
+        f"It is neither at the recorded path nor near {checkpoint / JOB / 'chk-3'}.",
+        f"Pass --map {checkpoint}=DIR: DIR is the current directory of the files of {checkpoint}",
     ]
 
 

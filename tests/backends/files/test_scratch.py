@@ -56,12 +56,12 @@ def test_copies_that_nobody_uses_make_room_the_oldest_first(scratch: Scratch) ->
         if key != "second":
             scratch.link_copy(key, 300, reads, scratch.directory() / "f")
     assert {key: reads.count for key, reads in again.items()} == {"first": 0, "second": 0, "third": 0}
-    with pytest.raises(ScratchSpaceError, match="300 bytes more are needed, 900 of 1000 bytes"):
+    with pytest.raises(ScratchSpaceError, match="needs 300 more bytes, 900 of 1000 bytes"):
         scratch.link_copy("second", 300, again["second"], scratch.directory() / "f")
 
 
 def test_a_copy_larger_than_the_limit_is_refused(scratch: Scratch) -> None:
-    with pytest.raises(ScratchSpaceError, match=r"1001 bytes more are needed.*STATE_PROCESSOR_SCRATCH"):
+    with pytest.raises(ScratchSpaceError, match=r"needs 1001 more bytes.*STATE_PROCESSOR_SCRATCH"):
         scratch.link_copy("large", 1001, Reads(b"x", 1001), scratch.directory() / "f")
 
 
@@ -70,7 +70,7 @@ def test_a_full_disk_is_said_to_be_full_and_leaves_no_half_copy(scratch: Scratch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     target = scratch.directory() / "f"
-    with pytest.raises(ScratchSpaceError, match=r"the disk is full \(10 bytes were to be written\)"):
+    with pytest.raises(ScratchSpaceError, match=r"the disk is full \(10 bytes had to be written\)"):
         scratch.link_copy("file", 10, full, target)
     assert not target.exists()
     scratch.link_copy("file", 10, Reads(b"a", 10), target)
@@ -135,7 +135,7 @@ def test_a_root_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_a_root_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
     root_of(tmp_path).mkdir()
     root_of(tmp_path).chmod(mode)
-    with pytest.raises(OptionError, match=f"has mode {mode:04o}, so that other users can use it; expected 0700"):
+    with pytest.raises(OptionError, match=f"has mode {mode:04o}, so other users can access it; expected 0700"):
         Scratch(tmp_path)
     assert list(root_of(tmp_path).iterdir()) == []
 
@@ -143,7 +143,7 @@ def test_a_root_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> Non
 def test_a_root_with_other_things_is_refused(tmp_path: Path) -> None:
     (root_of(tmp_path) / "run-2024").mkdir(parents=True)
     root_of(tmp_path).chmod(0o700)
-    with pytest.raises(OptionError, match="holds files of something else, such as run-2024"):
+    with pytest.raises(OptionError, match="contains files that are not scratch files, such as run-2024"):
         Scratch(tmp_path)
     assert (root_of(tmp_path) / "run-2024").is_dir()
 

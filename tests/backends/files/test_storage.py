@@ -111,7 +111,7 @@ def test_ranges(files, name):
     assert Storage().open(path).read(3, 4) == path.read_bytes()[3:7]
     assert Storage().open(path).read(10, 0) == b""
     size = path.stat().st_size
-    with pytest.raises(MissingFileError, match=rf"orders: .*{name} has {size} bytes, bytes 5 to 1000005 are needed"):
+    with pytest.raises(MissingFileError, match=rf"orders: .*{name} has {size} bytes; bytes 5 to 1000005 are needed"):
         Storage().open(path, "orders").read(5, 1_000_000)
 
 
@@ -151,7 +151,7 @@ def test_missing_files(files):
 
 def test_a_file_shorter_than_recorded(files):
     file = Storage().open(files / "small", "state total", recorded_size=11)
-    with pytest.raises(MissingFileError, match=r"state total: .*small has 10 bytes, the snapshot says 11"):
+    with pytest.raises(MissingFileError, match=r"state total: .*small has 10 bytes; the snapshot records 11"):
         file.read(0, 1)
     assert Storage().open(files / "small", recorded_size=10).read(0, 10) == SMALL
 

@@ -14,7 +14,7 @@ from state_processor.serializers.errors import StateProcessorError
     [
         ("abfss://c@account.dfs.core.windows.net/s", {}, r"no file system for abfss:// .*; install it: pip install adlfs$"),
         ("s4://bucket/s", {}, r"no file system for s4:// .*; did you mean s3://\?$"),
-        ("nosuch://host/s", {}, "; there are local paths, .*schemes of installed fsspec packages$"),
+        ("nosuch://host/s", {}, "; known are local paths, .*schemes of installed fsspec packages$"),
         ("dbfs:/s", {}, "'instance' and 'token'.*; on Databricks pass /dbfs/"),
         ("hdfs://nowhere/s", {}, "cannot be reached: .*; set JAVA_HOME to a JDK, HADOOP_HOME to a Hadoop client"),
         ("s3:/bucket/s", {}, "; check the bucket: s3://BUCKET/PATH$"),

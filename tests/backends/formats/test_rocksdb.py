@@ -203,7 +203,7 @@ def test_a_file_of_another_length_is_named(copy: Path, kind: str, change: Callab
     path = file_of(copy, file)
     size = path.stat().st_size
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(MissingFileError, match=f"{file.local_name}: .*bytes, the snapshot says {size}"):
+    with pytest.raises(MissingFileError, match=f"{file.local_name}: .*bytes; the snapshot records {size}"):
         rows(snapshot, handle)
 
 
@@ -280,7 +280,7 @@ def test_a_full_scratch_space_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv(LIMIT_VARIABLE, "3000")
     snapshot = replace(open_snapshot(NATIVE, allow_paths=[str(tmp_path)]), scratch=str(tmp_path / "small"))
     handle = changed(handles_of(snapshot)[0], segments(snapshot, tmp_path))
-    with pytest.raises(ScratchSpaceError, match=r"small.* bytes more are needed, .* of 3000 bytes.*STATE_PROCESSOR_SCRATCH"):
+    with pytest.raises(ScratchSpaceError, match=r"small.* more bytes, .* of 3000 bytes.*STATE_PROCESSOR_SCRATCH"):
         rows(snapshot, handle)
     assert list((tmp_path / "small").glob("state-processor-*/run-*/store-*")) == []
 
