@@ -28,7 +28,7 @@ _WITHOUT_SNAPSHOTS: Final = frozenset({"shared", "taskowned", "dstl"})
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """A snapshot as its directory shows it.
+    """Facts about a snapshot, taken from its directory.
 
     Parameters
     ----------
@@ -37,16 +37,18 @@ class SnapshotInfo:
     kind
         ``savepoint`` or ``checkpoint``.
     job_id
-        32 hexadecimal digits of a checkpoint's job, the first six of a savepoint's; ``None`` where the path does not contain it.
+        Id of the job: 32 hexadecimal digits for a checkpoint, the first six for a savepoint; ``None`` if the path does not
+        contain it.
     checkpoint_id
-        Its number; ``None`` where neither ``_metadata`` nor the path contains it.
+        Number of the checkpoint; ``None`` if neither ``_metadata`` nor the path contains it.
     time
-        When ``_metadata`` was written, the directory's newest file where there is none.
+        Time of the last change of ``_metadata``, or of the newest file in the directory if ``_metadata`` does not exist.
     size
-        Bytes of all state that it refers to, shared files included; of the files there, where it is not complete.
+        Bytes of all state of the snapshot, including shared files. For an incomplete snapshot: bytes of the files in its
+        directory.
     is_complete
-        False if there is no ``_metadata``, which Flink writes last, or it can't be read; ``None`` if it can, so that this depends
-        on the files that it refers to.
+        False if ``_metadata`` does not exist or can't be read; Flink writes it last. ``None`` if it can be read: the snapshot is
+        complete if all of its files exist.
     """
 
     path: str
@@ -62,7 +64,7 @@ class SnapshotInfo:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The snapshots below a directory, newest first, and the directories that were too deep to be searched."""
+    """The snapshots below a directory, newest first, and the directories below the search depth."""
 
     snapshots: list[SnapshotInfo]
     unsearched: list[str]
@@ -74,9 +76,9 @@ def find_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
     Parameters
     ----------
     directory
-        Where to look: a directory of checkpoints, savepoints, jobs, or a single snapshot.
+        The directory to search: it contains checkpoints, savepoints or jobs, or is a snapshot.
     storage
-        Access to files; by default one without settings.
+        Access to files; by default without settings.
     depth
         Number of levels below the directory to search.
 
@@ -88,13 +90,13 @@ def find_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
     storage = storage or Storage()
     root = Location.given(directory)
     if not storage.is_directory(str(root)):
-        raise NotASnapshotError(f"{directory} is not a directory; give one that has snapshots somewhere below it")
+        raise NotASnapshotError(f"{directory} is not a directory; pass a directory with snapshots below it")
     unsearched: list[str] = []
     return Discovery(sorted(_walk(storage, root, depth, unsearched), key=_newest_first), unsearched)
 
 
 def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
-    """Return the key that sorts snapshots; snapshots of unknown time are last."""
+    """Return the sort key of a snapshot; snapshots of unknown time are last."""
     time = -info.time.timestamp() if info.time else float("inf")
     return time, -(info.checkpoint_id or 0), info.path
 
@@ -143,12 +145,12 @@ def _info(storage: Storage, directory: Location, entries: list[Entry]) -> Snapsh
 
 
 def _possible_size(metadata: CheckpointMetadata) -> int:
-    """Return the bytes that a snapshot refers to.
+    """Return the total size of the state of a snapshot in bytes.
 
     Raises
     ------
     CorruptSnapshotError
-        If the sum is not a number of Flink.
+        If the sum does not fit into a Java ``long``.
     """
     size = sum(operator.state_size for operator in metadata.operators)
     if not 0 <= size < 1 << 63:

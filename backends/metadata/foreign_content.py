@@ -1,4 +1,4 @@
-"""What a path holds instead of a snapshot: formats that are known by their first bytes, directories by the names in them."""
+"""Descriptions of paths that are not snapshots: known file formats by their first bytes, directories by the names in them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _FORMATS: Final = (
     (b"[", "JSON"),
     (b"<", "XML or HTML, perhaps the answer of a server"),
 )
-"""First bytes of files, and what they are."""
+"""First bytes and description of known file formats."""
 
 _DIRECTORIES: Final = (
-    ({"offsets", "commits"}, "a checkpoint of Spark Structured Streaming, whose state spark.read.format('statestore') reads"),
+    ({"offsets", "commits"}, "a checkpoint of Spark Structured Streaming; read its state with spark.read.format('statestore')"),
     ({"_delta_log"}, "a Delta table"),
     ({"metadata", "data"}, "an Iceberg table"),
     ({"_SUCCESS"}, "the output of a Spark job"),
-    ({"CURRENT"}, "a working directory of RocksDB, which Flink does not restore; take a savepoint of the job"),
+    ({"CURRENT"}, "a working directory of RocksDB. Flink does not restore it; take a savepoint of the job"),
     ({"shared", "taskowned"}, "the checkpoint directory of a job without a complete checkpoint: Flink writes _metadata last"),
 )
-"""Names in directories, and what they are."""
+"""Names in known directories, and their description."""
 
 
 def described_file(head: bytes) -> str:
-    """Return what a file is, by its first bytes; empty if that is unknown."""
+    """Return a description of a file by its first bytes; an empty string if they are unknown."""
     for magic, what in _FORMATS:
         if head.startswith(magic):
             return what
@@ -46,5 +46,5 @@ def described_file(head: bytes) -> str:
 
 
 def described_directory(names: Collection[str]) -> str:
-    """Return what a directory is, by the names in it; empty if that is unknown."""
+    """Return a description of a directory by the names in it; an empty string if they are unknown."""
     return next((what for expected, what in _DIRECTORIES if expected.issubset(names)), "")

@@ -1,4 +1,4 @@
-"""Uids that a user gives, where the snapshot records only the hashes of operators: Flink 1.x does."""
+"""Uids from the user. Snapshots of Flink 1.x record only the hashes of operators."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _SHOWN: Final = 5
 
 
 def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
-    """Name operators by the uids whose hashes they have. The other uids become ``unmatched_uids`` of the snapshot.
+    """Give operators the uids with matching hashes. The other uids become ``unmatched_uids`` of the snapshot.
 
-    A uid of a sink names the committers of the sink too.
+    The uid of a sink also matches the committers of the sink.
 
     Parameters
     ----------
     snapshot
-        The snapshot. Uids that it records stay.
+        The snapshot. Its recorded uids are preserved.
     uids
         The uids that the job may use.
 
     Raises
     ------
     OptionError
-        If no uid matches: they would name nothing.
+        If no uid matches an operator.
     """
     operators = snapshot.metadata.operators
     given = {operator_id(uid): uid for uid in uids}
@@ -38,8 +38,8 @@ def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
     if operators and not found:
         known = some_of([o.uid or o.operator_id for o in operators])
         raise OptionError(
-            f"{spelled('uids')}: none is a uid of an operator of {snapshot.directory}, found {some_of(uids)}\n"
-            f"The operators are {known}; give the uids of the job that wrote the snapshot"
+            f"{spelled('uids')}: expected uids of operators of {snapshot.directory}, found {some_of(uids)}\n"
+            f"The operators are {known}; pass the uids of the job that wrote the snapshot"
         )
     named = tuple(replace(o, uid=o.uid or found.get(o.operator_id)) for o in operators)
     unmatched = tuple(uid for uid in uids if not found.keys() & {operator_id(uid), *map(operator_id, uids_of_sink(uid))})
@@ -47,6 +47,6 @@ def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return the first of some names, and the number of the others."""
+    """Return the first names, and the number of the others."""
     more = len(names) - _SHOWN
     return ", ".join(map(repr, names[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")

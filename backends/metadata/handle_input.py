@@ -1,4 +1,4 @@
-"""Input of state handles: several numbers in one read, from bytes or from a file of which a part is in memory."""
+"""Input of state handles: fused reads of several numbers, from bytes or from a file that is partly in memory."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from state_processor.serializers.io import DataInput, decode_name
 _USHORT: Final = struct.Struct(">H")
 _INT: Final = struct.Struct(">i")
 _LARGE: Final = 512
-"""From so many bytes on, inline state stays where it is: a copy of all of it would double the memory."""
+"""Minimum size of inline state that is viewed rather than copied: a copy would double the memory."""
 _WINDOW: Final = 1 << 20
-"""So many bytes of a file are in memory."""
+"""Number of bytes of a file in memory."""
 
 
 class HandleInput(DataInput):
-    """A :class:`DataInput` with fused reads: a ``_metadata`` may hold hundreds of thousands of handles, and gigabytes.
+    """A :class:`DataInput` with fused reads, for ``_metadata`` files of hundreds of thousands of handles and gigabytes.
 
-    Positions count from the start of the file; ``data`` begins at ``base`` and ends at ``loaded``.
+    Positions count from the start of the file; ``data`` covers the range from ``base`` to ``loaded``.
 
     Parameters
     ----------
     data
-        The bytes, all of which stay in memory, or a file. Of a file one window is in memory at a time; large inline state
-        becomes a :class:`StoredPart`.
+        The bytes, or a file. One window of a file is in memory at a time; large inline state becomes a :class:`StoredPart`.
     source
-        What to call it in errors.
+        Name of the data in errors.
     """
 
     __slots__ = ("base", "file", "loaded")
@@ -45,14 +44,14 @@ class HandleInput(DataInput):
         self.base = 0
 
     def _load(self, size: int) -> None:
-        """Move the window to the position; it has ``size`` bytes at least, which are there."""
+        """Move the window to the position. The window has at least ``size`` bytes; the file has to contain them."""
         assert self.file is not None
         self.base = self.position
         self.data = self.file.read(self.base, min(max(size, _WINDOW), self.remaining)).toreadonly()
         self.loaded = self.base + len(self.data)
 
     def _take(self, size: int, what: str) -> int:
-        """Step over ``size`` bytes and return where they begin in ``data``."""
+        """Skip ``size`` bytes and return their offset in ``data``."""
         start = self.position
         end = start + size
         if size < 0 or end > self.end:
@@ -73,7 +72,7 @@ class HandleInput(DataInput):
         return layout.unpack_from(self.data, at)
 
     def skip_if(self, expected: bytes) -> bool:
-        """Step over ``expected`` if it comes next."""
+        """Skip ``expected`` if it follows."""
         size, start = len(expected), self.position
         if size > self.remaining:
             return False
@@ -84,9 +83,9 @@ class HandleInput(DataInput):
         return False
 
     def read_code(self) -> int:
-        """Read the code that starts a handle."""
+        """Read the code at the start of a handle."""
         if self.at_end():
-            raise self.corrupt("state handle expected, nothing left")
+            raise self.corrupt("state handle expected, found the end")
         at = self._take(1, "code")
         return self.data[at]
 
@@ -109,7 +108,7 @@ class HandleInput(DataInput):
         return self.read_bytes(size, what)
 
     def content(self, size: int, what: str) -> bytes | memoryview:
-        """Return exactly ``size`` bytes, which may be a view of the file if all of it is in memory."""
+        """Return exactly ``size`` bytes; a view of the file if all of it is in memory."""
         if size < _LARGE or self.file is not None:
             return self.take(size, what)
         start = self._take(size, what)
@@ -120,7 +119,7 @@ class HandleInput(DataInput):
         return self.take(self.unpack(_INT)[0], what)
 
     def read_inline(self, what: str) -> bytes | memoryview | StoredPart:
-        """Read bytes preceded by their length; many of them stay in the file, if they are not in memory."""
+        """Read bytes preceded by their length. A large part of a file stays in the file."""
         (size,) = self.unpack(_INT)
         if size < _LARGE or self.file is None:
             return self.content(size, what)
@@ -135,7 +134,7 @@ class HandleInput(DataInput):
         return h.Offsets(self.content(8 * count, "offsets"))
 
     def key_group_range(self, start: int, count: int) -> h.KeyGroupRange:
-        """Return the range of ``count`` key groups from ``start``, which must be one that Flink can have."""
+        """Return the range of ``count`` key groups from ``start``; check Flink's limit."""
         if start < 0 or count < 0 or start + count > h.MAX_KEY_GROUPS:
-            raise self.corrupt(f"{count} key groups from {start} announced, there are at most {h.MAX_KEY_GROUPS}")
+            raise self.corrupt(f"{count} key groups from {start} announced; Flink has at most {h.MAX_KEY_GROUPS}")
         return h.KeyGroupRange(start, start + count - 1)

@@ -1,7 +1,7 @@
 """State handles from bytes: one reader per code.
 
-The layouts are those of Flink's ``MetadataV2V3SerializerBase`` and ``ChannelStateHandleSerializer``. Codes do not depend on
-the version of ``_metadata``: a version 3 file may hold codes that came later.
+Flink's ``MetadataV2V3SerializerBase`` and ``ChannelStateHandleSerializer`` define the layouts. Codes do not depend on the version
+of ``_metadata``: a version 3 file may contain codes of later versions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RANGE_AND_SIZE: Final = struct.Struct(">iiq")
 _SEGMENT: Final = struct.Struct(">qqi")
 _CHANNEL: Final = struct.Struct(">iii")
 
-# The fewest bytes an element of a list can have: its announced number is checked against what is left.
+# The minimum size of an element of a list in bytes. The announced number of elements is checked against the remaining bytes.
 _SMALLEST_HANDLE: Final = 1
 _SMALLEST_LOCAL_FILE: Final = 3
 _SMALLEST_CHANGE: Final = 8
@@ -57,7 +57,7 @@ def read_stream(inp: HandleInput) -> h.StreamStateHandle | None:
 def _stream(inp: HandleInput) -> h.StreamStateHandle:
     handle = read_stream(inp)
     if handle is None:
-        raise inp.corrupt("null where a stream handle must be", inp.position - 1)
+        raise inp.corrupt("expected a stream handle, found null", inp.position - 1)
     return handle
 
 

@@ -18,7 +18,7 @@ _CHANNEL_CODES: Final[dict[type, int]] = {
 
 
 def write_handle(out: DataOutput, handle: h.StreamStateHandle | h.KeyedStateHandle | h.OperatorStateHandle | None) -> None:
-    """Write a stream, keyed state or operator state handle, or null, code first."""
+    """Write the code of a stream, keyed state or operator state handle, then the handle; or null."""
     _WRITERS[type(handle)](out, handle)
 
 

@@ -1,8 +1,8 @@
-"""State handles: what ``_metadata`` says about where the bytes of a state are.
+"""State handles: the locations of state bytes in ``_metadata``.
 
-One frozen class per handle class of Flink, with the fields in the order in which Flink writes them. Handles whose layout
-has several revisions carry the ``code`` they were read with, so that they are written back byte for byte. Every handle
-has ``state_size``: the number of bytes that Flink's ``StateObject.getStateSize`` reports for it.
+Each handle class of Flink has one frozen class, with the fields in Flink's order. If a layout has several revisions, the handle
+keeps the ``code`` from reading, so that writing gives the same bytes. ``state_size`` of a handle equals Flink's
+``StateObject.getStateSize``.
 
 The codes are the constants of Flink's ``MetadataV2V3SerializerBase``.
 """
@@ -50,10 +50,10 @@ MODE_NAMES: Final = ("SPLIT_DISTRIBUTE", "UNION", "BROADCAST")
 
 
 class Offsets(Sequence[int]):
-    """Stream offsets, kept as the big-endian longs they are written as.
+    """Stream offsets in their stored form, big-endian longs.
 
-    A list state has one offset per element, so they may be millions: they are neither unpacked nor copied until asked for.
-    ``numpy.asarray(offsets)`` gives them as native ``int64``.
+    A list state has one offset per element, so there may be millions. They are unpacked on demand: ``numpy.asarray(offsets)``
+    returns native ``int64``.
     """
 
     __slots__ = ("raw",)
@@ -65,7 +65,7 @@ class Offsets(Sequence[int]):
 
     @classmethod
     def of(cls, offsets: Iterable[int]) -> Offsets:
-        """Return the offsets that integers stand for."""
+        """Return offsets from integers."""
         values = tuple(offsets)
         return cls(struct.pack(f">{len(values)}q", *values))
 
@@ -98,7 +98,7 @@ class Offsets(Sequence[int]):
         return self.raw == other.raw if isinstance(other, Offsets) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((len(self.raw), bytes(self.raw[-8:])))  # a view of an array has no hash
+        return hash((len(self.raw), bytes(self.raw[-8:])))  # a view of an array is not hashable
 
     def __reduce__(self) -> tuple[type[Offsets], tuple[bytes]]:
         return Offsets, (bytes(self.raw),)
@@ -109,7 +109,7 @@ class Offsets(Sequence[int]):
 
 
 class _Record:
-    """A dataclass that is pickled as its fields in order, in a third of the time that its own ``__getstate__`` takes."""
+    """A dataclass that is pickled as a tuple of its fields. This takes a third of the time of ``__getstate__`` of dataclasses."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -134,7 +134,7 @@ class KeyGroupRange(_Record):
         return isinstance(key_group, (int, np.integer)) and bool(self.start <= key_group <= self.end_inclusive)
 
     def intersect(self, other: KeyGroupRange) -> KeyGroupRange:
-        """Return the key groups in both ranges; the empty range when there are none."""
+        """Return the key groups in both ranges; this may be the empty range."""
         start, end = max(self.start, other.start), min(self.end_inclusive, other.end_inclusive)
         return KeyGroupRange(start, end) if start <= end else EMPTY_RANGE
 
@@ -147,16 +147,16 @@ EMPTY_RANGE: Final = KeyGroupRange(0, -1)
 
 @dataclass(frozen=True, slots=True)
 class ByteStreamStateHandle:
-    """A small stream, kept inside ``_metadata`` itself (code 1).
+    """A small stream within ``_metadata`` (code 1).
 
-    ``data`` may be a view or a part of the file, and is pickled as bytes.
+    ``data`` may be a view or a part of the file. It is pickled as bytes.
     """
 
     name: str
     data: bytes | memoryview | StoredPart = field(repr=False)
 
     def __hash__(self) -> int:
-        return hash((self.name, len(self.data)))  # a view of an array has no hash
+        return hash((self.name, len(self.data)))  # a view of an array is not hashable
 
     def __reduce__(self) -> tuple[type[ByteStreamStateHandle], tuple[str, bytes]]:
         return ByteStreamStateHandle, (self.name, bytes(self.data))
@@ -169,7 +169,7 @@ class ByteStreamStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class FileStateHandle(_Record):
-    """A file named by absolute path or URL (code 2)."""
+    """A file with an absolute path or URL (code 2)."""
 
     size: int
     path: str
@@ -184,7 +184,7 @@ class FileStateHandle(_Record):
 
 @dataclass(frozen=True, slots=True)
 class RelativeFileStateHandle(_Record):
-    """A file beside ``_metadata`` (code 6)."""
+    """A file in the directory of ``_metadata`` (code 6)."""
 
     path: str
     size: int
@@ -231,10 +231,10 @@ class EmptySegmentFileStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupsStateHandle:
-    """One stream that holds a range of key groups, with the offset of each.
+    """A stream with a range of key groups, and the offset of each key group.
 
-    ``code`` is 3 (no id), 7 (savepoint, canonical body) or 12 (with ``handle_id``). Codes 3 and 12 do not say whether the
-    body is heap or canonical. As a stream inside another handle only code 3 occurs.
+    ``code`` is 3 (no id), 7 (savepoint, canonical body) or 12 (with ``handle_id``). Codes 3 and 12 do not distinguish a heap body
+    from a canonical body. Only code 3 occurs as a stream inside another handle.
     """
 
     code: int
@@ -259,7 +259,7 @@ class KeyGroupsStateHandle:
         Raises
         ------
         IndexError
-            The range does not hold the key group.
+            The range does not contain the key group.
         """
         if key_group not in self.key_groups:
             raise IndexError(f"key group {key_group} is not in {self.key_groups}")
@@ -268,7 +268,7 @@ class KeyGroupsStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class LocalFile(_Record):
-    """A file of an embedded store and the name it had there (Flink's ``HandleAndLocalPath``)."""
+    """A file of an embedded store and its name in the store (Flink's ``HandleAndLocalPath``)."""
 
     local_name: str
     stream: StreamStateHandle
@@ -295,13 +295,13 @@ class IncrementalRemoteKeyedStateHandle(_Record):
 
     @property
     def state_size(self) -> int:
-        """Length of all files, metadata of the store included."""
+        """Length of all files, including metadata of the store."""
         return self.meta.state_size + sum(f.stream.state_size for f in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangelogStateBackendHandle:
-    """Materialized state and the changes since: code 8, or 14 with ``checkpoint_id``."""
+    """Materialized state and later changes: code 8, or 14 with ``checkpoint_id``."""
 
     code: int
     key_groups: KeyGroupRange
@@ -320,7 +320,7 @@ class ChangelogStateBackendHandle:
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """Changes of one key group, or of the metadata where ``key_group`` is -1 (Flink's ``StateChange``)."""
+    """Changes of one key group, or of the metadata if ``key_group`` is -1 (Flink's ``StateChange``)."""
 
     key_group: int
     data: bytes = field(repr=False)
@@ -328,7 +328,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True)
 class InMemoryChangelogStateHandle:
-    """Changes kept inside ``_metadata`` (code 9)."""
+    """Changes within ``_metadata`` (code 9)."""
 
     key_groups: KeyGroupRange
     from_sequence: int
@@ -346,7 +346,7 @@ class InMemoryChangelogStateHandle:
 class ChangelogFileStateHandle:
     """Changes in files (``ChangelogStateHandleStreamImpl``): code 10, or 13 with ``storage_identifier``.
 
-    ``streams`` pairs each file with the offset of its change set, in the order in which the changes apply.
+    ``streams`` pairs each file with the offset of its change set, in the order of the changes.
     """
 
     code: int
@@ -359,7 +359,7 @@ class ChangelogFileStateHandle:
 
     @property
     def state_size(self) -> int:
-        """Size of the changes as Flink recorded it."""
+        """Size of the changes, as recorded by Flink."""
         return self.size
 
 
@@ -420,7 +420,7 @@ class ChannelStateHandle:
 
     @property
     def state_size(self) -> int:
-        """Size as Flink recorded it (the stream may be shared)."""
+        """Size as recorded by Flink (the stream may be shared)."""
         return self.size
 
 

@@ -1,7 +1,7 @@
-"""Operator ids: how Flink derives them from the uid a user sets.
+"""Operator ids: Flink derives them from the uid of the operator.
 
-Flink's ``StreamGraphHasherV2`` hashes the UTF-8 bytes of the uid with Guava's ``murmur3_128(0)`` and uses the sixteen
-bytes as they are; in logs and here they are 32 hexadecimal digits.
+Flink's ``StreamGraphHasherV2`` hashes the UTF-8 bytes of the uid with Guava's ``murmur3_128(0)``. The id is these sixteen bytes;
+in logs and here it is written as 32 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _C1: Final = 0x87C37B91114253D5
 _C2: Final = 0x4CF5AD432745937F
 _COMMITTERS: Final = ("Sink Committer: {}", "Sink {} Global Committer")
-"""What Flink makes of the uid of a sink (``SinkTransformationTranslator``); the writer has the uid itself."""
+"""Uids of committers, derived from the uid of a sink (``SinkTransformationTranslator``). The writer operator has the uid of the
+sink."""
 
 
 def operator_id(uid: str) -> str:
-    """Return the operator id, 32 hexadecimal digits, of a uid set by ``uid("…")``."""
+    """Return the operator id, 32 hexadecimal digits, of a uid from ``uid("…")``."""
     return murmur3_128(uid.encode("utf-8", "surrogatepass")).hex()
 
 
@@ -27,7 +28,7 @@ def uids_of_sink(uid: str) -> list[str]:
 
 
 def murmur3_128(data: bytes) -> bytes:
-    """Return MurmurHash3 x64 128 with seed 0: the two halves little-endian, as Guava's ``HashCode.asBytes`` gives them."""
+    """Return MurmurHash3 x64 128 with seed 0: two little-endian halves, like Guava's ``HashCode.asBytes``."""
     h1 = h2 = 0
     whole = len(data) // 16 * 16
     for k1, k2 in struct.iter_unpack("<QQ", data[:whole]):

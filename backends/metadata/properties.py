@@ -1,7 +1,7 @@
 """Checkpoint properties: the Java object stream at the end of ``_metadata`` (version 4 and later).
 
-The stream is one ``org.apache.flink.runtime.checkpoint.CheckpointProperties`` or a Java null. It is parsed as data;
-nothing in it is ever executed or turned into an object of a class that it names.
+The stream is one ``org.apache.flink.runtime.checkpoint.CheckpointProperties`` or a Java null. It is parsed as data: classes that
+it names are never loaded, and its content is never executed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CANONICAL: Final = "CANONICAL"
 NATIVE: Final = "NATIVE"
 
 NULL_STREAM: Final = bytes.fromhex("aced000570")
-"""A Java null; every Flink that knows the properties accepts it."""
+"""A Java null. Every version of Flink with properties accepts it."""
 
 _MOST_BYTES: Final = 1 << 16
 """Flink writes about 1200."""
@@ -52,12 +52,12 @@ _TYPE_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CheckpointProperties:
-    """Flink's ``CheckpointProperties``; every field is ``None`` where the stream holds a Java null.
+    """Flink's ``CheckpointProperties``. A Java null becomes ``None``.
 
     Parameters
     ----------
     raw
-        The stream as it is in the file.
+        The bytes of the stream.
     kind
         ``'savepoint'`` or ``'checkpoint'``.
     format
@@ -86,7 +86,7 @@ class CheckpointProperties:
 
 
 class _StrictBytes(io.BytesIO):
-    """Bytes whose ``read`` never returns fewer than asked for: the parser takes short strings as they come."""
+    """Bytes whose ``read`` fails instead of returning fewer bytes than requested. The parser would accept short strings."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         data = super().read(size)
@@ -122,22 +122,22 @@ def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> Che
     raw
         The whole stream, to the end of ``_metadata``.
     source, offset
-        Where it comes from, for error messages.
+        Source of the stream, for error messages.
 
     Raises
     ------
     CorruptSnapshotError
-        It is not exactly one ``CheckpointProperties`` or null.
+        The stream is not exactly one ``CheckpointProperties`` or null.
     UnsupportedFormatError
-        It is one of another version.
+        The class has another version.
     """
     if not raw.startswith(STREAM_HEADER) or len(raw) > _MOST_BYTES:
-        # javaobj would take other streams too, compressed ones among them
-        raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in {len(raw)} bytes")
+        # javaobj would accept other streams too, such as compressed ones
+        raise CorruptSnapshotError(f"{source}, offset {offset}: expected CheckpointProperties in {len(raw)} bytes")
     try:
         serial_version, values = _decode(raw)
-    except Exception as e:  # the parser raises errors of many classes: all of them mean damage
-        raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in the Java stream: {e}") from e
+    except Exception as e:  # the parser raises errors of many classes; each one means damage
+        raise CorruptSnapshotError(f"{source}, offset {offset}: expected CheckpointProperties in the Java stream: {e}") from e
     PROPERTIES.check(serial_version, source, offset)
     return CheckpointProperties(raw, **values)
 
@@ -156,7 +156,7 @@ def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
         Another format.
     """
     if format not in (CANONICAL, NATIVE):
-        raise OptionError(f"savepoint format must be {CANONICAL} or {NATIVE}, not {format!r}")
+        raise OptionError(f"expected the savepoint format {CANONICAL} or {NATIVE}, found {format!r}")
     out = _JavaStream()
     out.write_bytes(b"\xac\xed\0\5")
     out.instance(
@@ -184,7 +184,7 @@ def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
 
 
 class _JavaStream(DataOutput):
-    """The few records of Java's object serialization that a ``CheckpointProperties`` takes."""
+    """Writer of the records of Java's object serialization that ``CheckpointProperties`` needs."""
 
     __slots__ = ("handles",)
 
@@ -219,14 +219,14 @@ class _JavaStream(DataOutput):
         return handle
 
     def instance(self, name: str, uid: int, fields: list[tuple[str, str, str]]) -> None:
-        """Return an object up to its field values, which follow in the order of ``fields``."""
+        """Return the start of an object. Its field values follow in the order of ``fields``."""
         self.write_byte(0x73)
         self._class(name, uid, 2, fields)
         self.write_byte(0x70)
         self._new_handle()
 
     def enum(self, name: str, enum_class: int | None, constant: str) -> int:
-        """Return an enum constant; gives the handle of ``java.lang.Enum``, which a second enum refers to."""
+        """Return an enum constant. The second enum refers to the handle of ``java.lang.Enum``."""
         self.write_byte(0x7E)
         self._class(name, 0, 0x12, [])
         if enum_class is None:

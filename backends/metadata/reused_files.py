@@ -1,8 +1,8 @@
-"""Files that a checkpoint reuses of an earlier snapshot, and records by a bare name: Flink's bug FLINK-39964.
+"""Files of an earlier snapshot that a checkpoint reuses and records by a bare name: Flink's bug FLINK-39964.
 
-Flink records the files that checkpoints share by absolute path, and those beside ``_metadata`` by their name. All files of a
-native savepoint are recorded by their name. A job that claimed the savepoint refers to them in its checkpoints as they were
-recorded, and Flink up to 2.3 looks for them beside the ``_metadata`` of the checkpoint.
+Flink records shared files of checkpoints by absolute path, and files in the directory of ``_metadata`` by name. All files of a
+native savepoint are recorded by name. If a job claims the savepoint, its checkpoints record these names unchanged, and Flink up
+to 2.3 looks for the files in the directory of the checkpoint.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from state_processor.backends.metadata.snapshot_metadata import CheckpointMetada
 
 
 def reused_files(metadata: CheckpointMetadata) -> frozenset[str]:
-    """Return the names of files that a checkpoint records by a bare name where Flink reuses files.
+    """Return the names of reused files that a checkpoint records by a bare name.
 
-    A savepoint has only files of its own; before version 4 of ``_metadata``, which snapshots are savepoints is not known.
+    A savepoint has only files of its own. Before version 4, ``_metadata`` does not distinguish savepoints from checkpoints.
     """
     if metadata.properties is not None and metadata.properties.kind == SAVEPOINT:
         return frozenset()
@@ -27,7 +27,7 @@ def reused_files(metadata: CheckpointMetadata) -> frozenset[str]:
 
 
 def _reusable(handle: h.KeyedStateHandle | None) -> Iterator[h.StreamStateHandle]:
-    """Yield the streams that later checkpoints refer to, too: shared files, and all that a changelog begins with."""
+    """Yield the streams that later checkpoints may reuse: shared files, and the materialized state of a changelog."""
     if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
         yield from (file.stream for file in handle.shared)
     elif isinstance(handle, h.ChangelogStateBackendHandle):

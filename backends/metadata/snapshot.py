@@ -1,4 +1,4 @@
-"""Finding and opening a snapshot by the path a user gives."""
+"""Finding and opening a snapshot by the path from the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 METADATA_FILE: Final = "_metadata"
 LARGE_METADATA: Final = 64 << 20
-"""A local ``_metadata`` of more bytes is not kept in memory."""
+"""A larger local ``_metadata`` is read in parts."""
 _PIECE: Final = 4 << 20
 _DEPTH: Final = 3
 _SHOWN: Final = 10
@@ -43,18 +43,18 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
     path
         The snapshot's directory or its ``_metadata`` file, as a path or URL.
     storage
-        Access to files; by default one without settings.
+        Access to files; by default without settings.
 
     Raises
     ------
     OptionError
         The path is empty, or of another type.
     NotASnapshotError
-        There is none. Snapshots up to three levels below are named in the message.
+        The path is not a snapshot. The message names snapshots up to three levels below.
     """
     storage = storage or Storage()
     check_path(path)
-    location = Location.given(path)  # tasks elsewhere have another working directory
+    location = Location.given(path)  # tasks on other machines have another working directory
     if location.name == METADATA_FILE and storage.is_file(str(location)):
         return str(location)
     inside = str(location.joined(METADATA_FILE))
@@ -66,7 +66,7 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
         raise NotASnapshotError(f"{path} is a file; a snapshot is a directory with a file {METADATA_FILE}{hint}")
     if not storage.is_directory(str(location)):
         raise NotASnapshotError(f"{path} does not exist{_near(storage, location)}")
-    raise NotASnapshotError(f"{path} has no file {METADATA_FILE}, so it is not a snapshot. {_instead(storage, location)}")
+    raise NotASnapshotError(f"{path} does not contain {METADATA_FILE}, so it is not a snapshot. {_instead(storage, location)}")
 
 
 def check_path(path: object) -> None:
@@ -83,7 +83,7 @@ def check_path(path: object) -> None:
 
 
 def _near(storage: Storage, location: Location) -> str:
-    """Return the end of a message about a path that does not exist: the names that it may stand for."""
+    """Return the end of a message about a path that does not exist: the most similar name."""
     with suppress(StateProcessorError):
         names = [entry.name for entry in storage.list(str(location.parent))]
         near = get_close_matches(location.name, names, n=1)
@@ -91,22 +91,22 @@ def _near(storage: Storage, location: Location) -> str:
             return f"; did you mean {location.parent.joined(near[0])}?"
         if location.is_local and not storage.is_directory(str(location.parent)):
             return f", nor does {location.parent}; pass the directory of a savepoint or checkpoint"
-    return f"; pass the directory of a savepoint or checkpoint, which has a file {METADATA_FILE}"
+    return f"; pass the directory of a savepoint or checkpoint: it contains {METADATA_FILE}"
 
 
 def _instead(storage: Storage, location: Location) -> str:
-    """Return what a directory is that is not a snapshot, or the snapshots below it."""
+    """Return a description of a directory that is not a snapshot, or the snapshots below it."""
     what = described_directory([entry.name for entry in storage.list(str(location))])
     if what:
         return f"It looks like {what}"
     below = _snapshots_below(storage, str(location))
     if below:
         return f"Snapshots below it: {', '.join(below[:_SHOWN])}{', …' if len(below) > _SHOWN else ''}"
-    return "There is none near below it either; pass the directory of a savepoint or checkpoint"
+    return "No snapshots are near below it; pass the directory of a savepoint or checkpoint"
 
 
 def _snapshots_below(storage: Storage, root: str) -> list[str]:
-    """Return directories with ``_metadata`` below ``root``, breadth first, looking into a bounded number of directories."""
+    """Return directories with ``_metadata`` below ``root``, breadth first; search a bounded number of directories."""
     found: list[str] = []
     level, listed = [root], 0
     for _ in range(_DEPTH):
@@ -130,10 +130,10 @@ def _snapshots_below(storage: Storage, root: str) -> list[str]:
 class Snapshot:
     """A snapshot with access to its files; it can be pickled.
 
-    ``directory`` holds ``_metadata``, whose content has the ``digest``; ``scratch`` is where files are copied that have to be on
-    this machine, by default what :mod:`~state_processor.backends.files.scratch` takes from the environment. ``plan`` is that of
-    the query of Flink SQL that wrote it, if the user gave it. ``time_zone`` is the zone of the JVM of the job.
-    ``unmatched_uids`` are uids of the user that match no operator.
+    ``directory`` contains ``_metadata``; ``digest`` identifies the content of ``_metadata``. ``scratch`` is the directory for
+    copies of files that are needed on this machine; by default :mod:`~state_processor.backends.files.scratch` takes it from the
+    environment. ``plan`` is the compiled plan of the Flink SQL query that wrote the snapshot, if the user passed it.
+    ``time_zone`` is the zone of the job's JVM. ``unmatched_uids`` are uids from the user that don't match an operator.
     """
 
     directory: str
@@ -150,7 +150,7 @@ class Snapshot:
 
     @property
     def flink_major(self) -> int:
-        """The major version of the Flink that wrote it, which determines the version of Kryo; 2 began with version 5."""
+        """Major version of the Flink that wrote the snapshot; it determines the version of Kryo."""
         return 2 if self.metadata.version >= 5 else 1
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
@@ -172,19 +172,19 @@ def open_snapshot(
     path
         The snapshot's directory or its ``_metadata`` file, as a path or URL.
     path_mapping
-        Recorded prefix to present prefix, where moved files are not found by themselves.
+        Recorded prefix to current prefix, for moved files that are not found automatically.
     storage
-        Access to files; by default one without settings.
+        Access to files; by default without settings.
     scratch
-        A directory for copies of files that have to be on this machine, by default ``STATE_PROCESSOR_SCRATCH`` or the
-        system's directory for temporary files.
+        Directory for copies of files that are needed on this machine; by default ``STATE_PROCESSOR_SCRATCH`` or the system's
+        directory for temporary files.
     allow_paths
         Directories outside of the snapshot's storage that recorded paths may refer to.
 
     Raises
     ------
     NotASnapshotError
-        There is no snapshot.
+        The path is not a snapshot.
     CorruptSnapshotError
         ``_metadata`` is damaged.
     """
@@ -200,10 +200,10 @@ def open_snapshot(
 
 
 def metadata_content(storage: Storage, file: str) -> memoryview | StoredFile:
-    """Return what :func:`~state_processor.backends.metadata.snapshot_metadata.read_metadata` reads.
+    """Return the input of :func:`~state_processor.backends.metadata.snapshot_metadata.read_metadata`.
 
-    A local file of many bytes, most of which are inline state, is read in parts. From storage elsewhere, each part would be a
-    request.
+    A large local file consists mostly of inline state; it is read in parts. A remote file is read at once, because each part
+    would be a request.
     """
     stored = storage.open(file)
     in_parts = stored.size > LARGE_METADATA and Location.parse(file).is_local

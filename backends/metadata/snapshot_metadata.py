@@ -1,7 +1,7 @@
 """``_metadata``: the table of contents of a snapshot, versions 2 to 7, read and written byte for byte.
 
-Framing: Flink's ``Checkpoints``; bodies: ``MetadataV2Serializer`` to ``MetadataV7Serializer``. What the versions differ in is
-the table :data:`LAYOUTS`.
+Framing: Flink's ``Checkpoints``; bodies: ``MetadataV2Serializer`` to ``MetadataV7Serializer``. The table :data:`LAYOUTS` lists
+the differences between versions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MASTER_STATE_MAGIC: Final = 0xC96B1696
 _T = TypeVar("_T")
 
 _HEAD: Final = 64
-"""Bytes that tell what another file is."""
+"""Number of bytes that identify other file formats."""
 _HEADER: Final = struct.Struct(">iiq")
 _MASTER_HEADER: Final = struct.Struct(">Ii")
 _PARALLELISM: Final = struct.Struct(">ii")
@@ -49,7 +49,7 @@ _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 
 _FULLY_FINISHED: Final = _INT.pack(-1)
-_NO_PAIR: Final = bytes(8)  # two zeros: no operator state of either kind, no channel state in either direction
+_NO_PAIR: Final = bytes(8)  # two zeros: neither kind of operator state, or neither direction of channel state
 
 _SMALLEST_MASTER_STATE: Final = 18
 _SMALLEST_OPERATOR: Final = 29
@@ -64,7 +64,7 @@ class Layout:
     names: bool = False
     """Name and uid before each operator id."""
     chain_length: bool = False
-    """An unused number where later versions have the coordinator state."""
+    """An unused number in the position of the coordinator state of later versions."""
     legacy_prefix: bool = False
     """Duration and number of legacy states before each subtask."""
     channels: bool = False
@@ -74,7 +74,7 @@ class Layout:
     properties: bool = False
     """A Java stream at the end."""
     reference: bool = False
-    """The checkpoint a subtask's state was taken over from."""
+    """The checkpoint that the state of a subtask comes from."""
 
 
 LAYOUTS: Final = {
@@ -100,10 +100,10 @@ class MasterState:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSubtaskState:
-    """The handles of one subtask; a ``finished`` subtask has none.
+    """The handles of one subtask; empty for a ``finished`` subtask.
 
-    ``duration`` is a leftover of version 2. ``reference_checkpoint_id`` (version 7) names the checkpoint that the state
-    was taken over from when the region of the subtask had failed.
+    ``duration`` exists only in version 2. ``reference_checkpoint_id`` (version 7) is set if the region of the subtask had failed:
+    the state comes from that checkpoint.
     """
 
     index: int
@@ -132,8 +132,8 @@ class OperatorSubtaskState:
 class OperatorState:
     """One operator of the job with the states of its subtasks, in the order of the file.
 
-    ``name`` and ``uid`` are ``None`` where the snapshot does not have them (before version 5, or no uid set);
-    ``operator_id`` is 32 hexadecimal digits. ``chain_length`` is a leftover of version 2.
+    ``name`` and ``uid`` are ``None`` if the snapshot does not have them (before version 5, or without a uid). ``operator_id`` is
+    32 hexadecimal digits. ``chain_length`` exists only in version 2.
     """
 
     operator_id: str
@@ -170,21 +170,21 @@ def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: s
     Parameters
     ----------
     data
-        The whole file, in memory or to be read in parts.
+        The whole file, in memory or read in parts.
     source
-        What to call it in errors, usually its path.
+        Name of the file in errors, usually its path.
 
     Raises
     ------
     CorruptSnapshotError
-        The bytes do not follow the format.
+        The bytes are not valid.
     UnsupportedFormatError
-        A version that does not exist yet, or the one of Flink before 1.3.
+        The version is newer than the known versions, or older than Flink 1.3.
     """
     inp = HandleInput(data, source)
     _check_magic(inp)
     collecting = gc.isenabled()
-    gc.disable()  # a million handles, none in a cycle: looking for cycles takes a third of the time
+    gc.disable()  # a million handles without cycles: the search for cycles takes a third of the time
     try:
         return _read(inp)
     except RecursionError:
@@ -195,11 +195,11 @@ def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: s
 
 
 def _check_magic(inp: HandleInput) -> None:
-    """Check the first bytes, and step back to the start."""
+    """Check the first bytes, and return to the start."""
     head = inp.take(min(_HEAD, inp.remaining), "start of the file")
     inp.position = 0
     if not head:
-        raise inp.corrupt("the file is empty: it was not written or copied to its end; use another snapshot, or copy it again", 0)
+        raise inp.corrupt("the file is empty: writing or copying it was interrupted; use another snapshot, or copy it again", 0)
     if not head.startswith(_INT.pack(MAGIC)[: len(head)]):
         what = described_file(head)
         found = f"it is {what}" if what else f"it starts with {head[: _INT.size].hex()}, not {MAGIC:08x}"
@@ -280,7 +280,7 @@ def _read_subtask(inp: HandleInput, layout: Layout, parallelism: int) -> Operato
     if layout.legacy_prefix:
         duration, legacy = inp.unpack(_LEGACY_PREFIX)
         if legacy:
-            raise inp.corrupt(f"{legacy} states of Flink 1.1 and older, which no Flink reads any more")
+            raise inp.corrupt(f"{legacy} states of Flink 1.1 or older; current versions of Flink can't read them")
     managed_operator = raw_operator = None
     if not inp.skip_if(_NO_PAIR):
         managed_operator, raw_operator = _read_optional_operator_state(inp), _read_optional_operator_state(inp)
@@ -302,7 +302,7 @@ def _read_optional_operator_state(inp: HandleInput) -> OperatorStateHandle | Non
         return None
     handle = reader.read_operator(inp) if present == 1 else None
     if handle is None:
-        raise inp.corrupt(f"operator state announced by {present}, but there is none")
+        raise inp.corrupt(f"operator state announced by {present}, found null")
     return handle
 
 
@@ -320,12 +320,12 @@ def write_metadata(metadata: CheckpointMetadata) -> bytes:
     Parameters
     ----------
     metadata
-        Its ``version`` chooses the layout; what a version cannot express must not be there.
+        The content. Its ``version`` selects the layout, and has to support all of the content.
 
     Raises
     ------
     UnsupportedFormatError
-        The version does not exist, or cannot express something in ``metadata``.
+        The version does not exist, or does not support a part of ``metadata``.
     """
     layout = _layout(metadata.version, "metadata to write")
     out = DataOutput()

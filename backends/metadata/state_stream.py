@@ -1,4 +1,4 @@
-"""The bytes behind a stream handle: inline, a file, or a slice of one, all read alike."""
+"""The bytes of a stream handle: inline, a file, or a slice of a file."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class StateStream:
     Attributes
     ----------
     size
-        Its length in bytes, as the snapshot records it.
+        Recorded length in bytes.
     path
-        The file it is in, ``None`` for inline state.
+        The file; ``None`` for inline state.
     """
 
     def __init__(self, source: _Source, start: int, size: int, description: str, path: str | None) -> None:
@@ -57,39 +57,39 @@ class StateStream:
 
     @property
     def is_remote(self) -> bool:
-        """True if reading sends requests to remote storage."""
+        """Whether reads send requests to remote storage."""
         return self.path is not None and not Location.parse(self.path).is_local
 
     @property
     def start(self) -> int:
-        """Offset in the file, in bytes (not 0 for a segment of a merged file)."""
+        """Offset in the file in bytes; greater than 0 for segments of merged files."""
         return self._start
 
     @property
     def whole_file(self) -> StoredFile | None:
-        """The file, if there is nothing else in it; its length is looked up."""
+        """The file, if it contains only this stream. The length of the file is requested from the storage."""
         file = self._source
         return file if isinstance(file, StoredFile) and self._start == 0 and file.size == self.size else None
 
     def read(self, offset: int = 0, length: int | None = None) -> memoryview:
-        """Return ``length`` bytes from ``offset`` on, by default to the end; numpy views them without a copy.
+        """Return ``length`` bytes from ``offset``, by default to the end; numpy views them without a copy.
 
         Raises
         ------
         CorruptSnapshotError
             The range is not within the stream.
         MissingFileError
-            The file is not there, cannot be read, or is shorter than recorded.
+            The file does not exist, cannot be read, or is shorter than recorded.
         """
         wanted = self.size - offset if length is None else length
         if offset < 0 or wanted < 0 or offset + wanted > self.size:
             raise CorruptSnapshotError(
-                f"{self.describe()}: bytes {offset} to {offset + wanted} are referred to, it has {self.size}"
+                f"{self.describe()}: bytes {offset} to {offset + wanted} are needed; it has {self.size} bytes"
             )
         return self._source.read(self._start + offset, wanted)
 
     def describe(self) -> str:
-        """Return its name in messages: the file's path, or ``inline state NAME``."""
+        """Return the name for messages: the file's path, or ``inline state NAME``."""
         return self._description
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class StateStream:
 
 
 class RecentReads:
-    """Reads of a stream, the last few of which are kept: one state after the other is looked for in the same key groups.
+    """Reads of a stream with a small cache: lookups read the same key groups for one state after the other.
 
     Parameters
     ----------
@@ -133,14 +133,14 @@ def open_stream(handle: h.StreamStateHandle, storage: Storage, relocation: Reloc
     handle
         Any stream handle.
     storage, relocation
-        Access to the files and where they are; ``relocation`` knows the directory of the snapshot.
+        Access to the files, and their current locations.
     context
-        What it belongs to (operator, state), for error messages.
+        Owner of the stream (operator, state), for error messages.
 
     Raises
     ------
     MissingFileError
-        The file is nowhere.
+        The file is not found.
     """
     return _OPENERS[type(handle)](handle, storage, relocation, context)
 

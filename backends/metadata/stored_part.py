@@ -1,4 +1,4 @@
-"""Inline state of a large ``_metadata``, which stays in the file until it is needed."""
+"""Inline state of a large ``_metadata``. It stays in the file until it is needed."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Protocol
 
 
 class MetadataFile(Protocol):
-    """A file that is read in parts."""
+    """File that is read in parts."""
 
     @property
     def size(self) -> int:
-        """Its length in bytes."""
+        """Length in bytes."""
 
     def read(self, offset: int, length: int) -> memoryview:
-        """Return exactly ``length`` bytes from ``offset`` on."""
+        """Return exactly ``length`` bytes from ``offset``."""
 
 
 class StoredPart:
-    """A part of a file, in place of its bytes: it has a length, slices of it are read, and ``bytes(part)`` is all of it.
+    """A part of a file that behaves like its bytes: it has a length and slices, and ``bytes(part)`` reads all of it.
 
     Parameters
     ----------
     file
         The file.
     offset, size
-        Where the part is in it.
+        Position of the part in the file.
     """
 
     __slots__ = ("_file", "_offset", "_size")

@@ -1,4 +1,4 @@
-"""The streams of a snapshot that are in files: at any depth of what ``_metadata`` holds."""
+"""The streams of a snapshot that are stored in files, at any depth of ``_metadata``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def streams_in_files(value: Any) -> Iterator[StreamInFile]:
-    """Yield the streams in a handle, a subtask, an operator or a tuple of them that are in files."""
+    """Yield the streams stored in files that a handle, a subtask, an operator or a tuple of them contains."""
     if isinstance(value, (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)):
         yield value
     elif isinstance(value, tuple | list):
@@ -26,7 +26,7 @@ def streams_in_files(value: Any) -> Iterator[StreamInFile]:
 
 
 def with_streams(value: _T, change: Callable[[StreamInFile], h.StreamStateHandle]) -> _T:
-    """Return a value with other streams in place of those in files; the value itself if they all stay."""
+    """Return a value with its file streams replaced; the value itself if no stream changes."""
     return _changed(value, change)  # type: ignore[no-any-return]
 
 

@@ -1,1 +1,1 @@
-"""States as headers register them, key groups, how keys are hashed."""
+"""Registered states in headers, key groups, hash codes of keys."""

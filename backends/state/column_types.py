@@ -1,7 +1,7 @@
-"""States read with other types than they were written with: which part of a state a column's wanted type is of.
+"""States that are read with other types than they were written with: the part of a state that each given type applies to.
 
-Two kinds of types are given: those that the whole of a column is restored in by Flink's rules, and Java types of parts that Kryo
-wrote, which only add what its bytes do not contain.
+There are two kinds of given types. A type of a whole column: Flink's rules of state migration apply. A Java type of a part that
+Kryo wrote: it adds information that Kryo's bytes lack.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from state_processor.serializers.runtime.undescribed import with_undescribed_cla
 from state_processor.serializers.traversal import transform
 
 TypeByPath = tuple[str, PortableType | JavaType]
-"""A column and the type that it is read in, or the path of a part that Kryo wrote and its Java type."""
+"""A column and its type, or the path of a part that Kryo wrote and its Java type."""
 
 Undescribed = Literal["error", "bytes"]
-"""Values whose class is an undescribed subclass of a POJO: an error, or a column of their bytes."""
+"""Treatment of values of an undescribed subclass of a POJO: an error, or a column of their bytes."""
 
 
 class ColumnTypes(NamedTuple):
-    """Types that a state is read in, where they are not those that it was written in.
+    """Types that replace the written types of a state.
 
-    ``python`` has the types of states of PyFlink jobs by name, an empty one for any state, and ``unpickled`` whether pickles in
-    them are loaded. ``names`` has the names of rows, by state. ``time_zone`` is the zone of the job's JVM.
+    ``python`` maps names of states of PyFlink jobs to types; an empty name is for any state. ``unpickled`` selects whether their
+    pickles are loaded. ``names`` maps states to the names of rows. ``time_zone`` is the zone of the job's JVM.
     """
 
     types: tuple[TypeByPath, ...] = ()
@@ -48,7 +48,7 @@ class ColumnTypes(NamedTuple):
     time_zone: str = "UTC"
 
     def python_type(self, state: str) -> PythonType | None:
-        """Return the type that is given for a state of a PyFlink job."""
+        """Return the given type of a state of a PyFlink job."""
         return next((type_ for name, type_ in self.python if shown_name(name) in ("", shown_name(state))), None)
 
 
@@ -60,18 +60,18 @@ _ELEMENTS: Final = {
     LIST: {"value.element": "list_value"},
     MAP: {"value.key": "map_key", "value.value": "map_value"},
 }
-"""Paths in whole lists and maps, and the columns that flattened ones have instead."""
+"""Paths in whole lists and maps, and the corresponding columns of flattened lists and maps."""
 
 
 def evolved(state: _State, given: ColumnTypes) -> _State:
-    """Return the state with serializers that read it in other types, and rows of other names.
+    """Return the state with serializers that read it as the given types and with the given names of rows.
 
     Raises
     ------
     StateMigrationError
-        If Flink would refuse one of them; the message names the state and what is incompatible.
+        If Flink would refuse a type. The message names the state and the incompatible part.
     OptionError
-        If a column is not one of the state's.
+        If the state does not have a column.
     """
     python = given.python_type(state.name)
     if python is not None:
@@ -86,26 +86,26 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
 
 
 def undescribed_as_bytes(state: _State) -> _State:
-    """Return the state with bytes for values of classes that nothing describes, where entries have lengths."""
+    """Return the state with bytes for values of undescribed classes, if entries contain lengths."""
     if state.kind == LIST or state.is_timer:
         return state
     return state.with_serializers(value=with_undescribed_classes(state.value))
 
 
 def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
-    """Return the state with Java types for parts that Kryo wrote.
+    """Return the state with the given Java types for parts that Kryo wrote.
 
     Parameters
     ----------
     state
         The state.
     types
-        The types by path: a column as :func:`kryo_parts_of` names it, and the fields in it.
+        The types by path: a column with the name of :func:`kryo_parts_of`, then fields.
 
     Raises
     ------
     OptionError
-        If there is no such part, or its class is another.
+        If the part does not exist, or has another class.
     """
     if not types:
         return state
@@ -116,16 +116,16 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
         found = [part for known, part in parts if known == path]
         if not found:
             known = ", ".join(dict.fromkeys(path for path, _ in parts))
-            advice = f"there are: {known}" if known else f"leave {spelled('types')} out"
+            advice = f"known parts: {known}" if known else f"leave {spelled('types')} out"
             raise OptionError(
-                f"{spelled('types')}: there is no part {path!r} that Kryo wrote in state {state.name!r} ({state.kind}); {advice}"
+                f"{spelled('types')}: state {state.name!r} ({state.kind}) does not have a part {path!r} that Kryo wrote; {advice}"
             )
         of_parts |= {id(part): part.declared_as(declared_as(part, given, f"{path} of state {state.name!r}")) for part in found}
     return transform(state, lambda part: of_parts.get(id(part), part))
 
 
 def _flattened(state: StateDescription, path: str) -> str:
-    """Return a path in a column of whole lists or maps as the one in the column of their elements, keys or values."""
+    """Convert a path in a column of whole lists or maps to a path in the column of elements, keys or values."""
     for whole, column in _ELEMENTS.get(state.kind, {}).items():
         if path == whole or path.startswith(f"{whole}."):
             return column + path[len(whole) :]
@@ -133,7 +133,7 @@ def _flattened(state: StateDescription, path: str) -> str:
 
 
 def kryo_parts_of(state: StateDescription) -> Iterator[tuple[str, KryoSerializer]]:
-    """Give the parts of a state that Kryo writes, by path: a column (``value``, ``list_value``, ``map_value``) and its fields."""
+    """Return the parts of a state that Kryo writes, by path: ``value``, ``list_value`` or ``map_value``, then fields."""
     serializers = state.serializers
     for column, role in state.COLUMNS.items():
         if role in serializers:
@@ -141,12 +141,12 @@ def kryo_parts_of(state: StateDescription) -> Iterator[tuple[str, KryoSerializer
 
 
 def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, str, TypeSerializer]]:
-    """Yield the columns that types are given for, and the attributes of the state that hold these types.
+    """Yield the columns with a given type, and the attributes of the state for them.
 
     Raises
     ------
     OptionError
-        If a column is not one of the state's.
+        If the state does not have a column.
     """
     for column, wanted in _of_parts(state, types):
         roles = {} if state.is_timer else state.COLUMNS
@@ -157,7 +157,7 @@ def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]
 
 
 def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, TypeSerializer]]:
-    """Yield the types of whole lists and maps as those of their elements, keys and values."""
+    """Convert types of whole lists and maps to types of elements, keys and values."""
     for column, wanted in types:
         if column == "value" and state.kind == LIST:
             yield "list_value", wanted.element if isinstance(wanted, ListSerializer) else wanted
@@ -170,15 +170,15 @@ def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer
 def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> TypeSerializer:
     where = f"state {state.name!r}, {column}"
     written = state.serializers.get(state.COLUMNS[column])
-    if written is None:  # nothing to go by but what the user says
+    if written is None:  # the snapshot does not store a type: use the given one
         return wanted
     try:
         resolved = resolve(written, wanted)
     except StateMigrationError as e:
-        hint = "a column that is only to be converted takes a type of Spark or Arrow instead"
+        hint = "to convert only the column, pass a type of Spark or Arrow"
         raise StateMigrationError(f"{where}: {e}; {hint}") from e
     if column == "key" and state.kind != BROADCAST:
         verdict = written.snapshot().resolve_schema_compatibility(wanted).verdict
         if verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
-            raise StateMigrationError(f"{where}: {written} would have to be migrated to {wanted}, which Flink does for no key")
+            raise StateMigrationError(f"{where}: {written} needs a migration to {wanted}; Flink does not migrate keys")
     return resolved

@@ -1,4 +1,4 @@
-"""Descriptions of states: the kind and the serializers of each, from the headers that register them."""
+"""Descriptions of states: kind and serializers, from the headers of state files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPERATOR_KINDS: Final = frozenset({OPERATOR_LIST, UNION_LIST, BROADCAST})
 
 EVENT_PREFIX: Final = "_timer_state/event_"
 PROCESSING_PREFIX: Final = "_timer_state/processing_"
-"""Beginnings of the names of timer queues (Flink: ``InternalTimeServiceManagerImpl``)."""
+"""Prefixes of the names of timer queues (Flink: ``InternalTimeServiceManagerImpl``)."""
 
 _TIMER_PREFIXES: Final = {EVENT_PREFIX: EVENT_TIMER, PROCESSING_PREFIX: PROCESSING_TIMER}
 DISTRIBUTION_KINDS: Final = {"SPLIT_DISTRIBUTE": OPERATOR_LIST, "UNION": UNION_LIST, "BROADCAST": BROADCAST}
@@ -49,22 +49,23 @@ _KINDS_BY_SERIALIZER: Final = {serializer: kind for kind, serializer in _COLLECT
 
 @dataclass(frozen=True, slots=True)
 class StateDescription:
-    """One state of an operator: its kind and its serializers. Each kind of state has a subclass with the roles it needs.
+    """One state of an operator: its kind and its serializers. Each kind of state has a subclass with its roles.
 
     Parameters
     ----------
     name, kind
-        As the header of a state file registers them.
+        Name and kind in the header of a state file.
     value
-        Serializer of a value, of a list's element, or of a map's value, within its TTL wrapper where there is one; of a timer.
+        Serializer of a value, of a list's element, of a map's value, or of a timer. A state with TTL: the serializer inside the
+        TTL wrapper.
     backend
         The backend or format, in tables about a snapshot.
     """
 
     ROLES: ClassVar[tuple[str, ...]] = ("value",)
-    """Names of the attributes that are serializers and may be replaced."""
+    """Names of the attributes with replaceable serializers."""
     COLUMNS: ClassVar[Mapping[str, str]] = {"value": "value"}
-    """The role that each column of the state's rows is read with."""
+    """The role of each column of the state's rows."""
 
     name: str
     kind: str
@@ -82,12 +83,12 @@ class StateDescription:
         value: TypeSerializer | None = None,
         backend: str = "",
     ) -> Self:
-        """Build the description of a state whose kind is not known beforehand.
+        """Return the description of a state of any kind.
 
         Raises
         ------
         OptionError
-            If a serializer that the kind needs is missing.
+            If the kind needs a missing serializer.
         """
         roles = {"key": key, "namespace": namespace, "map_key": map_key, "value": value}
         described = _CLASSES.get(kind, ValueDescription)
@@ -98,7 +99,7 @@ class StateDescription:
         given: dict[str, Any] = {role: roles[role] for role in (*described.ROLES, "value")}
         missing = [role for role, serializer in given.items() if serializer is None and role != "map_key"]
         if missing:
-            raise OptionError(f"state {name!r} of kind {kind} needs a serializer of its {missing[0]}")
+            raise OptionError(f"state {name!r} of kind {kind} needs a serializer for its {missing[0]}")
         return described(name, kind, **given, backend=backend)
 
     @property
@@ -108,37 +109,37 @@ class StateDescription:
         return {role: serializer for role, serializer in found.items() if serializer is not None}
 
     def with_serializers(self, **serializers: TypeSerializer) -> Self:
-        """Return the state with other serializers in some of its roles."""
+        """Return the state with other serializers in some roles."""
         changes: dict[str, Any] = serializers
         return replace(self, **changes)
 
     def map_serializers(self, change: Callable[[TypeSerializer], TypeSerializer]) -> Self:
-        """Return the state with each serializer replaced by what ``change`` makes of it."""
+        """Return the state with ``change`` applied to each serializer."""
         return self.with_serializers(**{role: change(serializer) for role, serializer in self.serializers.items()})
 
     @property
     def whole(self) -> TypeSerializer:
-        """Serializer of all that the state has for a key, as headers register it: of lists and maps too."""
+        """Registered serializer of the whole value of a key: for list and map state, of the whole list or map."""
         return self.value
 
     @property
     def registered_kind(self) -> str:
-        """The kind as headers register it."""
+        """The registered kind in headers."""
         return self.kind
 
     @property
     def has_ttl(self) -> bool:
-        """True if values carry the time of their last access."""
+        """Whether values contain the time of their last access."""
         return isinstance(self.value, TtlSerializer)
 
     @property
     def is_timer(self) -> bool:
-        """True for a timer queue."""
+        """Whether the state is a timer queue."""
         return self.kind in TIMERS
 
     @property
     def is_keyed(self) -> bool:
-        """True for keyed state."""
+        """Whether the state is keyed state."""
         return self.kind not in OPERATOR_KINDS
 
 
@@ -154,7 +155,7 @@ class KeyedDescription(StateDescription):
 
     @property
     def in_void_namespace(self) -> bool:
-        """True if the state has no namespace but the empty one."""
+        """Whether the state has only the empty namespace."""
         return isinstance(self.namespace, VoidNamespaceSerializer)
 
 
@@ -191,7 +192,7 @@ class MapDescription(KeyedDescription):
 
     @property
     def stored_map_key(self) -> TypeSerializer:
-        """Serializer of the map's keys; bytes up to the end of the entry's key, where the snapshot does not store their type."""
+        """Serializer of the map's keys. If the snapshot does not store their type: bytes up to the end of the entry's key."""
         if self.map_key is None:
             return UnreadSnapshot("a map's keys", 1, None, self._unknown_key).restore_serializer().filling()
         return self.map_key
@@ -206,7 +207,7 @@ class MapDescription(KeyedDescription):
             If the snapshot does not store the type of its keys.
         """
         if self.map_key is None:
-            raise UnsupportedFormatError(f"{self._unknown_key}; only a native savepoint for ForSt can be written of it")
+            raise UnsupportedFormatError(f"{self._unknown_key}; write a native savepoint for ForSt")
         return MapSerializer(self.map_key, self.value)
 
     @property
@@ -216,7 +217,7 @@ class MapDescription(KeyedDescription):
 
 @dataclass(frozen=True, slots=True)
 class TimerDescription(KeyedDescription):
-    """A timer queue, whose values are its keys and namespaces with a time."""
+    """A timer queue. Its values consist of key, namespace and time."""
 
     ROLES: ClassVar[tuple[str, ...]] = ("key", "namespace")
     COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key"}
@@ -224,7 +225,7 @@ class TimerDescription(KeyedDescription):
     value: TimerSerializer
 
     def with_serializers(self, **serializers: TypeSerializer) -> Self:
-        """Return the queue with other serializers of its keys or namespaces."""
+        """Return the queue with other serializers for keys or namespaces."""
         roles = self.serializers | serializers
         key, namespace = roles["key"], roles["namespace"]
         return replace(self, key=key, namespace=namespace, value=TimerSerializer(key, namespace))
@@ -243,12 +244,12 @@ class OperatorDescription(StateDescription):
 
 @dataclass(frozen=True, slots=True)
 class OperatorListDescription(OperatorDescription):
-    """A list state of the operator, split or sent whole to each subtask; ``value`` is the serializer of an element."""
+    """A list state of the operator, split between subtasks or sent whole to each; ``value`` is the serializer of an element."""
 
 
 @dataclass(frozen=True, slots=True)
 class BroadcastDescription(OperatorDescription):
-    """A broadcast state: a map that each subtask has a copy of."""
+    """A broadcast state: a map with a copy in each subtask."""
 
     ROLES: ClassVar[tuple[str, ...]] = ("key", "value")
     COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key", "value": "value"}
@@ -267,7 +268,7 @@ _CLASSES: Final[Mapping[str, type[StateDescription]]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadState:
-    """A state that can't be read; without a name it may be any that a header registers."""
+    """A state that can't be read. Without a name, it may be any state of the header."""
 
     error: UnsupportedFormatError
     name: str | None = None
@@ -276,12 +277,13 @@ class UnreadState:
 
 
 def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str = "") -> KeyedDescription:
-    """Describe a keyed state or timer queue as its header registers it.
+    """Return the description of a keyed state or timer queue from its header.
 
     Raises
     ------
     UnknownSerializerError
-        If a serializer is not known; but for one that fills its part of an entry, whose values are bytes then.
+        If a serializer is not known. An unknown serializer that fills its part of an entry is not an error: its values become
+        bytes.
     """
     _check_known(meta, header.key, *(s for role, s in meta.serializers.items() if role != mi.VALUE))
     if keyed_kind(meta) not in _WHOLE_VALUES:
@@ -293,12 +295,12 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
     if kind == "UNKNOWN":
         kind = _KINDS_BY_SERIALIZER.get(type(value), VALUE)
     if kind not in _KEYED_KINDS:
-        raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind!r}, which no Flink writes")
+        raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind!r}; Flink does not write this kind")
     map_key = None
     if meta.backend_type == mi.KEY_VALUE_V2:
         map_key = meta.restore(mi.USER_KEY) if mi.USER_KEY in meta.serializers else None
     elif kind in _COLLECTIONS and not isinstance(value, _COLLECTIONS[kind]):
-        raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind}, and its values of type {value}")
+        raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind}, but its values are of type {value}")
     elif isinstance(value, ListSerializer) and kind == LIST:
         value = value.element
     elif isinstance(value, MapSerializer) and kind == MAP:
@@ -308,7 +310,7 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
 
 
 def key_of(header: mi.KeyedHeader) -> TypeSerializer:
-    """Return the serializer of keys; those of a PyFlink job are rows of one field, of which the field is the key."""
+    """Return the serializer of keys. A key of a PyFlink job is a row of one field; the field is the key."""
     key = header.key.restore_serializer()
     return python_key(key) if any(meta.name.startswith(PYTHON_PREFIX) for meta in header.states) else key
 
@@ -316,7 +318,7 @@ def key_of(header: mi.KeyedHeader) -> TypeSerializer:
 def _describe_timers(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str) -> TimerDescription:
     timer = meta.restore(mi.VALUE)
     if not isinstance(timer, TimerSerializer):
-        raise UnsupportedFormatError(f"state {meta.name!r}: a queue of {timer}, not of timers, can't be read")
+        raise UnsupportedFormatError(f"state {meta.name!r}: expected a queue of timers, found a queue of {timer}")
     described = TimerDescription(meta.name, _timer_kind(meta.name), timer, timer.key, timer.namespace, backend=backend)
     key = key_of(header)
     return described.with_serializers(key=key) if isinstance(key, PythonKeySerializer) else described
@@ -334,25 +336,25 @@ def _check_known(meta: mi.StateMetaInfo, *snapshots: TypeSerializerSnapshot | No
 
 
 def keyed_kind(meta: mi.StateMetaInfo) -> str | None:
-    """Return the kind of a keyed state that its header names, whatever its serializers are."""
+    """Return the kind of a keyed state from its header, independent of its serializers."""
     if meta.backend_type == mi.PRIORITY_QUEUE:
         return _timer_kind(meta.name)
     return meta.options.get(mi.KEYED_STATE_TYPE)
 
 
 def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
-    """Remove wrappers that add no bytes, unless they are part of the type that a job declares."""
+    """Remove wrappers that don't add bytes, except wrappers that are part of the declared type."""
     while isinstance(serializer, WrappingSerializer) and not isinstance(serializer, ExternalSerializer):
         serializer = serializer.content
     return serializer
 
 
 def describe_operator_state(meta: mi.StateMetaInfo) -> OperatorDescription:
-    """Describe an operator state as its header registers it."""
+    """Return the description of an operator state from its header."""
     mode = meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
     _check_known(meta, *(s for role, s in meta.serializers.items() if role != mi.VALUE or mode == BROADCAST))
     if mode not in DISTRIBUTION_KINDS:
-        raise CorruptSnapshotError(f"operator state {meta.name!r} is distributed as {mode!r}, which no Flink does")
+        raise CorruptSnapshotError(f"operator state {meta.name!r} has the unknown distribution mode {mode!r}")
     kind = DISTRIBUTION_KINDS[mode]
     key = meta.restore(mi.KEY) if mi.KEY in meta.serializers else None
     return OperatorDescription.of(meta.name, kind, key, value=meta.restore(mi.VALUE), backend="operator")

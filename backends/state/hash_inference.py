@@ -1,9 +1,8 @@
-"""Finding out how a class computes its ``hashCode``, from the key groups of keys that it has already.
+"""Inference of a class's ``hashCode`` from the key groups of its keys in a snapshot.
 
-Where a key's ``hashCode`` is the user's code (POJOs, case classes, other objects), nothing in a snapshot says how it is
-computed; but each key lies in a key group, which reveals some bits of it. The usual ways to write the method are tried, over the
-fields in every order, and those that agree with every key are kept. Where several agree, they are all asked for each new key,
-and have to agree there too.
+If the user's code computes ``hashCode`` (POJOs, case classes, other objects), a snapshot does not contain the formula. But each
+key is in a key group, and the key group reveals some bits of the hash. This module tries the usual formulas over the fields in
+every order, and keeps the formulas that fit every key. If several formulas fit, they have to agree for each new key too.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from state_processor.serializers.keys.hash_codes import column_hashes, polynomia
 Hashes = npt.NDArray[np.int32]
 
 _CERTAINTY_BITS: Final = 30
-"""Bits that keys have to reveal beyond what it takes to choose between all rules: one wrong rule in a thousand million fits."""
+"""Bits that keys have to reveal in addition to the bits that select one of all rules: a wrong rule fits with a probability of
+1e-9."""
 _MOST_PERMUTED: Final = 7
 _SAMPLE: Final = 256
 _LOMBOK_PRIME: Final = 59
@@ -39,7 +39,7 @@ _PRODUCT_SEED: Final = np.int32(-889275714)  # 0xcafebabe
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of all keys: its hashes, 0 for null; where it is null; and how Scala's ``##`` sees it."""
+    """A field of all keys: its hashes (0 for null), its nulls, and its hashes by Scala's ``##``."""
 
     hashes: Hashes
     nulls: npt.NDArray[np.bool_]
@@ -100,14 +100,14 @@ _ORDERED: Final[dict[str, _Combine]] = {
     "HashCodeBuilder(17, 37)": _builder_17_37,
     "Scala's product hash": _product_hash,
 }
-"""Rules whose result depends on the order of the fields."""
+"""Rules that depend on the order of the fields."""
 
 _UNORDERED: Final[dict[str, _Combine]] = {"exclusive or of the fields": _exclusive_or}
 
 
 @dataclass(frozen=True, slots=True)
 class HashRule:
-    """One way in which a class may compute its ``hashCode``: a formula, over fields in an order."""
+    """A possible ``hashCode``: a formula over ordered fields."""
 
     formula: str
     fields: tuple[str, ...]
@@ -116,22 +116,22 @@ class HashRule:
         return f"{self.formula} ({', '.join(self.fields)})"
 
     def apply(self, columns: dict[str, _Field]) -> Hashes:
-        """Return the hash codes of keys, given their fields."""
+        """Return the hash codes of keys from their fields."""
         return {**_ORDERED, **_UNORDERED}[self.formula]([columns[name] for name in self.fields])
 
 
 @dataclass(frozen=True)
 class LearnedHash:
-    """The ``hashCode`` of a class, as far as its keys determine it: what ``KeyedStateEncoder`` takes as ``key_hash``.
+    """The ``hashCode`` of a class, as far as its keys determine it. ``KeyedStateEncoder`` accepts it as ``key_hash``.
 
     Parameters
     ----------
     serializer
         The serializer of keys.
     rules
-        All rules that agree with every key seen.
+        All rules that fit every key of the snapshot.
     max_parallelism
-        Of the operator that is written; where rules differ in a hash but not in the key group, either will do.
+        Max parallelism of the written operator. Rules may differ in a hash if the key group is the same.
     """
 
     serializer: PojoSerializer
@@ -147,7 +147,7 @@ class LearnedHash:
         Raises
         ------
         InvalidRowError
-            If the rules that are left do not agree on a key.
+            If the rules disagree on a key.
         """
         array = conform(self.serializer, keys, "key")
         columns = _columns(self.serializer, array)
@@ -158,8 +158,8 @@ class LearnedHash:
             if len(differs):
                 row = int(differs[0])
                 problem = InvalidRowError(
-                    f"the key group of {array[row].as_py()!r} can't be told: the keys of the snapshot fit both {self.rules[0]} "
-                    f"and {rule}, which disagree here"
+                    f"the key group of {array[row].as_py()!r} is ambiguous: the keys of the snapshot fit both {self.rules[0]} "
+                    f"and {rule}, but these disagree here"
                 )
                 problem.row = row
                 raise problem
@@ -168,7 +168,7 @@ class LearnedHash:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A key that lies where a rule does not put it: the key as text, and the key group that it is in."""
+    """A key that contradicts a rule: the key as text, and its key group."""
 
     key: str
     key_group: int
@@ -186,9 +186,9 @@ def misfits(
     Parameters
     ----------
     serializer
-        The serializer of the keys, a POJO's.
+        The serializer of the keys; of a POJO.
     rules
-        The rules in question.
+        The rules to check.
     keys, key_groups, max_parallelism
         As for :func:`learn_hash_rule`.
     """
@@ -207,22 +207,21 @@ def misfits(
 def rules_left(
     serializer: TypeSerializer, rules: Sequence[HashRule], contradicted: Mapping[HashRule, Misfit]
 ) -> tuple[HashRule, ...]:
-    """Return the rules that no key contradicts.
+    """Return the rules that fit all keys.
 
     Raises
     ------
     UnsupportedFormatError
-        If there are none; the message names a key for each rule.
+        If no rule fits. The message names a key for each rule.
     """
     left = tuple(rule for rule in rules if rule not in contradicted)
     if left:
         return left
     reasons = "; ".join(
-        f"{rule} does not put {misfit.key} into key group {misfit.key_group}, where it is"
-        for rule, misfit in contradicted.items()
+        f"{misfit.key} is in key group {misfit.key_group}, but {rule} gives another one" for rule, misfit in contradicted.items()
     )
     raise UnsupportedFormatError(
-        f"the hashCode of {serializer} is user code, and its keys contradict what it seemed to be: {reasons}; give it as key_hash"
+        f"the hashCode of {serializer} is user code, and its keys contradict the inferred formula: {reasons}; pass key_hash"
     )
 
 
@@ -233,18 +232,18 @@ def learn_hash_rule(
     max_parallelism: int,
     new_max_parallelism: int | None = None,
 ) -> LearnedHash:
-    """Return the rule that explains the key groups of all keys.
+    """Return the rule that fits the key groups of all keys.
 
     Parameters
     ----------
     serializer
-        The serializer of the keys, a POJO's.
+        The serializer of the keys; of a POJO.
     keys, key_groups
-        Keys of a snapshot, and where each lies; the more, the surer. Repeated keys add nothing.
+        Keys of a snapshot, and their key groups. More keys give more certainty; repeated keys don't.
     max_parallelism
-        Of the operator that the keys are from.
+        Max parallelism of the operator of the keys.
     new_max_parallelism
-        Of the operator that is written, the same by default.
+        Max parallelism of the written operator; the same by default.
 
     Raises
     ------
@@ -261,8 +260,7 @@ def learn_hash_rule(
     bits = distinct * math.log2(max_parallelism)
     if bits < _CERTAINTY_BITS + math.log2(max(len(rules), 1)):
         raise UnsupportedFormatError(
-            f"the hashCode of {serializer} is user code, and {distinct} keys are too few to infer how it is computed; "
-            "give it as key_hash"
+            f"the hashCode of {serializer} is user code, and {distinct} keys are too few to infer it; pass it as key_hash"
         )
     sample = {n: _first(columns[n], _SAMPLE) for n in names}
     likely = [r for r in rules if np.array_equal(key_group(r.apply(sample), max_parallelism), key_groups[:_SAMPLE])]
@@ -270,8 +268,8 @@ def learn_hash_rule(
     if not fitting:
         tried = ", ".join([*_ORDERED, *_UNORDERED])
         raise UnsupportedFormatError(
-            f"the hashCode of {serializer} is user code, and none of the usual ways explains the key groups of its keys "
-            f"(tried: {tried}, over all fields in every order, and over each field alone); give it as key_hash"
+            f"the hashCode of {serializer} is user code, and no usual formula fits the key groups of its keys "
+            f"(tried: {tried}, over all fields in every order, and over each field alone); pass it as key_hash"
         )
     return LearnedHash(serializer, fitting, new_max_parallelism or max_parallelism)
 
@@ -298,7 +296,7 @@ def _columns(serializer: PojoSerializer, array: pa.Array) -> dict[str, _Field]:
 
 
 def _scala_hashes(values: pa.Array, hashes: Hashes) -> Hashes:
-    """Return ``##``: equal numbers of different types have one hash, that of the int where one equals them."""
+    """Return Scala's ``##``. Equal numbers of different types have the same hash: the hash of the equal int, if it exists."""
     if not (pa.types.is_int64(values.type) or pa.types.is_floating(values.type)):
         return hashes
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Headers of state files: most subtasks of an operator have the same header, and a process reads it once."""
+"""Cache of headers of state files. Most subtasks of an operator have the same header; a process reads it once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.user_registrations import Registrations, current_registrations
 
 KEPT: Final = 32
-"""So many headers are kept, and what was found out about them."""
+"""Number of headers in the cache, and of results about them."""
 
 Header = TypeVar("Header", KeyedHeader, OperatorHeader)
 
 
 def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, where: str, flink_major: int) -> Header:
-    """Read a header, or return the one that the same bytes were before.
+    """Read a header, or return the header that was read from the same bytes before.
 
     Parameters
     ----------
     read
-        Reads it, and raises errors of this library.
+        Function that reads the header.
     data
-        The file as far as the header may reach.
+        The start of the file, with at least the header.
     where
         The file, for messages.
     flink_major
@@ -38,9 +38,9 @@ def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, w
 
 @lru_cache(maxsize=KEPT)
 def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: int, known: Registrations) -> Header | None:
-    """Return a header that nothing has to be said about; ``None`` where a message will say which file it is in.
+    """Return a header that is read without a problem; ``None`` otherwise: then a message has to name the file.
 
-    What is ``known`` of users' classes determines what can be read.
+    The result depends on the ``known`` registrations of user classes.
     """
     try:
         header = read(DataInput(data, "", flink_major=flink_major))
@@ -50,7 +50,7 @@ def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: in
 
 
 class Same:
-    """The key of a cache: two are equal if they hold the same objects. The objects need no hash, and stay as long as the key."""
+    """The key of a cache, equal to keys with the same objects. Objects may be unhashable; the key keeps them alive."""
 
     __slots__ = ("objects",)
 

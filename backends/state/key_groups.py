@@ -1,4 +1,4 @@
-"""Key groups: which slice of the key space a hash belongs to, and which subtask owns it.
+"""Key groups: slices of the key space, and the subtasks that own them.
 
 The rules of Flink's ``KeyGroupRangeAssignment`` and ``MathUtils``.
 """
@@ -14,7 +14,7 @@ from state_processor.backends.metadata.handles import MAX_KEY_GROUPS, KeyGroupRa
 from state_processor.serializers.errors import OptionError
 
 _ONE_BYTE_PREFIX = 128
-"""Max parallelism up to which a key group takes one byte in front of a key, else two."""
+"""Maximum max parallelism for a key group prefix of one byte; above it, the prefix has two bytes."""
 
 
 def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
@@ -27,7 +27,7 @@ def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
 
     Returns
     -------
-    Values of 0 to 2**31 - 1, of the same shape.
+    Values from 0 to 2**31 - 1, with the same shape.
     """
     h = np.atleast_1d(np.asarray(hashes)).astype(np.int32, copy=False).view(np.uint32)
     with np.errstate(over="ignore"):
@@ -43,28 +43,28 @@ def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
         h *= np.uint32(0xC2B2AE35)
         h ^= h >> np.uint32(16)
         signed = h.view(np.int32)
-        # abs() leaves the most negative number as it is; Flink makes it 0
+        # abs() does not change the most negative number; Flink returns 0
         absolute = np.where(signed == np.iinfo(np.int32).min, np.int32(0), np.abs(signed))
     return absolute.astype(np.int32, copy=False).reshape(np.shape(hashes))
 
 
 def key_group(hashes: npt.ArrayLike, max_parallelism: int) -> npt.NDArray[np.int32]:
-    """Return key groups of keys with these Java hash codes (``computeKeyGroupForKeyHash``)."""
+    """Return the key groups of Java hash codes (``computeKeyGroupForKeyHash``)."""
     return np.asarray(murmur(hashes) % np.int32(max_parallelism), dtype=np.int32)
 
 
 def prefix_size(max_parallelism: int) -> int:
-    """Return the bytes of the key group in front of a key (``computeRequiredBytesInKeyGroupPrefix``)."""
+    """Return the size of the key group prefix in bytes (``computeRequiredBytesInKeyGroupPrefix``)."""
     return 1 if max_parallelism <= _ONE_BYTE_PREFIX else 2
 
 
 def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
-    """Return key groups that a subtask owns (``computeKeyGroupRangeForOperatorIndex``).
+    """Return the key groups of a subtask (``computeKeyGroupRangeForOperatorIndex``).
 
     Raises
     ------
     OptionError
-        The three numbers do not fit together.
+        The numbers are not consistent.
     """
     check_parallelism(parallelism, max_parallelism)
     if not 0 <= subtask < parallelism:

@@ -1,4 +1,4 @@
-"""Headers of state files: which states they hold and with which serializers.
+"""Headers of state files: the registered states and their serializers.
 
 Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``, ``StateMetaInfoSnapshot``.
 """
@@ -27,9 +27,9 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.third_party import message_of, qualified_name, third_party_errors
 
 KEYED_VERSION: Final = 6
-"""What every Flink since 1.7 writes."""
+"""Version of keyed headers; every Flink since 1.7 writes it."""
 OPERATOR_VERSION: Final = 5
-"""What every Flink since 1.7 reads; 1.18 and later write 6."""
+"""Version of operator headers; every Flink since 1.7 reads it. 1.18 and later write 6."""
 _JAVA_OBJECTS: Final = "its serializers are Java objects; restore it in Flink 1.8 to 1.16 and take a new savepoint"
 KEYED_STATE: Final = FormatVersions("keyed state", {KEYED_VERSION: "1.7"}, _JAVA_OBJECTS)
 OPERATOR_STATE: Final = FormatVersions("operator state", {OPERATOR_VERSION: "1.7", OPERATOR_VERSION + 1: "1.18"}, _JAVA_OBJECTS)
@@ -37,9 +37,9 @@ OPERATOR_STATE: Final = FormatVersions("operator state", {OPERATOR_VERSION: "1.7
 KEY_VALUE: Final = "KEY_VALUE"
 PRIORITY_QUEUE: Final = "PRIORITY_QUEUE"
 KEY_VALUE_V2: Final = "KEY_VALUE_V2"
-"""Keyed state of the asynchronous API (Flink 2) as ForSt registers it; other backends register it as ``KEY_VALUE``."""
+"""Registered kind of keyed state of the asynchronous API (Flink 2) with ForSt. Other backends register ``KEY_VALUE``."""
 BACKEND_TYPES: Final = (KEY_VALUE, "OPERATOR", "BROADCAST", PRIORITY_QUEUE, KEY_VALUE_V2)
-"""``StateMetaInfoSnapshot.BackendStateType`` by ordinal, which is what headers store."""
+"""``StateMetaInfoSnapshot.BackendStateType`` by ordinal. Headers store the ordinal."""
 
 KEYED_STATE_TYPE: Final = "KEYED_STATE_TYPE"
 DISTRIBUTION_MODE: Final = "OPERATOR_STATE_DISTRIBUTION_MODE"
@@ -52,12 +52,12 @@ _PROXY_VERSION: Final = 2
 SERIALIZER_SNAPSHOTS: Final = FormatVersions("the frame of serializer snapshots", {_PROXY_VERSION: "1.7"}, _JAVA_OBJECTS)
 _ROLES: Final = frozenset({KEY, NAMESPACE, USER_KEY, VALUE})
 _MOST_ATTEMPTS: Final = 500
-"""So often a header is read at most, to find where snapshots end that can't be read."""
+"""Maximum number of attempts to read a header, when the ends of unreadable snapshots are searched."""
 _MOST_OPTIONS: Final = 8
 _T = TypeVar("_T")
 
 Ends = Mapping[int, tuple[int, str]]
-"""Where snapshots that can't be read end, by where they begin, and why they can't."""
+"""Ends of unreadable snapshots by their starts, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,16 @@ class StateMetaInfo:
         Raises
         ------
         CorruptSnapshotError
-            If the state has none in that role.
+            If the state does not have a serializer in that role.
         UnknownSerializerError
             If a serializer inside it is not known.
         ForeignCodeError
             If a snapshot class of a user fails.
         """
         if role not in self.serializers:
-            raise CorruptSnapshotError(f"state {self.name!r} has no {role}, only {', '.join(self.serializers) or 'nothing'}")
+            raise CorruptSnapshotError(
+                f"state {self.name!r} does not have a {role}, only {', '.join(self.serializers) or 'a name'}"
+            )
         try:
             with third_party_errors(f"state {self.name!r}"):
                 restored = self.serializers[role].restore_serializer()
@@ -97,7 +99,7 @@ class StateMetaInfo:
 
     def _refuse_restored(self, snapshot: TypeSerializerSnapshot, restored: object) -> None:
         culprit = f"{qualified_name(type(snapshot))}.restore_serializer"
-        found = TypeError(f"{type(restored).__name__} was returned, TypeSerializer is expected")
+        found = TypeError(f"expected a TypeSerializer, found a {type(restored).__name__}")
         raise ForeignCodeError(message_of(f"state {self.name!r}", culprit, found)) from found
 
     @classmethod
@@ -107,15 +109,15 @@ class StateMetaInfo:
         Raises
         ------
         UnknownSerializerError
-            If a serializer snapshot can't be read, and ``ends`` does not have it.
+            If a serializer snapshot can't be read, and ``ends`` does not contain it.
         """
         name = source.read_utf()
         start = source.position
-        if ends and not (name and name.isprintable()):  # a place that is tried, and begins a few bytes before the name
-            raise source.corrupt(f"a state is named {name!r}", start)
+        if ends and not (name and name.isprintable()):  # an attempt at a wrong position, a few bytes before the name
+            raise source.corrupt(f"{name!r} is not the name of a state", start)
         ordinal = source.read_int()
         if not 0 <= ordinal < len(BACKEND_TYPES):
-            raise source.corrupt(f"state {name!r} has backend type {ordinal}, which no Flink writes", start)
+            raise source.corrupt(f"state {name!r} has backend type {ordinal}; Flink does not write this type", start)
         options = {source.read_utf(): source.read_utf() for _ in range(source.read_count("options", 4))}
         count = source.read_count("serializers", 6)
         try:
@@ -126,14 +128,14 @@ class StateMetaInfo:
 
     @classmethod
     def read_without_serializers(cls, source: DataInput, reason: str) -> StateMetaInfo:
-        """Read the state at ``source``, whose serializers can't be read, for a known reason."""
+        """Read the state at ``source``. Its serializers can't be read for a known reason."""
         name, ordinal = source.read_utf(), source.read_int()
         options = {source.read_utf(): source.read_utf() for _ in range(source.read_count("options", 4))}
         unread = UnreadSnapshot("", 0, None, f"state {name!r}: {reason}")
         return cls(name, BACKEND_TYPES[ordinal], options, dict.fromkeys((NAMESPACE, VALUE), unread))
 
     def write(self, target: DataOutput) -> None:
-        """Write what :meth:`read` reads."""
+        """Write the bytes that :meth:`read` reads."""
         target.write_utf(self.name)
         target.write_int(BACKEND_TYPES.index(self.backend_type))
         target.write_int(len(self.options))
@@ -162,9 +164,9 @@ class KeyedHeader:
         Raises
         ------
         UnsupportedFormatError
-            If its version is not known.
+            If the version of the header is not known.
         UnknownSerializerError
-            If a serializer snapshot can't be read, and its end can't be found from what follows it.
+            If a serializer snapshot can't be read, and the following bytes don't determine its end.
         """
         return _stepping_over(source, cls._read)
 
@@ -178,7 +180,7 @@ class KeyedHeader:
         return cls(version, compressed, key, _read_states(source, ends))
 
     def write(self, target: DataOutput) -> None:
-        """Write what :meth:`read` reads."""
+        """Write the bytes that :meth:`read` reads."""
         target.write_int(self.version)
         target.write_boolean(self.compressed)
         write_snapshot_proxy(self.key, target)
@@ -186,18 +188,18 @@ class KeyedHeader:
 
     @property
     def snapshots(self) -> Iterator[TypeSerializerSnapshot]:
-        """The serializer snapshots in it."""
+        """The serializer snapshots in the header."""
         yield self.key
         yield from _snapshots(self.states)
 
     def state_id(self, name: str) -> int:
-        """Return the position of a state; -1 where this file does not hold it."""
+        """Return the position of a state; -1 if the file does not contain it."""
         return next((i for i, s in enumerate(self.states) if s.name == name), -1)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorHeader:
-    """Start of an operator state file (Flink: ``OperatorBackendSerializationProxy``), of ``size`` bytes where it was read."""
+    """Start of an operator state file (Flink: ``OperatorBackendSerializationProxy``). ``size``: its bytes when it was read."""
 
     version: int
     compressed: bool
@@ -212,7 +214,7 @@ class OperatorHeader:
         Raises
         ------
         UnsupportedFormatError
-            If its version is not known.
+            If the version of the header is not known.
         UnknownSerializerError
             As for :meth:`KeyedHeader.read`.
         """
@@ -228,7 +230,7 @@ class OperatorHeader:
         return cls(version, compressed, lists, broadcasts, source.position - start)
 
     def write(self, target: DataOutput) -> None:
-        """Write what :meth:`read` reads."""
+        """Write the bytes that :meth:`read` reads."""
         target.write_int(self.version)
         if self.version > OPERATOR_VERSION:
             target.write_boolean(self.compressed)
@@ -237,7 +239,7 @@ class OperatorHeader:
 
     @property
     def snapshots(self) -> Iterator[TypeSerializerSnapshot]:
-        """The serializer snapshots in it."""
+        """The serializer snapshots in the header."""
         yield from _snapshots(self.states)
 
     @property
@@ -246,7 +248,7 @@ class OperatorHeader:
         return *self.lists, *self.broadcasts
 
     def state(self, name: str) -> StateMetaInfo | None:
-        """Return a state by name; ``None`` where this file does not hold it."""
+        """Return a state by name; ``None`` if the file does not contain it."""
         return next((s for s in self.states if s.name == name), None)
 
 
@@ -255,7 +257,7 @@ def _snapshots(states: Iterable[StateMetaInfo]) -> Iterator[TypeSerializerSnapsh
 
 
 def read_snapshot_proxy(source: DataInput, ends: Ends | None = None) -> TypeSerializerSnapshot:
-    """Read a snapshot behind its proxy version (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
+    """Read a proxy version and a snapshot (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
     start = source.position
     version = source.read_int()
     SERIALIZER_SNAPSHOTS.check(version, source.source, start, source.flink_major)
@@ -272,22 +274,22 @@ def read_snapshot_proxy(source: DataInput, ends: Ends | None = None) -> TypeSeri
 
 
 class _EndUnknownError(UnknownSerializerError):
-    """A snapshot that can't be read, and where it begins."""
+    """An unreadable snapshot, and its start."""
 
     def __init__(self, message: str, start: int) -> None:
         super().__init__(message)
         self.start = start
 
     def of_state(self, name: str) -> _EndUnknownError:
-        """Return the error, naming the state."""
+        """Return the error with the name of the state."""
         return _EndUnknownError(f"state {name!r}: {self}", self.start)
 
 
 def _stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T]) -> _T:
-    """Read a header, stepping over serializer snapshots that can't be read.
+    """Read a header, and skip unreadable serializer snapshots.
 
-    A snapshot has no length, but the header's end is known: of all places where the snapshot might end, there has to be exactly
-    one from which the rest of the header leads to that end.
+    The length of a snapshot is not stored, but the end of the header is known. Exactly one possible end of the snapshot has to
+    lead to the end of the header.
     """
     start = source.position
     try:
@@ -309,12 +311,12 @@ def _completions(
     problem: _EndUnknownError,
     attempts: Iterator[int],
 ) -> list[tuple[int, _T]]:
-    """Return up to two ways to read the header to its end, with where each ends.
+    """Return up to two ways to read the header to its end, each with its end.
 
     Raises
     ------
     UnknownSerializerError
-        If ``attempts`` are used up: with many snapshots that can't be read, the ways multiply.
+        If ``attempts`` are used up: the ways multiply with the number of unreadable snapshots.
     """
     found: list[tuple[int, _T]] = []
     for end in _possible_ends(source, problem.start):
@@ -338,7 +340,7 @@ def _completions(
 
 
 def _possible_ends(source: DataInput, start: int) -> Iterator[int]:
-    """Yield where a snapshot may end: at the header's end, or where another serializer, a state, or a number of states begins."""
+    """Yield possible ends of a snapshot: the header's end, or the start of another serializer, a state, or a number of states."""
     source.position = start + 4
     source.read_utf()
     source.read_int()
@@ -369,7 +371,7 @@ def _is_count_of_states(source: DataInput, position: int) -> bool:
 
 
 def write_snapshot_proxy(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:
-    """Write what :func:`read_snapshot_proxy` reads."""
+    """Write the bytes that :func:`read_snapshot_proxy` reads."""
     target.write_int(_PROXY_VERSION)
     write_versioned_snapshot(snapshot, target)
 
@@ -378,7 +380,7 @@ def _read_states(source: DataInput, ends: Ends) -> tuple[StateMetaInfo, ...]:
     start = source.position
     count = source.read_short()
     if count < 0 or count * 14 > source.remaining:
-        raise source.corrupt(f"{count} states announced, {source.remaining} bytes left", start)
+        raise source.corrupt(f"{count} states announced; {source.remaining} bytes left", start)
     return tuple(StateMetaInfo.read(source, ends) for _ in range(count))
 
 

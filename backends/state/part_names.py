@@ -15,11 +15,11 @@ _State = TypeVar("_State", bound=StateDescription)
 
 
 def declared_names(state: StateDescription) -> DeclaredNames:
-    """Return the names in the types of a state; parts without rows are left out."""
+    """Return the names of rows in the types of a state; parts without rows are omitted."""
     found = {role: row_names(serializer) for role, serializer in state.serializers.items()}
     return {part: names for part, names in found.items() if names}
 
 
 def with_names(state: _State, names: DeclaredNames) -> _State:
-    """Return the state with rows of these names."""
+    """Return the state with these names of rows."""
     return state.with_serializers(**{part: with_row_names(getattr(state, part), own) for part, own in names.items()})

@@ -1,7 +1,7 @@
-"""States of PyFlink jobs: their names, and their kinds and types, which only the job knows.
+"""States of PyFlink jobs: names, and kinds and types. Only the job's code contains the kinds and types.
 
-To Java a value, reducing or aggregating state is a list of one byte array, a list state one of byte arrays with one or more
-elements in each, and a map has byte arrays for keys and values (PyFlink: ``BeamBagStateHandler``, ``BeamMapStateHandler``).
+In Java, a value, reducing or aggregating state is a list of one byte array. A list state is a list of byte arrays with one or
+more elements each. A map state has byte arrays as keys and values (PyFlink: ``BeamBagStateHandler``, ``BeamMapStateHandler``).
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from state_processor.serializers.table.python_state import (
 )
 
 PythonKind = Literal["", "VALUE", "LIST", "MAP"]
-"""The kind of state in the job; empty where the type alone was given."""
+"""The kind of state in the job; empty if only the type was given."""
 
 Unpickled = bool | PortableType
-"""Whether pickles are loaded: as JSON text, or as values of a type."""
+"""Treatment of pickles: not loaded, loaded as JSON text, or as values of a type."""
 
 _State = TypeVar("_State", bound=StateDescription)
 
 
 def shown_name(name: str) -> str:
-    """Return the name that a job has for a state."""
+    """Return the name of a state in the job."""
     return name.removeprefix(PYTHON_PREFIX)
 
 
 def stored_name(name: str, stored: Iterable[str]) -> str:
-    """Return the name in the snapshot of a state that may be named as in a PyFlink job; unknown names stay as they are."""
+    """Return the name of a state in the snapshot from its name in a PyFlink job; unknown names are returned unchanged."""
     known = set(stored)
     return PYTHON_PREFIX + name if name not in known and PYTHON_PREFIX + name in known else name
 
 
 def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], where: str) -> None:
-    """Refuse types of states that are not there.
+    """Refuse types of states that don't exist.
 
     Raises
     ------
     NotFoundError
-        If there is one; the message names the nearest state.
+        If a state does not exist. The message names the most similar state.
     """
     known = list(stored)
     for name, _ in types:
@@ -75,27 +75,27 @@ def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], 
 
 
 def type_of_one_state() -> OptionError:
-    """Return the error for the type of one state where several are read."""
+    """Return the error for the type of one state in a read of several states."""
     several = spelled("python_types", {"name": "LONG"})
-    return OptionError(f"{spelled('python_type')} is the type of one state: name the state, or give types by state: {several}")
+    return OptionError(f"{spelled('python_type')} is the type of one state: name the state, or pass types by state: {several}")
 
 
 @contextmanager
 def blaming_declared_type(name: str, type_: PythonType | None) -> Iterator[None]:
-    """Add to errors about damaged bytes the type that they were read in: no snapshot can tell that it is the job's."""
+    """Add the given type to errors about damaged bytes: snapshots can't confirm that it is the job's type."""
     try:
         yield
     except CorruptSnapshotError as error:
         if type_ is None:
             raise
         raise CorruptSnapshotError(
-            f"{error}; state {shown_name(name)!r} was read as {type_}, which its bytes do not fit unless they are damaged: give "
+            f"{error}; state {shown_name(name)!r} was read as {type_}. Its bytes do not fit this type, or are damaged: pass "
             f"the type that the job declares, and {code_or_text('ListState(…)', 'ListState<…>')} for a list state"
         ) from None
 
 
 def is_python_state(name: str) -> bool:
-    """Return whether a state is one of a PyFlink job."""
+    """Return whether a state belongs to a PyFlink job."""
     return name.startswith(PYTHON_PREFIX)
 
 
@@ -129,12 +129,12 @@ class PythonValueDescription(ValueDescription):
 
     @property
     def whole(self) -> TypeSerializer:
-        """Serializer of the list of one element that Java has."""
+        """Serializer of the registered list of one element."""
         return OneElementSerializer(self.value)
 
     @property
     def registered_kind(self) -> str:
-        """The kind in headers."""
+        """The registered kind in headers."""
         return LIST
 
 
@@ -154,27 +154,27 @@ class PythonListDescription(ListDescription):
 
 
 def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = False) -> _State:
-    """Return a state whose values are read, and written, as the Python workers of a job do.
+    """Return a state whose values are read and written like in the Python workers of a job.
 
     Parameters
     ----------
     state
-        The state as the header registers it.
+        The state from the header.
     type_
-        Its kind and type in the job.
+        Kind and type of the state in the job.
     unpickled
-        Whether pickles are loaded, and as what.
+        Treatment of pickles.
 
     Raises
     ------
     OptionError
-        If the state is not one of PyFlink, or of another kind.
+        If the state does not belong to a PyFlink job, or has another kind.
     UnsupportedFormatError
-        If PyFlink has no coder for the type.
+        If PyFlink does not have a coder for the type.
     """
     if not is_python_state(state.name):
         raise OptionError(
-            f"a Python type is given for state {state.name!r}, which is not one of PyFlink (their names begin with "
+            f"a Python type is given for state {state.name!r}; this is not a state of PyFlink (their names begin with "
             f"{PYTHON_PREFIX!r}): leave it out"
         )
     where = f"state {shown_name(state.name)!r}"
@@ -187,14 +187,14 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
             parts = {role: _framed(keys, written, unpickled), "value": _framed(values, state.value, unpickled)}
             return state.with_serializers(**parts)  # type: ignore[return-value]
         case MapDescription() | BroadcastDescription():
-            raise OptionError(f"{where} is a map, which {type_} is not: give {code_or_text('Types.MAP(…)', 'MAP<STRING,LONG>')}")
+            raise OptionError(f"{where} is a map, but {type_} is not: pass {code_or_text('Types.MAP(…)', 'MAP<STRING,LONG>')}")
         case ListDescription():
             return _of_list(state, type_, where, unpickled)  # type: ignore[return-value]
     raise OptionError(f"{where} is {state.kind}: Python types are for keyed state and broadcast state")
 
 
 def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
-    """Return a state as Java registers it for a PyFlink job that declares it: with byte arrays for values and keys of maps."""
+    """Return the registered state of a declared state of a PyFlink job: values and keys of maps are byte arrays."""
     value: TypeSerializer = BytesSerializer()
     if isinstance(state.value, TtlSerializer):
         value = TtlSerializer.of(value)
@@ -206,12 +206,12 @@ def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
 def _of_list(state: ListDescription, type_: PythonType, where: str, unpickled: Unpickled) -> KeyedDescription:
     declared = type_.value.restore()
     if type_.kind == MAP:
-        raise OptionError(f"{where} is no map state, for which {type_} is")
+        raise OptionError(f"{where} is not a map state, but {type_} is the type of a map")
     if not type_.kind and isinstance(declared, ListSerializer):
         element = declared.element
         raise OptionError(
-            f"{where}: {declared} is the type of a list state, or of a value that is a list, which snapshots do not tell apart: "
-            f"give {code_or_text('ListState(…)', f'ListState<{element}>')} or "
+            f"{where}: {declared} may be a list state, or a value state of lists; snapshots do not distinguish them: "
+            f"pass {code_or_text('ListState(…)', f'ListState<{element}>')} or "
             f"{code_or_text('ValueState(…)', f'ValueState<{declared}>')}"
         )
     described = PythonListDescription if type_.kind == LIST else PythonValueDescription
@@ -221,7 +221,7 @@ def _of_list(state: ListDescription, type_: PythonType, where: str, unpickled: U
 
 
 def _of_map(type_: PythonType) -> PythonType:
-    """Return the type of a map with its keys and values apart."""
+    """Split the type of a map into the types of keys and values."""
     declared = type_.value.restore()
     if type_.kind == MAP or not isinstance(declared, MapSerializer) or type_.kind:
         return type_

@@ -1,4 +1,4 @@
-"""Names that a job declares for the fields of rows in its state: no header holds them, so that they travel beside it."""
+"""Names that a job declares for the fields of rows in its state. Headers do not contain them; users pass them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _State = TypeVar("_State", bound=StateDescription)
 
 
 def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:
-    """Return the state with the names in types that a user declares for its columns.
+    """Return the state with the names in the declared types of its columns.
 
     Raises
     ------
     OptionError
-        If the state has no such column, or its type is another one.
+        If the state does not have a column, or the column has another type.
     """
     found = by_role(state, types.items())
     return with_names(state, {part: names_in(given, getattr(state, part), f"column {name!r}") for name, part, given in found})
 
 
 def names_in(given: TypeSerializer, written: TypeSerializer, where: str) -> RowNames:
-    """Return the names in a type that a user declares for what is written in another.
+    """Return the names in a declared type; the written type may have other names.
 
     Raises
     ------
     OptionError
-        If they differ in more than names.
+        If the types differ in more than names.
     """
     if isinstance(written, TtlSerializer) and not isinstance(given, TtlSerializer):
         given = TtlSerializer.of(given)
     if written.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
-        raise OptionError(f"{where} is of type {written}, not {given}; types that are given here only name the fields of rows")
+        raise OptionError(f"{where} is of type {written}, not {given}; a type given here can only name the fields of rows")
     return row_names(given)

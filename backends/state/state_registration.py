@@ -1,4 +1,4 @@
-"""Registration of new states in the headers of state files, as Flink's current versions do it."""
+"""Registration of new states in the headers of state files, in the format of Flink's current versions."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def register(state: StateDescription, *, asynchronous: bool = False) -> mi.State
     state
         The state.
     asynchronous
-        Whether keyed state is registered as that of the asynchronous API (Flink:
-        ``state.v2.RegisteredKeyAndUserKeyValueStateBackendMetaInfo``): its entries are the same bytes.
+        Whether keyed state is registered for the asynchronous API (Flink:
+        ``state.v2.RegisteredKeyAndUserKeyValueStateBackendMetaInfo``). Its entries are the same bytes.
     """
     if isinstance(state.value, TtlSerializer):
         of_api = AsynchronousTtlSerializer if asynchronous else TtlSerializer
@@ -64,7 +64,7 @@ def _register_asynchronous(state: KeyedDescription) -> mi.StateMetaInfo:
 
 
 def registered_as(header: mi.KeyedHeader, meta: mi.StateMetaInfo, *, asynchronous: bool) -> mi.StateMetaInfo:
-    """Return the registration of a keyed state of a header as that of the asynchronous API, or as none of it.
+    """Convert the registration of a keyed state to or from the asynchronous API.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def registered_as(header: mi.KeyedHeader, meta: mi.StateMetaInfo, *, asynchronou
 def joined_registrations(
     old: mi.KeyedHeader | None, kept: Collection[str], added: Iterable[KeyedDescription], *, asynchronous: bool
 ) -> list[mi.StateMetaInfo]:
-    """Return the registrations of the states of a header that are kept, and of added ones; see :func:`registered_as`."""
+    """Return the registrations of kept states of a header, and of added states; see :func:`registered_as`."""
     metas = [registered_as(old, meta, asynchronous=asynchronous) for meta in old.states if meta.name in kept] if old else []
     return [*metas, *(register(state, asynchronous=asynchronous) for state in added)]
 
@@ -93,11 +93,11 @@ def _mode(state: StateDescription) -> dict[str, str]:
 
 
 def keyed_header(key: TypeSerializer, states: Sequence[mi.StateMetaInfo]) -> mi.KeyedHeader:
-    """Return the header of a keyed state file; a state's id is its position."""
+    """Return the header of a keyed state file. The id of a state is its position."""
     return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(states))
 
 
 def operator_header(states: Sequence[mi.StateMetaInfo]) -> mi.OperatorHeader:
-    """Return the header of an operator state file, in the version that every Flink since 1.7 reads."""
+    """Return the header of an operator state file, in the version that all Flink versions since 1.7 read."""
     lists = tuple(s for s in states if s.backend_type != "BROADCAST")
     return mi.OperatorHeader(mi.OPERATOR_VERSION, False, lists, tuple(s for s in states if s.backend_type == "BROADCAST"))

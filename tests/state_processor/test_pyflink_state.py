@@ -177,7 +177,7 @@ def test_pickles_are_loaded_on_request_alone(reader: sp.SavepointReader, spark: 
         ("value-long", Types.INT(), sp.CorruptSnapshotError, "was read as INT.*give the type that the job declares"),
         ("list-long", Types.LONG(), sp.CorruptSnapshotError, r"read as LONG.*ListState\(…\) for a list state"),
         ("value-string", ListState(Types.LONG()), sp.CorruptSnapshotError, "read as ListState<LONG>"),
-        ("map-string-long", Types.LONG(), sp.OptionError, "is a map, which LONG is not"),
+        ("map-string-long", Types.LONG(), sp.OptionError, "is a map, but LONG is not"),
         ("value-long", MapState(Types.STRING(), Types.LONG()), sp.OptionError, "is no map state"),
         ("list-long", Types.LIST(Types.LONG()), sp.OptionError, r"give ListState.* or ValueState"),
         ("_timer_state/event_user-timers", Types.LONG(), sp.OptionError, "does not apply to .*, a read of timers"),

@@ -214,7 +214,7 @@ def test_s3_with_options(bucket, s3_endpoint, monkeypatch):
 
 
 def test_an_unknown_setting_of_s3():
-    with pytest.raises(OptionError, match="no setting 'endpoint'; did you mean 'endpoint_override'\\?"):
+    with pytest.raises(OptionError, match="does not have a setting 'endpoint'; did you mean 'endpoint_override'\\?"):
         Storage({"endpoint": "x", "region": "eu"}).exists("s3://states/snap")
 
 

@@ -18,10 +18,14 @@ from state_processor.serializers.errors import StateProcessorError
         ("dbfs:/s", {}, "'instance' and 'token'.*; on Databricks pass /dbfs/"),
         ("hdfs://nowhere/s", {}, "cannot be reached: .*; set JAVA_HOME to a JDK, HADOOP_HOME to a Hadoop client"),
         ("s3:/bucket/s", {}, "; check the bucket: s3://BUCKET/PATH$"),
-        ("s3://bucket/s", {"region": "eu", "acces_key": "k"}, r"no setting 'acces_key'; did you mean 'access_key'\?$"),
+        (
+            "s3://bucket/s",
+            {"region": "eu", "acces_key": "k"},
+            r"does not have a setting 'acces_key'; did you mean 'access_key'\?$",
+        ),
         ("s3://bucket/s", {"region": "eu", "access_key": "k"}, "; set both in storage_options, or neither$"),
         ("s3://bucket/s", {"endpoint_override": "localhost:1", "anonymous": "true"}, "; check endpoint_override and region in "),
-        ("gs://bucket/s", {"projet": "p"}, r"no setting 'projet'; did you mean 'project_id'\?$"),
+        ("gs://bucket/s", {"projet": "p"}, r"does not have a setting 'projet'; did you mean 'project_id'\?$"),
     ],
 )
 def test_storage_that_can_not_be_reached_comes_with_what_to_do(url, options, message, monkeypatch):

@@ -197,7 +197,9 @@ def test_round_trip(data, read, strategy, write):
         pytest.param(reader.read_keyed, byte(7) + i(0, -1), "-1 key groups", id="negative key groups"),
         pytest.param(reader.read_keyed, byte(7) + i(-1, 1), "key groups from -1", id="negative start"),
         pytest.param(reader.read_keyed, byte(7) + i(32000, 1000), "at most 32768", id="past the last key group"),
-        pytest.param(reader.read_keyed, byte(7) + i(0, 1) + q(0) + byte(0), "null where a stream handle", id="no stream"),
+        pytest.param(
+            reader.read_keyed, byte(7) + i(0, 1) + q(0) + byte(0), "expected a stream handle, found null", id="no stream"
+        ),
         pytest.param(reader.read_operator, byte(4) + i(2**31 - 1), "2147483647 operator states", id="too many states"),
         pytest.param(
             reader.read_operator, byte(4) + i(1) + utf("s") + byte(3) + i(0) + INLINE_BYTES, "3 is not a mode", id="mode"

@@ -36,12 +36,12 @@ def refused(raw: bytes) -> str:
 
 def test_compressed_properties_are_not_expanded() -> None:
     bomb = gzip.compress(b"\0" * (256 << 20), 9)
-    assert refused(bomb).startswith(f"file, offset 7: no CheckpointProperties in {len(bomb)} bytes")
+    assert refused(bomb).startswith(f"file, offset 7: expected CheckpointProperties in {len(bomb)} bytes")
     assert refused(gzip.compress(savepoint_properties().raw)).startswith("file, offset 7")
 
 
 def test_properties_of_many_bytes_are_not_parsed() -> None:
-    assert "no CheckpointProperties in 1048580 bytes" in refused(NULL_STREAM[:4] + b"\x75" * (1 << 20))
+    assert "expected CheckpointProperties in 1048580 bytes" in refused(NULL_STREAM[:4] + b"\x75" * (1 << 20))
 
 
 def test_deep_properties() -> None:

@@ -41,7 +41,7 @@ def test_unknown_format():
 @pytest.mark.parametrize("raw", [NULL, CANONICAL], ids=["null", "savepoint"])
 def test_every_prefix_is_an_error(raw):
     for end in range(len(raw)):
-        with pytest.raises(CorruptSnapshotError, match="file, offset 7: no CheckpointProperties"):
+        with pytest.raises(CorruptSnapshotError, match="file, offset 7: expected CheckpointProperties"):
             decode_properties(raw[:end], "file", 7)
 
 

@@ -72,7 +72,7 @@ def test_looking_below_has_an_end(tmp_path):
     deep = tmp_path / "a" / "b" / "c" / "chk-1"
     deep.mkdir(parents=True)
     (deep / "_metadata").touch()
-    with pytest.raises(NotASnapshotError, match="There is none near below it"):
+    with pytest.raises(NotASnapshotError, match="No snapshots are near below it"):
         locate_metadata(tmp_path)
     with pytest.raises(NotASnapshotError, match=r"Snapshots below it: .*chk-1$"):
         locate_metadata(tmp_path / "a")
@@ -121,7 +121,7 @@ def test_open_what_is_damaged(checkpoint):
 
 
 FOREIGN = [
-    (b"", "the file is empty: it was not written or copied to its end"),
+    (b"", "the file is empty: writing or copying it was interrupted"),
     (b"PAR1\x15\x04", "it is a Parquet file"),
     (b"PK\x03\x04\x14", "it is a zip archive; unpack it"),
     (b'{"id": 1}', "it is JSON"),

@@ -80,8 +80,8 @@ def test_timers() -> None:
     ("state", "problem"),
     [
         (f.keyed("s", LONG, "LISU"), "'s' is of the kind 'LISU'"),
-        (f.keyed("s", LONG, "LIST"), "'s' is of the kind LIST, and its values of type LONG"),
-        (f.keyed("s", LONG, "MAP"), "'s' is of the kind MAP, and its values of type LONG"),
+        (f.keyed("s", LONG, "LIST"), "'s' is of the kind LIST, but its values of type LONG"),
+        (f.keyed("s", LONG, "MAP"), "'s' is of the kind MAP, but its values of type LONG"),
         (f.meta("s", VALUE_SERIALIZER=LONG), "'s' has no NAMESPACE_SERIALIZER"),
         (f.meta("s", NAMESPACE_SERIALIZER=LONG), "'s' has no VALUE_SERIALIZER"),
     ],
@@ -106,7 +106,7 @@ def test_operator_states() -> None:
     ]
     assert not any(s.is_keyed for s in found)
     header = mi.OperatorHeader.read(DataInput(f.operator_header([f.operator_list("a", LONG, "SOMEHOW")])))
-    with pytest.raises(CorruptSnapshotError, match="'a' is distributed as 'SOMEHOW'"):
+    with pytest.raises(CorruptSnapshotError, match="'a' has the unknown distribution mode 'SOMEHOW'"):
         describe_operator_state(header.lists[0])
 
 

@@ -117,7 +117,11 @@ def test_the_sink_carries_too(base: Path, spark: SparkSession, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("path", "type_", "message"),
     [
-        ("value.total", T.LIST(T.LONG()), r"no part 'value.total' that Kryo wrote in state 'basket' \(VALUE\); there are: value"),
+        (
+            "value.total",
+            T.LIST(T.LONG()),
+            r"state 'basket' \(VALUE\) does not have a part 'value.total' that Kryo wrote; known parts: value",
+        ),
         ("value.items", T.MAP(T.STRING(), T.LONG()), "value.items of state 'basket' is declared as java.util.List"),
         ("value.items", 5, "'value.items' is given 5; expected a type of Types"),
     ],
