@@ -1,1 +1,1 @@
-"""Names and descriptions of the state of Flink SQL's operators, from the compiled plan of the query."""
+"""State of Flink SQL's operators: names, descriptions, start values and migration, from the compiled plan of the query."""

@@ -1,4 +1,4 @@
-"""Accumulators of an aggregate in another plan: those of the calls that it has in both, and of new ones."""
+"""Migration of the accumulators of an aggregate to another plan: kept calls and new calls."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def changed_accumulators(old: ChangedNode, new: ChangedNode) -> StateChanges:
     if views[0] != views[1]:
         shown = [", ".join(str(c) for c in side.calls if c.has_view) or "none" for side in (before, after)]
         raise StateMigrationError(
-            f"calls with DISTINCT are {shown[0]} in the old plan, {shown[1]} in the new one: values that they have seen are in "
-            "states that these calls share, so that calls with DISTINCT have to stay as they are"
+            f"calls with DISTINCT are {shown[0]} in the old plan, {shown[1]} in the new one. "
+            "They share states with their values, so calls with DISTINCT have to stay unchanged"
         )
     return {"accState": StateChange({VALUE: _accumulator(before, after, (old.inputs[0], new.inputs[0]))})}
 
@@ -47,9 +47,9 @@ class _Calls:
     Parameters
     ----------
     calls, identified
-        With the names of columns, and with their identities.
+        The calls with the names of columns, and with their identities.
     counts
-        Whether it has to know how many rows a group has.
+        Whether the aggregate counts the rows of a group.
     """
 
     calls: list[AggregateCall]
@@ -63,7 +63,7 @@ class _Calls:
 
     @property
     def row_count(self) -> int | None:
-        """The position of the number of rows in the accumulator."""
+        """The position of the row count in the accumulator."""
         for call, at in zip(self.calls, self.positions, strict=True):
             if call.counts_rows:
                 return at
@@ -105,16 +105,16 @@ def _accumulator(old: _Calls, new: _Calls, relations: tuple[Relation, Relation])
             fields += [NewField(start + n) for n in range(len(list(call.fields())))]
         elif call.counts_rows and old.row_count is not None:
             fields.append(NewField(old.row_count))
-            notes.append(f"{call} starts with the number of rows that the operator has counted")
+            notes.append(f"{call} starts with the operator's row count")
         else:
             fields += _new_call(call, types)
             added.append(str(call))
-            notes.append(f"{call} is new, and starts as for a group without rows: {_starts(fields, call)}")
+            notes.append(f"{call} is new, and starts with the values of an empty group: {_starts(fields, call)}")
     if new.adds_count:
         if old.row_count is None:
             raise StateMigrationError(
-                "in the new plan rows may be taken back, so that it has to know how many rows each group has, which is not in "
-                "the old state"
+                "rows may be retracted in the new plan, so the operator needs the row count of each group; the old state "
+                "does not contain it"
             )
         fields.append(NewField(old.row_count))
     first_view = old.size_of_calls + old.adds_count
@@ -122,12 +122,12 @@ def _accumulator(old: _Calls, new: _Calls, relations: tuple[Relation, Relation])
     gone = [str(call) for i, call in enumerate(old.calls) if i not in used]
     refuse_other_meaning("call", added, gone)
     if used != sorted(used):
-        notes.append("calls are in another order")
+        notes.append("the order of calls changes")
     return RowChange(first_view + old.views, tuple(fields), (*notes, *(f"{call} is dropped" for call in gone)))
 
 
 def _position(old: _Calls, wanted: AggregateCall) -> int | None:
-    """Return which call of the old plan is the same, whatever it knows of rows that are taken back."""
+    """Return the position of the same call in the old plan, regardless of retractions."""
     for i, call in enumerate(old.identified):
         if replace(call, retracts=wanted.retracts, type=wanted.type) == wanted:
             return i
@@ -135,31 +135,33 @@ def _position(old: _Calls, wanted: AggregateCall) -> int | None:
 
 
 _ALIKE: Final = frozenset({"count", "avg", "sum0"})
-"""Functions whose accumulators are the same where rows may be taken back."""
+"""Functions whose accumulators do not depend on retractions."""
 
 
 def _check_call(old: AggregateCall, new: AggregateCall, before: int, after: int) -> None:
     if old.type != new.type:
         raise StateMigrationError(f"{new} is {old.type} in the old plan, {new.type} in the new one")
     if old.retracts != new.retracts and new.function not in _ALIKE:
-        words = ["may be taken back" if call.retracts else "are only added" for call in (old, new)]
-        raise StateMigrationError(f"{new}: rows {words[0]} in the old plan, and {words[1]} in the new one: another accumulator")
+        words = ["may be retracted" if call.retracts else "are only added" for call in (old, new)]
+        raise StateMigrationError(
+            f"{new}: rows {words[0]} in the old plan, and {words[1]} in the new one; the accumulators differ"
+        )
     has_own_states = new.function not in _PLAIN or (new.retracts and new.function in ("min", "max"))
     if has_own_states and before != after:
         raise StateMigrationError(
-            f"{new} is call {before} in the old plan and call {after} in the new one: values that it keeps are in states that "
-            "have this number in their names; keep its place among the calls"
+            f"{new} is call {before} in the old plan and call {after} in the new one; the names of its "
+            "states contain this number; keep its position among the calls"
         )
 
 
 def _check_arguments(call: AggregateCall, arguments: Sequence[Identity], relations: tuple[Relation, Relation]) -> None:
-    """Refuse arguments of another type: results may have one type all the same, and what the accumulator holds another."""
+    """Refuse arguments of another type: the accumulator may change even if the type of the result does not."""
     for name, identity in zip(call.arguments, arguments, strict=True):
         found = [dict(zip(one.columns, one.fields, strict=True)).get(identity) for one in relations]
         before, after = (None if f is None or f.type is None else replace(f.type, nullable=True) for f in found)
         if before != after:
             raise StateMigrationError(
-                f"{call}: column {name} is {before} in the old plan, {after} in the new one, and its accumulator has values of it"
+                f"{call}: column {name} is {before} in the old plan, {after} in the new one; the accumulator contains its values"
             )
 
 
@@ -169,7 +171,7 @@ _PLAIN: Final = frozenset({"count", "sum", "sum0", "avg", "min", "max"})
 def _new_call(call: AggregateCall, types: Mapping[str, LogicalType]) -> list[NewField]:
     if call.retracts:
         raise StateMigrationError(
-            f"{call} is new, and rows that came before may be taken back: it would take back what it has not counted"
+            f"{call} is new, but earlier rows may be retracted: it would retract rows that it has not counted"
         )
     try:
         found = call_fields(call, types)

@@ -1,8 +1,8 @@
-"""Accumulators of aggregate calls: the fields of each, what Flink starts them with, and what makes them from rows.
+"""Accumulators of aggregate calls: fields, Flink's start values, and computation from rows.
 
-What makes them is text of Spark SQL, an aggregate over the columns of the input, whose result is the one that Flink comes to
-for the same rows: sums of whole numbers wrap around, and those of decimals have 38 digits. Sums of floating numbers depend on the
-order of rows, in Spark and in Flink; those of ``FLOAT`` are added as doubles here.
+Aggregates of Spark SQL over the columns of the input compute the accumulators, with Flink's result for the same rows: sums of
+whole numbers wrap around, sums of decimals have 38 digits. Sums of floating numbers depend on the order of rows in Spark and
+Flink; values of ``FLOAT`` are added as doubles here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLOATING: Final = ("FLOAT", "DOUBLE")
 _LOW: Final = f"{(1 << 32) - 1}L"
 _ORDERED: Final = (*_BITS, *_FLOATING, "BOOLEAN")
 _REASONS: Final = {
-    **dict.fromkeys(("first_value", "last_value", "listagg", "lag"), "it depends on the order in which rows came"),
+    **dict.fromkeys(("first_value", "last_value", "listagg", "lag"), "it depends on the order of rows"),
     "single_value": "it refuses a second row",
 }
 
@@ -43,13 +43,13 @@ class AccumulatorField:
     Parameters
     ----------
     name
-        As :meth:`AggregateCall.fields` has it.
+        Name of the field, see :meth:`AggregateCall.fields`.
     type
-        Its type in state.
+        Type in state.
     start
-        The value before the first row.
+        Value before the first row.
     filled
-        An aggregate of Spark SQL that makes it from rows of the input.
+        An aggregate of Spark SQL that computes the value from rows of the input.
     """
 
     name: str
@@ -59,7 +59,7 @@ class AccumulatorField:
 
 
 def failure(message: str) -> str:
-    """Return text of Spark SQL that fails with an ``InvalidRowError``, in the form that errors of this library have in tasks."""
+    """Return an expression of Spark SQL that raises an ``InvalidRowError``, in this library's form of errors in tasks."""
     text = f": state_processor.errors.InvalidRowError: {message}".replace("\\", "\\\\").replace("'", "\\'")
     return f"raise_error('{text}')"
 
@@ -67,7 +67,7 @@ def failure(message: str) -> str:
 def accumulator_fields(
     calls: Sequence[AggregateCall], columns: Mapping[str, LogicalType], *, counts_rows: bool
 ) -> tuple[AccumulatorField, ...]:
-    """Return the fields of the accumulators of some calls, with the count of rows if it is needed.
+    """Return the fields of the accumulators of some calls, and the row count if needed.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def accumulator_fields(
     Raises
     ------
     OptionError
-        If the accumulator of a call does not follow from rows, or is not known; the message has the reason.
+        If the accumulator of a call can't be computed from rows, or is not known. The message contains the reason.
     """
     fields = [field for call in calls for field in call_fields(call, columns)]
     if counts_rows and not any(call.counts_rows for call in calls):
@@ -91,7 +91,7 @@ def accumulator_fields(
 
 
 def call_fields(call: AggregateCall, columns: Mapping[str, LogicalType]) -> tuple[AccumulatorField, ...]:
-    """Return the fields of the accumulator of a call (Flink: ``AggFunctionFactory`` and the functions that it makes).
+    """Return the fields of the accumulator of a call (Flink: ``AggFunctionFactory`` and its functions).
 
     Parameters
     ----------
@@ -104,22 +104,22 @@ def call_fields(call: AggregateCall, columns: Mapping[str, LogicalType]) -> tupl
         As for :func:`accumulator_fields`.
     """
     if call.has_view:
-        raise OptionError(f"{call}: the values that it has seen are in a state of their own, which is not made from rows")
+        raise OptionError(f"{call}: its distinct values are in a separate state; this state can't be computed from rows")
     if call.function == "count":
         counted = f"count({', '.join(map(escape, call.arguments)) or '*'}){_where(call)}"
         return _named(call, (_BIGINT, 0, counted))
     makers = {"sum": _sum, "sum0": _sum0, "avg": _average, "min": _extreme, "max": _extreme}
     if call.function not in makers:
-        known = f"only {', '.join(('count', *makers))} are made from rows"
+        known = f"only {', '.join(('count', *makers))} are computed from rows"
         raise OptionError(f"{call}: {_REASONS.get(call.function, 'its accumulator is not known')}; {known}")
     argument = call.arguments[0] if len(call.arguments) == 1 else ""
     if argument not in columns:
-        raise OptionError(f"{call}: expected one column of the input, whose type the plan has, found {list(call.arguments)}")
+        raise OptionError(f"{call}: expected one column of the input with a type in the plan, found {list(call.arguments)}")
     return _named(call, *makers[call.function](call, columns[argument]))
 
 
 _Part = tuple[LogicalType, int | None, str]
-"""Type, start value, and what makes it."""
+"""Type, start value, and the aggregate that computes the field."""
 
 
 def _named(call: AggregateCall, *parts: _Part) -> tuple[AccumulatorField, ...]:
@@ -154,11 +154,11 @@ def _average(call: AggregateCall, type_: LogicalType) -> list[_Part]:
 
 
 def _total(call: AggregateCall, type_: LogicalType) -> tuple[LogicalType, str]:
-    """Return the type of a sum, and the text that makes it: null without values."""
+    """Return the type of a sum, and the aggregate that computes it; the sum is null without values."""
     column, where = escape(call.arguments[0]), _where(call)
     match type_:
         case AtomicType(name="BIGINT"):
-            # Spark refuses a sum that is too large, or wraps around, by its settings: halves of the numbers are never too large.
+            # By its settings, Spark refuses a large sum or lets it wrap around. Sums of the halves of the numbers always fit.
             high = f"sum(shiftright(CAST({column} AS BIGINT), 32)){where}"
             low = f"sum(CAST({column} AS BIGINT) & {_LOW}){where}"
             return _BIGINT, f"(shiftleft({high} + shiftright({low}, 32), 32) | ({low} & {_LOW}))"
@@ -174,20 +174,20 @@ def _total(call: AggregateCall, type_: LogicalType) -> tuple[LogicalType, str]:
             large = failure(f"{call}: a sum has more than 38 digits")
             return DecimalType(38, scale), f"CASE WHEN count({column}){where} > 0 THEN coalesce({exact}, {large}) END"
         case _:
-            raise OptionError(f"{call}: there are sums of numbers, not of {type_}")
+            raise OptionError(f"{call}: expected a sum of numbers, found {type_}")
 
 
 def _extreme(call: AggregateCall, type_: LogicalType) -> list[_Part]:
     if call.retracts:
         raise OptionError(
-            f"{call}: rows of its input may be taken back, so that it keeps all values in a state of their own, which is not "
-            "made from rows"
+            f"{call}: rows of its input may be retracted, so all values are in a separate state; this state can't be "
+            "computed from rows"
         )
     column, where = escape(call.arguments[0]), _where(call)
     text = f"{call.function}({column}){where}"
     if isinstance(type_, AtomicType) and type_.name in _FLOATING:
-        # In Java no number is less or greater than NaN: Flink keeps one that came first, Spark has it as the largest.
-        unordered = failure(f"{call}: which of NaN and other numbers Flink keeps depends on the order of rows; drop the NaN")
+        # In Java, numbers are neither less nor greater than NaN: Flink keeps the first. In Spark, NaN is the largest number.
+        unordered = failure(f"{call}: with NaN, Flink's result depends on the order of rows; drop the NaN")
         text = f"CASE WHEN count_if(isnan({column})){where} IN (0, count({column}){where}) THEN {text} ELSE {unordered} END"
     match type_:
         case AtomicType(name=name) if name in _ORDERED:
@@ -201,5 +201,5 @@ def _extreme(call: AggregateCall, type_: LogicalType) -> list[_Part]:
         case TimestampType():
             kept = replace(type_, nullable=True, kind="REGULAR")
         case _:
-            raise OptionError(f"{call}: values of {type_} have no order")
+            raise OptionError(f"{call}: values of {type_} are not ordered")
     return [(kept, None, text)]

@@ -1,6 +1,6 @@
-"""States of a query that follow from the rows that have come to its operators: what they hold, by the compiled plan.
+"""States of a query that can be computed from the input rows of its operators: their content, from the compiled plan.
 
-Three kinds of operators are known: aggregates without windows (Flink: ``GroupAggFunction``), deduplication
+Three kinds of operators are supported: aggregates without windows (Flink: ``GroupAggFunction``), deduplication
 (``DeduplicateFunctionHelper``), and joins without time (``StreamingJoinOperator``, ``JoinRecordStateViews``).
 """
 
@@ -22,16 +22,16 @@ from state_processor.serializers.table.logical_types import LogicalType, RowFiel
 
 @dataclass(frozen=True)
 class Input:
-    """Rows of an input of an operator.
+    """Rows at an input of an operator.
 
     Parameters
     ----------
     columns
-        Their columns, by the names in the plan, which differ.
+        The columns, with distinct names from the plan.
     shown
-        The names that these columns have where state is read: those of computed columns are their expressions.
+        The names of these columns when state is read: names of computed columns are their expressions.
     key
-        The columns that the operator's key is made of.
+        The columns of the operator's key.
     """
 
     columns: Mapping[str, LogicalType]
@@ -40,7 +40,7 @@ class Input:
 
     @property
     def processing_time(self) -> frozenset[str]:
-        """The columns of processing time: they are null in state, and need not be given."""
+        """The columns of processing time. They are null in state, and optional in given rows."""
         return frozenset(name for name, type_ in self.columns.items() if _is_time(type_, "PROCTIME"))
 
     @property
@@ -54,17 +54,17 @@ class Input:
         return self.type_of(self.key)
 
     def given_as(self, column: str, names: Collection[str]) -> str:
-        """Return the one of some names that a column is given by: that in the plan, or the one that is shown."""
+        """Return the given name of a column: its name in the plan, or the shown name."""
         return column if column in names else self.shown[column]
 
     def type_of(self, names: Sequence[str]) -> RowType:
-        """Return the type of rows of some of the columns."""
+        """Return the row type of some columns."""
         return RowType(tuple(RowField(name, self.columns[name]) for name in names))
 
 
 @dataclass(frozen=True)
 class Accumulators:
-    """Accumulators of an aggregate: state ``accState`` has one for each key."""
+    """Accumulators of an aggregate: one for each key, in state ``accState``."""
 
     rows: Input
     fields: tuple[AccumulatorField, ...]
@@ -78,7 +78,7 @@ class Accumulators:
 
 @dataclass(frozen=True)
 class KeptRow:
-    """One row of each key, or that there was one.
+    """One row of each key, or a mark that the key had a row.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class KeptRow:
     state
         The name of the state.
     time
-        The column that says which row is kept; ``None`` if it only counts that there was one.
+        The column that selects the kept row; ``None`` for a mark.
     last
-        Whether the last row is kept, else the first.
+        Whether the last row is kept; otherwise the first.
     has_ttl
         Whether the state has time-to-live.
     """
@@ -110,9 +110,9 @@ class JoinSide:
     rows
         The input.
     unique
-        The columns of the smallest unique key; none if there is none.
+        The columns of the smallest unique key; empty without a unique key.
     outer
-        Whether its rows stay without a row of the other side, so that the state counts those.
+        Whether rows without a partner are part of the result. Then the state counts the partners.
     has_ttl
         Whether the state has time-to-live.
     """
@@ -124,13 +124,13 @@ class JoinSide:
 
     @property
     def is_single(self) -> bool:
-        """True if a key has one row at most."""
+        """Whether a key has at most one row."""
         return bool(self.unique) and set(self.unique) <= set(self.rows.key)
 
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """Rows of both sides of a join; ``matching_nulls`` are the places in the key where null equals null."""
+    """Rows of both sides of a join; ``matching_nulls`` are the positions in the key where null equals null."""
 
     left: JoinSide
     right: JoinSide
@@ -141,18 +141,18 @@ History = Accumulators | KeptRow | JoinedRows
 
 
 def history_of(operator: PlanOperator) -> History:
-    """Return what an operator keeps of the rows that have come.
+    """Return the content of an operator's state after some rows.
 
     Raises
     ------
     OptionError
-        If its state is not one that follows from rows; the message has the reason.
+        If the state can't be computed from rows. The message contains the reason.
     """
     find = _KNOWN.get(operator.transformation)
     try:
         if find is None:
-            reason = _OTHERS.get(operator.transformation, "it has no state, or none that follows from the rows of its input")
-            raise OptionError(f"{reason}; bootstrapped are {', '.join(_KNOWN)}")
+            reason = _OTHERS.get(operator.transformation, "it does not have state that can be computed from its input")
+            raise OptionError(f"{reason}; supported are {', '.join(_KNOWN)}")
         return find(operator.node)
     except OptionError as error:
         raise OptionError(f"{operator.label}: {error}") from None
@@ -163,7 +163,7 @@ def _input(node: PlanNode, at: int, key: Any) -> Input:
     columns: dict[str, LogicalType] = {}
     for field in distinct_names(() if source is None else source.output):
         if field.type is None:
-            raise OptionError(f"its input has the column {field.name!r} of a type that only Java knows")
+            raise OptionError(f"its input has the column {field.name!r} of a Java class that the plan does not describe")
         columns[field.name] = field.type
     names = tuple(columns)
     shown = () if source is None else shown_columns(source)
@@ -179,7 +179,7 @@ def _group_aggregate(node: PlanNode) -> Accumulators:
 
 
 def _global_aggregate(node: PlanNode) -> Accumulators:
-    """Return what the second phase has, for rows before the first one, whose accumulators it adds up."""
+    """Return the accumulators of the second phase; they merge the accumulators of the input rows of the first phase."""
     local = first_phase(node)
     if local is None or local.left != node.fields_of("localAggInputRowType"):
         raise OptionError("its input is not the first phase of the same aggregate")
@@ -198,18 +198,18 @@ def _deduplicate(node: PlanNode) -> KeptRow:
         return KeptRow(rows, "already-emitted-state-boolean", None, last, node.has_ttl.get(0, False))
     times = [name for name, type_ in rows.columns.items() if _is_time(type_, "ROWTIME" if by_row_time else "PROCTIME")]
     if not times:
-        raise OptionError("its input has no time attribute")
+        raise OptionError("its input does not have a time attribute")
     return KeptRow(rows, "deduplicate-state", times[0] if last or by_row_time else None, last, node.has_ttl.get(0, False))
 
 
 def _join(node: PlanNode) -> JoinedRows:
     kind = str(node.at("joinSpec", "joinType"))
     if kind not in _OUTER:
-        raise OptionError(f"it is a join of type {kind}; bootstrapped are {', '.join(_OUTER)}")
+        raise OptionError(f"it is a join of type {kind}; supported are {', '.join(_OUTER)}")
     if any(_OUTER[kind]) and node.at("joinSpec", "nonEquiCondition") is not None:
         raise OptionError(
-            "its state counts for each row the rows of the other side that belong to it, and its condition, which is more than "
-            "equality of columns, is in Flink's code; inner joins are bootstrapped with such a condition"
+            "its state counts the matching rows of the other side for each row. Flink code computes its condition "
+            "if that is not only equality of columns; inner joins with such a condition are supported"
         )
     filtered = node.at("joinSpec", "filterNulls", default=())
     left = _side(node, "left", 0, _OUTER[kind][0])
@@ -234,7 +234,7 @@ _OUTER: Final = {
     "SEMI": (True, False),
     "ANTI": (True, False),
 }
-"""Whether a row of the left and of the right side counts rows of the other side, by the type of the join."""
+"""Whether rows of the left and of the right side count matching rows of the other side, by type of join."""
 
 _KNOWN: Final[Mapping[str, Callable[[PlanNode], History]]] = {
     "group-aggregate": _group_aggregate,
@@ -252,12 +252,12 @@ _OTHERS: Final[Mapping[str, str]] = {
         ),
         _TIMED,
     ),
-    "changelog-normalize": "it keeps the last row of each key, which with_keyed_state writes as deduplicate-state",
-    "incremental-group-aggregate": "it keeps values that it has seen, in a state of their own",
-    "group-table-aggregate": "accumulators of table functions are those of a user's class",
+    "changelog-normalize": "it keeps the last row of each key; write it with with_keyed_state as deduplicate-state",
+    "incremental-group-aggregate": "it keeps distinct values in a separate state",
+    "group-table-aggregate": "a user class defines the accumulators of table functions",
     "multi-join": "it keeps the rows of more than two inputs",
     "match": "partial matches depend on the order of rows and on the watermark",
-    "rank": "its state depends on the order in which rows came",
-    "source": "its position is written by with_source_splits, or set by options of the connector",
-    "upsert-materialize": "its state depends on the order in which rows came",
+    "rank": "its state depends on the order of rows",
+    "source": "write its position with with_source_splits, or set it with options of the connector",
+    "upsert-materialize": "its state depends on the order of rows",
 }

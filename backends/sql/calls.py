@@ -1,4 +1,4 @@
-"""Aggregate calls of plans, and the fields of accumulators that belong to them (Flink: ``AggregateUtil``)."""
+"""Aggregate calls of plans, and the fields of their accumulators (Flink: ``AggregateUtil``)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from state_processor.backends.sql.plan_types import PlanField, PlanFields, disti
 from state_processor.serializers.table.logical_types import AtomicType, LogicalType, TextType
 
 ROW_COUNT: Final = "row_count"
-"""The field that counts rows of a key: Flink adds it where rows may be taken back, to know when a group is gone."""
+"""The field that counts rows of a key. Flink adds it if rows may be retracted, to detect empty groups."""
 
 _BIGINT: Final = AtomicType("BIGINT")
 _INTERNAL: Final = re.compile(r"\$+(.+)\$\d+")
 _COUNTED: Final = {"avg": "sum", "single_value": ""}
 _WHOLE: Final = frozenset({"sum", "sum0", "min", "max", "count", "dense_rank", "row_number"})
-"""Functions whose first field has the type of the result, where nothing is taken back."""
+"""Functions whose first field has the type of the result, if rows are not retracted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class AggregateCall:
     Parameters
     ----------
     function
-        Its name in lower case.
+        Name of the function in lower case.
     arguments
-        The columns that it is called with.
+        The columns of the arguments.
     distinct
-        True for a call with each value once.
+        Whether each value counts once.
     filter
-        The column that says which rows count, if any.
+        The column that selects rows, if any.
     retracts
-        True if rows may be taken back.
+        Whether rows may be retracted.
     type
-        The type of its result, nullable as accumulators are.
+        Type of the result, nullable like accumulators.
     texts
-        What columns are that the query computes, by their names; others are called by their names.
+        Names of computed columns to their expressions; other columns are shown with their names.
     """
 
     function: str
@@ -57,21 +57,21 @@ class AggregateCall:
 
     @property
     def shown(self) -> str:
-        """The columns that it is called with, as text."""
+        """The columns of the arguments as text."""
         return ", ".join(self.texts.get(column, column) for column in self.arguments)
 
     @property
     def counts_rows(self) -> bool:
-        """True for ``count(*)``."""
+        """Whether this is ``count(*)``."""
         return str(self) == "count(*)"
 
     @property
     def has_view(self) -> bool:
-        """True if the accumulator has a view of the values that came."""
+        """Whether the accumulator has a view of the values."""
         return self.distinct and bool(self.arguments)
 
     def fields(self) -> Iterator[PlanField]:
-        """Yield the fields of the accumulator; one for an object, whose class has the names of its parts."""
+        """Yield the fields of the accumulator. An object is one field; its class names its parts."""
         text = str(self)
         match self.function:
             case "avg" | "single_value":
@@ -104,9 +104,9 @@ def aggregate_calls(
     columns
         The names of the columns that calls refer to.
     retractions
-        For each call whether rows may be taken back; the last one is that of all further calls.
+        Whether rows may be retracted, for each call; the last value is for all further calls.
     texts
-        As :class:`AggregateCall` has them.
+        See :class:`AggregateCall`.
     """
     found = []
     for at, call in enumerate(given):
@@ -138,14 +138,14 @@ def _function(call: Mapping[str, Any]) -> str:
 
 
 def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFields:
-    """Return the fields of the accumulators of some calls: those of each, the count of rows, the views of distinct values.
+    """Return the fields of the accumulators of some calls: fields of each call, row count, views of distinct values.
 
     Parameters
     ----------
     calls
         The calls.
     counts_rows
-        True if the operator needs to know how many rows it has seen: a count is added unless ``count(*)`` is among the calls.
+        Whether the operator needs the row count. A field is added unless ``count(*)`` is among the calls.
     """
     fields = [field for call in calls for field in call.fields()]
     if counts_rows and not any(call.counts_rows for call in calls):
@@ -156,5 +156,5 @@ def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFie
 
 
 def distinct_views(calls: Sequence[AggregateCall]) -> list[tuple[str, ...]]:
-    """Return the columns whose values are kept to count them once, as often as there is a view of them."""
+    """Return the columns with views of distinct values, once for each view."""
     return list(dict.fromkeys(call.arguments for call in calls if call.has_view))

@@ -11,20 +11,20 @@ from state_processor.backends.sql.plan_types import plan_type
 _INTERNAL: Final = re.compile(r"\$(.+)\$\d+")
 _WITH_OPERATORS: Final = ("BINARY", "POSTFIX", "PREFIX")
 _TIMED: Final = ("DATE", "TIME", "TIMESTAMP")
-"""Types whose literals begin with their name."""
+"""Types whose literals start with the name of the type."""
 
 Json = Mapping[str, Any]
 
 
 def expression_text(expression: Json, columns: Sequence[str]) -> str | None:
-    """Return an expression as text; ``None`` if it has a part that is not known.
+    """Return an expression as text; ``None`` if it has an unknown part.
 
     Parameters
     ----------
     expression
-        Its JSON.
+        JSON of the expression.
     columns
-        The names or texts of the columns that it refers to.
+        The names or texts of the referenced columns.
     """
     match expression.get("kind"):
         case "INPUT_REF":
@@ -91,7 +91,7 @@ def _name(expression: Json) -> str | None:
 
 
 def _cast(operand: str, of: Any, to: Any) -> str | None:
-    """Return a cast; only the value for one that does nothing but forget that a column is a time attribute."""
+    """Return a cast; only the value if the cast just turns a time attribute into a regular column."""
     wanted, given = plan_type(to), plan_type(of)
     if wanted is None:
         return None
@@ -102,7 +102,7 @@ def _cast(operand: str, of: Any, to: Any) -> str | None:
 
 
 def _case(operands: Sequence[str]) -> str | None:
-    """Return conditions and values in turn, and at last the value otherwise."""
+    """Return ``CASE``: pairs of condition and value, then the value of ``ELSE``."""
     if len(operands) % 2 == 0:
         return None
     cases = zip(operands[:-1:2], operands[1::2], strict=True)

@@ -1,4 +1,4 @@
-"""States with rows of inputs in another plan: of joins, deduplications, normalizations and top-N."""
+"""Migration of states with input rows to another plan: joins, deduplications, normalizations and top-N."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
     before, after = old.inputs[0], new.inputs[0]
     if _waits(old.node) and not _waits(new.node) and _rules(old.node) == _rules(new.node):
         raise StateMigrationError(
-            f"{label(new.node)} of the new plan keeps the first row by row time, which the old state does not have. Flink would "
+            f"{label(new.node)} of the new plan keeps the first row by row time; the old state does not contain it. Flink would "
             "restore the savepoint without an error and emit a first row of each key again"
         )
-    old.same(new, "which row is kept by", (_rules(old.node), _rules(new.node)))
+    old.same(new, "the kept row of", (_rules(old.node), _rules(new.node)))
     old.same(new, "the time attribute of", (_time(old), _time(new)))
     conditions = [resolved(s.node.at("filterCondition"), g.columns) for s, g in ((old, before), (new, after))]
     old.same(new, "the condition of", (conditions[0], conditions[1]))
@@ -55,24 +55,24 @@ _EMITTED: Final = Successor(
     "already-emitted-state-boolean",
     VALUE_STATE,
     {"value": True},
-    "the first row of each key counts as emitted: the new operator does not take it back for an earlier row that comes later",
+    "the first row of each key counts as emitted: the new operator does not retract it if an earlier row arrives later",
     NumberSerializer("BOOLEAN"),
     replaces=True,
 )
-"""What the first row by row time becomes (Flink 2: ``RowTimeDeduplicateKeepFirstRowFunction``).
+"""Migration of the first row by row time (Flink 2: ``RowTimeDeduplicateKeepFirstRowFunction``).
 
-Before, the row was emitted at once, and taken back if an earlier one came. Now it waits for the watermark, and is final.
+Before, the row was emitted at once, and retracted if an earlier row arrived. Now the row waits for the watermark, and is final.
 """
 
 
 def _rules(node: PlanNode) -> list[bool]:
-    """Return the members that choose the row and its state."""
+    """Return the members that select the kept row and its state."""
     last, by_time, before = (bool(node.at(name)) for name in ("keepLastRow", "isRowtime", "generateUpdateBefore"))
     return [last, by_time, before and last and not by_time]
 
 
 def _waits(node: PlanNode) -> bool:
-    """Return whether a first row by row time waits for the watermark: ``outputInsertOnly``, which plans have since Flink 2."""
+    """Return whether a first row by row time waits for the watermark: ``outputInsertOnly`` of plans since Flink 2."""
     return bool(node.at("isRowtime")) and not node.at("keepLastRow") and bool(node.at("outputInsertOnly"))
 
 
@@ -89,7 +89,7 @@ def changed_ranks(old: ChangedNode, new: ChangedNode) -> StateChanges:
         (s.node.at("rankStrategy", "type"), g.picked(s.node.at("rankStrategy", "primaryKeys")))
         for s, g in ((old, before), (new, after))
     ]
-    old.same(new, "the strategy (what is known to be unique) of", (strategies[0], strategies[1]))
+    old.same(new, "the strategy (the known unique keys) of", (strategies[0], strategies[1]))
     ordered = [field["index"] for field in order(old.node, before)]
     same_types(before, after, [*ordered, *strategies[0][1], *before.picked(key_columns(old.node)[0])])
     change = StateChange({VALUE: changed_row(before, after)})
@@ -105,9 +105,9 @@ def changed_join(old: ChangedNode, new: ChangedNode) -> StateChanges:
         resolved(spec.get("nonEquiCondition"), join_columns(*side.inputs)) for spec, side in zip(specs, (old, new), strict=True)
     ]
     old.same(new, "the type of", (specs[0].get("joinType"), specs[1].get("joinType")))
-    if specs[0].get("joinType") != "INNER":  # its state counts the rows of the other side that belong to one
+    if specs[0].get("joinType") != "INNER":  # its state counts the matching rows of the other side
         old.same(new, "the condition of", (conditions[0], conditions[1]))
-        old.same(new, "what null equals in", (specs[0].get("filterNulls"), specs[1].get("filterNulls")))
+        old.same(new, "the comparison of nulls in", (specs[0].get("filterNulls"), specs[1].get("filterNulls")))
     return {f"{label}-records": _changed_side(old, new, i, label) for i, label in enumerate(("left", "right"))}
 
 
@@ -117,7 +117,7 @@ def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> St
     if kept != wanted:
         shown = [_shape(*given) for given in ((before, kept), (after, wanted))]
         raise StateMigrationError(
-            f"its {label} rows are kept {shown[0]} in the old plan, {shown[1]} in the new one: state of another shape"
+            f"its {label} rows are kept {shown[0]} in the old plan, {shown[1]} in the new one; the layouts differ"
         )
     same_types(before, after, [*before.picked(key_columns(old.node)[at]), *(kept or ())])
     change = changed_row(before, after)
@@ -129,16 +129,16 @@ def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> St
 
 
 def _check_found_again(change: StateChange, whose: str) -> None:
-    """Refuse new columns of rows that are taken back by their whole content."""
+    """Refuse new columns of rows that are retracted by their whole content."""
     if any(field.source is None for row in change.rows.values() for field in row.fields):
         raise StateMigrationError(
-            f"{whose} have new columns ({'; '.join(change.notes)}), and no key that is known: rows that are taken back are found "
-            "by all of their columns, and would not be found without the values of the new ones"
+            f"{whose} have new columns ({'; '.join(change.notes)}), but not a known key. Retracted rows are found "
+            "by all of their columns; they would not be found without the values of the new columns"
         )
 
 
 def _unique(node: PlanNode, given: Relation, at: int, label: str) -> tuple[Identity, ...] | None:
-    """Return the columns that rows of a side are kept by, none if a key has one row; ``None`` if rows are not unique."""
+    """Return the unique columns of the rows of a side; empty if a key has one row, ``None`` if rows are not unique."""
     unique = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
     key = set(given.picked(key_columns(node)[at]))
     keys = [tuple(given.picked(one)) for one in unique]

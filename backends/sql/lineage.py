@@ -1,8 +1,8 @@
-"""Identities of the rows and columns of a plan: the same in two plans if they mean the same, wherever they stand there.
+"""Identities of the rows and columns of a plan. They are equal in two plans if the meaning is equal, regardless of positions.
 
-A column has the identity of what computes it from columns of tables; so ``$f2`` of two plans is the same column if it is the same
-expression. Rows have an identity without their columns: rows of a table, those of a table that a condition holds for, groups by
-some columns. Nodes that are not known here have rows and columns that are the same only if all that comes before them is.
+The identity of a column is the expression that computes it from columns of tables. So ``$f2`` of two plans is the same column if
+it has the same expression. The identity of rows does not contain columns: rows of a table, rows that a condition selects, groups
+by some columns. Rows and columns of unknown nodes are equal only if their whole input is equal.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Identity = str
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows that leave a node: which rows, and the columns of each, whose names and types ``fields`` has.
+    """Output rows of a node: their identity, and their columns. ``fields`` has the names and types of the columns.
 
-    ``updates`` is true if rows are known to be taken back; whether a table's own are, a plan does not say.
+    ``updates`` is true if rows are known to be retracted. A plan does not contain this for rows of a table.
     """
 
     rows: Identity
@@ -37,7 +37,7 @@ class Relation:
     updates: bool = False
 
     def picked(self, indices: Iterable[Any] | None) -> list[Identity]:
-        """Return some of the columns."""
+        """Return some columns."""
         return [self.columns[int(i)] for i in indices or ()]
 
 
@@ -48,7 +48,7 @@ class Lineage:
         self._known: dict[int, Relation] = {}
 
     def of(self, node: PlanNode) -> Relation:
-        """Return what leaves a node.
+        """Return the output of a node.
 
         Raises
         ------
@@ -62,21 +62,21 @@ class Lineage:
             try:
                 self._known[node.id] = _RELATIONS.get(node.kind, _unknown)(node, inputs)
             except (LookupError, TypeError, ValueError, AttributeError) as error:
-                raise OptionError(f"plan: node {node.id} ({node.type}) does not fit its inputs: {error!r}") from None
+                raise OptionError(f"plan: node {node.id} ({node.type}) does not match its inputs: {error!r}") from None
         return self._known[node.id]
 
     def inputs(self, node: PlanNode) -> tuple[Relation, ...]:
-        """Return what comes to a node; of an aggregate in two phases what comes to the first one."""
+        """Return the inputs of a node. An aggregate in two phases has the inputs of the first phase."""
         local = first_phase(node)
         return tuple(self.of(one) for one in (node if local is None else local).inputs)
 
     def whole(self, node: PlanNode) -> Identity:
-        """Return an identity of all that a node does, and of all its input."""
+        """Return an identity of everything that a node does, and of its whole input."""
         return _unknown(node, tuple(self.of(one) for one in node.inputs)).rows
 
 
 def first_phase(node: PlanNode) -> PlanNode | None:
-    """Return the node with the first phase of an aggregate whose second phase a node is."""
+    """Return the first phase of an aggregate from the node of its second phase."""
     if node.kind != "global-group-aggregate" or not node.inputs:
         return None
     local = node.inputs[0]
@@ -86,11 +86,11 @@ def first_phase(node: PlanNode) -> PlanNode | None:
 
 
 def identified_calls(node: PlanNode, given: Relation) -> list[AggregateCall]:
-    """Return the calls of an aggregate with the identities of columns in the place of their names."""
+    """Return the calls of an aggregate with the identities of columns instead of names."""
     known = dict(zip((f.name for f in distinct_names(given.fields)), given.columns, strict=True))
 
     def identified(name: str) -> Identity:
-        return known.get(name) or _identity("column of an input that is not known", name, given.rows, given.columns)
+        return known.get(name) or _identity("column of an unknown input", name, given.rows, given.columns)
 
     return [
         replace(
@@ -103,7 +103,7 @@ def identified_calls(node: PlanNode, given: Relation) -> list[AggregateCall]:
 
 
 def key_columns(node: PlanNode) -> list[list[int]]:
-    """Return the columns of each input that the key of an operator is made of; none for operators that are not known."""
+    """Return the key columns of an operator for each input; empty for unknown operators."""
     paths = {
         "join": (("joinSpec", "leftKeys"), ("joinSpec", "rightKeys")),
         "deduplicate": (("uniqueKeys",),),
@@ -116,7 +116,7 @@ def key_columns(node: PlanNode) -> list[list[int]]:
 
 
 def grouping(node: PlanNode) -> list[int]:
-    """Return the columns that an aggregate groups rows by."""
+    """Return the grouping columns of an aggregate."""
     return list((first_phase(node) or node).at("grouping", default=()))
 
 
@@ -154,7 +154,7 @@ def _passed(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 _NO_ROWS: Final = frozenset({"ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark"})
-"""Abilities of sources that do not decide which rows there are."""
+"""Abilities of sources that do not select rows."""
 
 
 def _source(node: PlanNode, inputs: _Inputs) -> Relation:
@@ -178,7 +178,7 @@ def _source(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 def _inner_fields(names: Sequence[str], paths: Sequence[Sequence[int]], stored: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Return where fields of rows are that a source reads as columns, by their names: a column may be called the same."""
+    """Return the positions of fields of rows that a source reads as columns, by name: a column may have the same name."""
     return {name: (stored[path[0]], *path[1:]) for name, path in zip(names, paths, strict=False) if len(path) > 1}
 
 
@@ -200,7 +200,7 @@ def _union(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 def join_columns(left: Relation, right: Relation) -> tuple[Identity, ...]:
-    """Return the columns that the condition of a join refers to."""
+    """Return the columns in the condition of a join."""
     return (*(_identity("left", c) for c in left.columns), *(_identity("right", c) for c in right.columns))
 
 
@@ -227,7 +227,7 @@ def _partial(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 def order(node: PlanNode, given: Relation) -> list[Any]:
-    """Return by which columns a node ranks rows, and how."""
+    """Return the columns of a rank's order, with directions."""
     fields = node.at("orderBy", "fields", default=())
     return [{**f, "index": given.columns[int(f["index"])]} for f in fields]
 
@@ -242,7 +242,7 @@ def _rank(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 def rank_range(node: PlanNode, given: Relation) -> Any:
-    """Return which ranks a node lets through."""
+    """Return the ranks that a node emits."""
     found = dict(node.at("rankRange", default={}))
     if "endIndex" in found:
         found["endIndex"] = given.columns[int(found["endIndex"])]
@@ -250,7 +250,7 @@ def rank_range(node: PlanNode, given: Relation) -> Any:
 
 
 def time_column(given: Relation) -> Identity | None:
-    """Return the column of event time of rows."""
+    """Return the event time column."""
     is_time = [isinstance(f.type, TimestampType) and f.type.kind == "ROWTIME" for f in given.fields]
     return next((c for c, wanted in zip(given.columns, is_time, strict=True) if wanted), None)
 
@@ -271,7 +271,7 @@ def _normalized(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 _PASSING: Final = frozenset({"exchange", "watermark-assigner", "drop-update-before", "mini-batch-assigner"})
-"""Nodes that let rows through as they are."""
+"""Nodes that emit their input rows unchanged."""
 
 _RELATIONS: Final[Mapping[str, Callable[[PlanNode, _Inputs], Relation]]] = {
     **dict.fromkeys(_PASSING, _passed),

@@ -1,4 +1,4 @@
-"""Meanings of the states of an operator, by the node that it runs: names for the fields of rows, and a description."""
+"""Meanings of the states of an operator, from its node in the plan: names for the fields of rows, and a description."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Meaning:
     Parameters
     ----------
     description
-        For people.
+        Text for users.
     rows
         The fields of the row in each part of the state: ``map_key`` and ``value``.
     tuples
-        The names of the fields of tuples that rows or counts are in.
+        The names of the fields of tuples that contain rows or counts.
     """
 
     description: str
@@ -43,18 +43,18 @@ class Meaning:
 
 
 def meaning_of(operator: PlanOperator, state: StateDescription) -> Meaning | None:
-    """Return what a state of an operator holds; ``None`` if it is not known."""
+    """Return the meaning of a state of an operator; ``None`` if it is not known."""
     find = _STATES.get(operator.transformation)
     return None if find is None else find(operator.node, state)
 
 
 def has_state(transformation: str) -> bool:
-    """Return whether operators that do this are known to have state."""
+    """Return whether operators of this kind are known to have state."""
     return transformation in _STATES
 
 
 def key_of(operator: PlanOperator) -> PlanFields | None:
-    """Return the fields of the keys of an operator; ``None`` if they are not known."""
+    """Return the fields of the key of an operator; ``None`` if they are not known."""
     find = _KEYS.get(operator.transformation)
     return None if find is None else find(operator.node)
 
@@ -88,13 +88,13 @@ def _of_input(node: PlanNode, at: int) -> PlanFields:
 
 
 def counts_rows(node: PlanNode) -> bool:
-    """Return whether an aggregate has to know how many rows a group has."""
+    """Return whether an aggregate counts the rows of a group."""
     hopping = node.at("windowing", "window", "type") == "HoppingWindow"
     return hopping or any(bool(node.at(name)) for name in ("needRetraction", "partialAggNeedRetraction"))
 
 
 def _aggregate(name: str, whose: str) -> Callable[[PlanNode, StateDescription], Meaning | None]:
-    """Return the meanings of states of an operator with accumulators in the state of a name."""
+    """Return the meanings of states of an operator that has accumulators in a state with this name."""
 
     def find(node: PlanNode, state: StateDescription) -> Meaning | None:
         calls = group_calls(node)
@@ -110,7 +110,7 @@ def _calls_text(calls: Sequence[AggregateCall], whose: str) -> str:
 
 
 def _view(calls: Sequence[AggregateCall], node: PlanNode, state: StateDescription, *, counted: bool) -> Meaning | None:
-    """Return the meaning of a state that is part of an accumulator."""
+    """Return the meaning of a state with a part of an accumulator."""
     match = _DISTINCT.fullmatch(state.name)
     views = distinct_views(calls)
     if match and int(match[1]) < len(views):
@@ -118,11 +118,11 @@ def _view(calls: Sequence[AggregateCall], node: PlanNode, state: StateDescriptio
         rows = {f.name: f for f in distinct_names(call_input(node))}
         of = [call for call in calls if call.has_view and call.arguments == columns]
         whose, shown = ", ".join(map(str, of)), of[0].shown
-        kept = "how often it is there" if counted else "a bit for each of these calls that has counted it"
+        kept = "its number" if counted else "a bit for each of these calls that has counted it"
         if match[2]:
             return Meaning(f"{whose}: the null among the values of {shown}: {kept}")
         fields = tuple(rows[c] for c in columns if c in rows) if len(columns) > 1 else ()
-        text = f"{whose}: a map key for each value of {shown}, and as map value {kept}"
+        text = f"{whose}: map keys are the values of {shown}, the map value is {kept}"
         return Meaning(text, {"map_key": fields} if fields else {})
     match = _VIEW.fullmatch(state.name)
     if match and int(match[1]) < len(calls):
@@ -132,10 +132,10 @@ def _view(calls: Sequence[AggregateCall], node: PlanNode, state: StateDescriptio
 
 def _windows(node: PlanNode, state: StateDescription) -> Meaning | None:
     texts = {
-        "session-window-mapping": "session windows: each window that rows came for, and the one whose state has it",
-        "merging-window-set": "session windows: each window that rows came for, and the one whose state has it",
-        "previous-aggs": "results that were emitted before, to take them back",
-        "watermark": "the watermark that the operator has come to",
+        "session-window-mapping": "session windows: each window with rows, and the window with its state",
+        "merging-window-set": "session windows: each window with rows, and the window with its state",
+        "previous-aggs": "emitted results, for retractions",
+        "watermark": "the watermark of the operator",
     }
     return Meaning(texts[state.name]) if state.name in texts else None
 
@@ -145,7 +145,7 @@ def _over(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name in ("accState", "accMapState"):
         rows = {"value": accumulator(calls, counts_rows=bounded)}
         by_order = {"map_key": _over_order(node)} if state.kind == MAP else {}
-        return Meaning(_calls_text(calls, "the rows up to now"), rows | by_order)
+        return Meaning(_calls_text(calls, "all rows so far"), rows | by_order)
     if state.name == "inputState":
         return Meaning("rows of the input, by time in epoch milliseconds", {"value": _left(node)})
     if state.name == "valueMapState":
@@ -157,15 +157,15 @@ def _over(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 
 def _over_order(node: PlanNode) -> PlanFields:
-    """Return the columns that decide which rows come before others."""
+    """Return the columns that order rows."""
     groups = node.at("overSpec", "groups", default=())
     return _picked(_left(node), [f["index"] for group in groups[:1] for f in group.get("orderBy", {}).get("fields", ())])
 
 
 _TIMES: Final = {
-    "lastTriggeringTsState": Meaning("the time of the last rows that were dealt with, in epoch milliseconds"),
-    "cleanupTsState": Meaning("the time at which state is cleaned up, in epoch milliseconds"),
-    "processedCountState": Meaning("the number of rows that were dealt with"),
+    "lastTriggeringTsState": Meaning("the time of the last processed rows, in epoch milliseconds"),
+    "cleanupTsState": Meaning("the time of the cleanup of state, in epoch milliseconds"),
+    "processedCountState": Meaning("the number of processed rows"),
     "idState": Meaning("the number of the next row"),
 }
 
@@ -174,16 +174,16 @@ _TIMES: Final = {
 
 
 def _join_side(side: PlanFields, unique: Any, label: str, state: StateDescription) -> Meaning:
-    """Return the meaning of a side of a join without time, by what is known to be unique (Flink: ``JoinRecordStateViews``)."""
+    """Return the meaning of a side of a join without time, by the known unique keys (Flink: ``JoinRecordStateViews``)."""
     is_outer = bool(nested(TupleSerializer, state.value))
-    more = ", and of the rows of the other side that belong to it" if is_outer else ""
+    more = ", and of matching rows of the other side" if is_outer else ""
     if not _has_rows(state.value):
         names = ("copies", "associations") if is_outer else ()
         return Meaning(f"rows of the {label} input: each as map key, with the number of copies{more}", {"map_key": side}, names)
     names = ("record", "associations") if is_outer else ()
-    more = ", with the number of rows of the other side that belong to it" if is_outer else ""
+    more = ", with the number of matching rows of the other side" if is_outer else ""
     if state.kind != MAP:
-        return Meaning(f"rows of the {label} input: one for each key, which is unique{more}", {"value": side}, names)
+        return Meaning(f"rows of the {label} input: one for each unique key{more}", {"value": side}, names)
     smallest = min(unique, key=len, default=None) if unique else None
     rows = {"value": side} | ({} if smallest is None else {"map_key": _picked(side, smallest)})
     return Meaning(f"rows of the {label} input by their unique key{more}", rows, names)
@@ -198,9 +198,9 @@ def _join(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 
 def _multi_join(node: PlanNode, state: StateDescription) -> Meaning | None:
-    """Return the meaning of the rows of an input of a join of many (Flink: ``MultiJoinStateViews``).
+    """Return the meaning of the rows of an input of a multi-join (Flink: ``MultiJoinStateViews``).
 
-    Entries are found by what the input is joined by with those before it, which the first input is not.
+    Entries are found by the columns that join the input with earlier inputs. The first input does not have such columns.
     """
     match = _INPUT.fullmatch(state.name)
     if match is None or int(match[1]) >= len(node.inputs) or not isinstance(state, MapDescription):
@@ -226,14 +226,14 @@ def _multi_join(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 
 def _sizes_of_rows(part: TypeSerializer | None) -> list[int]:
-    """Return the number of fields of each row in rows that consist of two rows; none for others."""
+    """Return the numbers of fields of both rows in rows that consist of two rows; empty for other rows."""
     types = part.slot.type.types if isinstance(part, RowDataSerializer) else ()
     rows = [one for one in types if isinstance(one, RowType)]
     return [len(one.fields) for one in rows] if len(rows) == len(types) == 2 else []
 
 
 def _multi_join_key(node: PlanNode) -> PlanFields:
-    """Return the columns of the first input that its rows are sent by."""
+    """Return the columns that distribute the rows of the first input."""
     properties = node.at("inputProperties", default=())
     return _picked(_left(node), properties[0].get("requiredDistribution", {}).get("keys") if properties else ())
 
@@ -243,7 +243,7 @@ def _window_join(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name not in sides:
         return None
     label, side = sides[state.name]
-    return Meaning(f"rows of the {label} input in a window, whose end is the namespace", {"value": side})
+    return Meaning(f"rows of the {label} input in a window; the end of the window is the namespace", {"value": side})
 
 
 def _interval_join(node: PlanNode, state: StateDescription) -> Meaning | None:
@@ -252,26 +252,26 @@ def _interval_join(node: PlanNode, state: StateDescription) -> Meaning | None:
             text = f"rows of the {label.lower()} input by time in epoch milliseconds, and whether each was emitted"
             return Meaning(text, {"value": side}, ("record", "emitted"))
         if state.name == f"IntervalJoin{label}TimerState":
-            return Meaning(f"the time of the timer that cleans up the {label.lower()} rows, in epoch milliseconds")
+            return Meaning(f"the time of the cleanup timer of the {label.lower()} rows, in epoch milliseconds")
     return None
 
 
 def _temporal_join(node: PlanNode, state: StateDescription) -> Meaning | None:
     by_time = "by time in epoch milliseconds" if state.kind == MAP else "the last one"
     return {
-        "left": Meaning("rows of the left input that wait for the watermark, by number", {"value": _left(node)}),
+        "left": Meaning("waiting rows of the left input, by number", {"value": _left(node)}),
         "right": Meaning(f"versions of the right input, {by_time}", {"value": _right(node)}),
         "next-index": Meaning("the number of the next row of the left input"),
         "timer": Meaning("the time of the next timer, in epoch milliseconds"),
-        "cleanup-time": Meaning("the time at which state is cleaned up, in epoch milliseconds"),
+        "cleanup-time": Meaning("the time of the cleanup of state, in epoch milliseconds"),
     }.get(state.name)
 
 
-# Rows that are kept as they are
+# Unchanged rows
 
 
 def _kept(text: str, *names: str) -> Callable[[PlanNode, StateDescription], Meaning | None]:
-    """Return the meanings of states of some names that have rows of the input as values."""
+    """Return the meanings of states whose values are input rows."""
 
     def find(node: PlanNode, state: StateDescription) -> Meaning | None:
         if state.name in names:
@@ -281,19 +281,19 @@ def _kept(text: str, *names: str) -> Callable[[PlanNode, StateDescription], Mean
     return find
 
 
-_FIRST_ROW: Final = {"already-emitted-state-boolean": Meaning("that the first row of the key was emitted")}
+_FIRST_ROW: Final = {"already-emitted-state-boolean": Meaning("whether the first row of the key was emitted")}
 
 
 def _deduplicate(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name != "deduplicate-state":
         return _FIRST_ROW.get(state.name) or (
-            Meaning("the first row of each key, which waits for the watermark", {"value": _left(node)})
+            Meaning("the first row of each key; it waits for the watermark", {"value": _left(node)})
             if state.name == "waiting-to-emit-on-timer"
             else None
         )
     if _has_rows(state.value):
-        return Meaning("the row that is kept for each key", {"value": _left(node)})
-    return Meaning("that a row of the key has come" if str(state.value) == "BOOLEAN" else "the time of the row that is kept")
+        return Meaning("the kept row of each key", {"value": _left(node)})
+    return Meaning("whether the key had a row" if str(state.value) == "BOOLEAN" else "the time of the kept row")
 
 
 def _rank(node: PlanNode, state: StateDescription) -> Meaning | None:
@@ -302,37 +302,37 @@ def _rank(node: PlanNode, state: StateDescription) -> Meaning | None:
     by_order = {"map_key": order, "value": _left(node)}
     return {
         "data-state": Meaning(f"rows of the input, by {_names(order)}", by_order),
-        "data-state-with-append": Meaning(f"rows that have a rank, by {_names(order) or 'nothing'}", by_order),
+        "data-state-with-append": Meaning(f"ranked rows, by {_names(order) or 'arrival'}", by_order),
         "data-state-with-update": Meaning(
-            f"rows that have a rank, by {_names(unique)}, with their place among equals",
+            f"ranked rows, by {_names(unique)}, with their position among equal rows",
             {"map_key": unique, "value": _left(node)},
             ("record", "place"),
         ),
         "sorted-map": Meaning(f"the number of rows of each {_names(order)}", {"value": order}),
-        "Top1-Rank-State": Meaning("the row that comes first", {"value": _left(node)}),
-        "counterState": Meaning("the number of rows that were emitted"),
-        "rankEnd": Meaning("the last rank, which a column of the input gives"),
+        "Top1-Rank-State": Meaning("the first row", {"value": _left(node)}),
+        "counterState": Meaning("the number of emitted rows"),
+        "rankEnd": Meaning("the last rank, from a column of the input"),
     }.get(state.name)
 
 
 def _window_rank(node: PlanNode, state: StateDescription) -> Meaning | None:
     order = _picked(_left(node), [f["index"] for f in node.at("sortSpec", "fields", default=())])
     if state.name == "window_rank":
-        return Meaning(f"rows that have a rank in a window, by {_names(order)}", {"map_key": order, "value": _left(node)})
+        return Meaning(f"ranked rows of a window, by {_names(order)}", {"map_key": order, "value": _left(node)})
     return _windows(node, state)
 
 
 _MATCH: Final = {
-    "nfaStateName": Meaning("how far partial matches have come"),
-    "sharedBuffer-entries": Meaning("how rows of partial matches follow one another"),
-    "sharedBuffer-entries-with-lockable-edges": Meaning("how rows of partial matches follow one another"),
-    "sharedBuffer-events-count": Meaning("the number of rows of each time that matches refer to"),
+    "nfaStateName": Meaning("the progress of partial matches"),
+    "sharedBuffer-entries": Meaning("the sequence of rows in partial matches"),
+    "sharedBuffer-entries-with-lockable-edges": Meaning("the sequence of rows in partial matches"),
+    "sharedBuffer-events-count": Meaning("the number of matched rows of each time"),
 }
 
 
 def _match(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name in ("sharedBuffer-events", "eventQueuesStateName"):
-        what = "that partial matches refer to" if state.name == "sharedBuffer-events" else "that wait for the watermark, by time"
+        what = "in partial matches" if state.name == "sharedBuffer-events" else "that wait for the watermark, by time"
         return Meaning(f"rows of the input {what}", {"value": _left(node)})
     return _MATCH.get(state.name)
 
@@ -346,17 +346,17 @@ def _session(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 
 def _sink_row(node: PlanNode) -> PlanFields:
-    """Return the columns of a sink that are stored; none if the plan leaves them to the catalog."""
+    """Return the stored columns of a sink; empty if only the catalog contains them."""
     columns = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "columns", default=())
     stored = [c for c in columns if str(c.get("kind", "PHYSICAL")).upper() == "PHYSICAL"]
     return tuple(PlanField(str(c["name"]), plan_type(c.get("dataType"))) for c in stored)
 
 
 _SEQUENCES: Final = {
-    "list": "rows of the primary key in the order of changes, with the time of each: the sink has the last one",
-    "values": "rows of the primary key, the last one of which the sink has",
+    "list": "rows of the primary key in the order of changes, with their times; the sink contains the last row",
+    "values": "rows of the primary key; the sink contains the last row",
     "rowToSqnState": "the numbers of the first and the last change with each row of the primary key",
-    "sqnToNodeState": "rows of the primary key by the number of their change: the sink has the last one",
+    "sqnToNodeState": "rows of the primary key by the number of their change; the sink contains the last row",
     "highestSqnState": "the number of the last change, and of rows",
 }
 
@@ -378,7 +378,7 @@ def _primary_key(node: PlanNode) -> PlanFields | None:
 
 
 def _by(*path: str) -> Callable[[PlanNode], PlanFields]:
-    """Return the function that picks the key from the columns of the input, by indices in the JSON."""
+    """Return the function that selects key columns of the input by indices in the JSON."""
     return lambda node: _picked(_left(node), node.at(*path))
 
 
@@ -387,7 +387,7 @@ def _whole(node: PlanNode) -> PlanFields:
 
 
 _group: Final = _aggregate("accState", "each group")
-_windowed: Final = _aggregate("window-aggs", "each window, whose end or extent is the namespace")
+_windowed: Final = _aggregate("window-aggs", "each window; the namespace is its end or extent")
 
 _STATES: Final[Mapping[str, Callable[[PlanNode, StateDescription], Meaning | None]]] = {
     **dict.fromkeys(
@@ -402,9 +402,9 @@ _STATES: Final[Mapping[str, Callable[[PlanNode, StateDescription], Meaning | Non
     "temporal-join": _temporal_join,
     "deduplicate": _deduplicate,
     "changelog-normalize": _kept("the last row of each key", "deduplicate-state"),
-    "window-deduplicate": _kept("the row that is kept in a window, whose end is the namespace", "window_deduplicate"),
+    "window-deduplicate": _kept("the kept row of a window; the end of the window is the namespace", "window_deduplicate"),
     "temporal-sort": _kept("rows that wait for the watermark, by time in epoch milliseconds", "dataState", "sortState"),
-    "async-calc": _kept("rows whose results have not come yet", "_async_wait_operator_state_"),
+    "async-calc": _kept("rows without a result yet", "_async_wait_operator_state_"),
     "rank": _rank,
     "window-rank": _window_rank,
     "match": _match,

@@ -1,4 +1,4 @@
-"""Names from a plan, or from the user, for the fields of rows in states, whose types in the bytes have the last word."""
+"""Names for the fields of rows in states, from a plan or from the user. Types in the bytes take precedence."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _ROWS: Final = (RowSerializer, RowDataSerializer)
 
 
 def planned(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
-    """Return what a plan says about an operator of a snapshot that was opened with it."""
+    """Return the operator in the plan of a snapshot."""
     return None if snapshot.plan is None else snapshot.plan.operators.get(operator.operator_id)
 
 
 def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
-    """Return the snapshot with a plan: its operators have the uids of the plan where the snapshot has none.
+    """Return the snapshot with a plan. Operators without a uid get the uid from the plan.
 
     Raises
     ------
     OptionError
-        If the plan has none of them: it would name nothing.
+        If the plan does not contain any operator of the snapshot.
     """
     known = snapshot.metadata.operators
     if known and not any(o.operator_id in plan.operators for o in known):
         found = ", ".join(o.uid or o.operator_id for o in known)
         raise OptionError(
-            f"{spelled('plan')}: it has none of the operators of the snapshot ({found}); give the plan of the query that "
-            f"wrote it, and that EXECUTE PLAN ran with the default table.exec.uid.format. Without a plan, "
+            f"{spelled('plan')}: the plan does not have the operators of the snapshot ({found}). Pass the plan of the query that "
+            f"wrote it with EXECUTE PLAN and the default table.exec.uid.format. Without a plan, "
             f"{spelled('fields')} names rows"
         )
     operators = tuple(
@@ -55,12 +55,12 @@ def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
 
 
 def names_from_plan(operator: PlanOperator, state: StateDescription) -> DeclaredNames:
-    """Return the names that a plan gives to the rows of a state, by its parts; none for parts that it says nothing of.
+    """Return the names of rows from a plan, by part of a state; parts without names are omitted.
 
     Raises
     ------
     OptionError
-        If the plan has other columns or types than the state: it is of another query.
+        If the plan has other columns or types than the state. Then it is the plan of another query.
     """
     meaning = meaning_of(operator, state)
     rows = dict(meaning.rows) if meaning is not None else {}
@@ -83,21 +83,21 @@ def state_names(
     states: Iterable[StateDescription],
     fields: Mapping[str, Sequence[str]],
 ) -> tuple[tuple[str, DeclaredNames], ...]:
-    """Return names for the rows of states that are read: those of the user, and for all other parts those of the plan.
+    """Return names for the rows of the read states: names from the user, and names from the plan for other parts.
 
     Parameters
     ----------
     snapshot, operator
-        Where the states are.
+        The snapshot and the operator of the states.
     states
         The states.
     fields
-        Names that the user gives, see :func:`names_from_user`.
+        Names from the user, see :func:`names_from_user`.
 
     Raises
     ------
     OptionError
-        If names are given for something that is not read, or do not fit; or the plan is that of another query.
+        If names are given for something that is not read, or do not fit, or if the plan belongs to another query.
     """
     by_name = {state.name: state for state in states}
     known = {*by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
@@ -105,7 +105,7 @@ def state_names(
         known.add(_KEY)
     for path in fields:
         if path not in known:
-            raise OptionError(f"fields: there is no {path!r} in what is read; names may be given for {', '.join(sorted(known))}")
+            raise OptionError(f"fields: {path!r} is not read; names may be given for {', '.join(sorted(known))}")
     plan = planned(snapshot, operator)
     found = {}
     for state in by_name.values():
@@ -116,7 +116,7 @@ def state_names(
 
 
 def describe(operator: PlanOperator, state: StateDescription) -> str | None:
-    """Return what a state holds, for people."""
+    """Return a description of a state for users."""
     if state.is_timer:
         return "timers"
     meaning = meaning_of(operator, state)
@@ -124,7 +124,7 @@ def describe(operator: PlanOperator, state: StateDescription) -> str | None:
 
 
 def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription) -> DeclaredNames:
-    """Return the names that a user gives to the rows of a state.
+    """Return the names from the user for the rows of a state.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
     Raises
     ------
     OptionError
-        If the number of names is not that of the fields, or if there is not exactly one row to name.
+        If the numbers of names and fields differ, or the part does not contain exactly one row.
     """
     columns = {column: part for column, part in state.COLUMNS.items() if part != _KEY and part in state.serializers}
     found = {part: given[path] for column, part in columns.items() if (path := f"{state.name}.{column}") in given}
@@ -147,7 +147,7 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
         if len(with_rows) != 1:
             paths = " or ".join(f"{state.name}.{c}" for c, part in columns.items() if part in with_rows)
             there = f"state {state.name!r} has {len(with_rows)} columns of rows"
-            raise OptionError(f"fields: {there}; name {paths or 'none of them'}")
+            raise OptionError(f"fields: {there}; name {paths or 'other states'}")
         found[with_rows[0]] = given[state.name]
     return {
         part: _names_of(state.serializers[part], tuple(names), f"fields: state {state.name!r}, {part}")
@@ -156,7 +156,7 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
 
 
 def _named(serializer: TypeSerializer, fields: PlanFields, tuples: tuple[str, ...], where: str) -> RowNames:
-    """Return the names of a plan for the row in a serializer, and for the tuple around it, after comparing the types."""
+    """Compare the types of the plan with a serializer; return the plan's names for the row and the tuple around it."""
     names: list[tuple[FieldName, ...] | None] = []
     for part in walk(serializer):
         if isinstance(part, TupleSerializer):
@@ -174,19 +174,19 @@ def _field_names(fields: PlanFields) -> tuple[FieldName, ...]:
 
 
 def _check_types(row: RowDataSerializer, fields: PlanFields, where: str) -> None:
-    """Refuse a plan with other types than those in the bytes, which have the last word."""
+    """Refuse a plan with other types than the types in the bytes."""
     types = row.slot.type.types
     differs = any(f.type is not None and own != f.type for own, f in zip(types, fields, strict=False))
     if len(types) != len(fields) or differs:
         known = f"ROW<{', '.join(map(str, fields))}>"
-        raise OptionError(f"plan: {where} is {row}, the plan has {known}; give the plan of the query that wrote the snapshot")
+        raise OptionError(f"plan: {where} is {row}, the plan has {known}; pass the plan of the query that wrote the snapshot")
 
 
 def _names_of(serializer: TypeSerializer, names: tuple[str, ...], where: str) -> RowNames:
-    """Return the names of a user for the one row in a serializer."""
+    """Return the names from the user for the only row in a serializer."""
     rows = [part for part in walk(serializer) if isinstance(part, _ROWS)]
     if len(rows) != 1:
-        raise OptionError(f"{where} is {serializer}, which has {len(rows)} rows; only one row can be named")
+        raise OptionError(f"{where} is {serializer} with {len(rows)} rows; expected one row")
     size = len(rows[0].slot.fields if isinstance(rows[0], RowDataSerializer) else rows[0].fields)
     if len(names) != size or len(set(names)) != size:
         raise OptionError(f"{where} has rows of {size} fields; expected as many different names, found {list(names)}")

@@ -1,7 +1,7 @@
-"""Names of the columns that leave the nodes of a plan, and the calls of aggregates.
+"""Names of the output columns of nodes of a plan, and the calls of aggregates.
 
-A column that a query computes is called by its expression: Flink calls it ``$f2``, ``$5``, ``EXPR$0`` or ``w0$o1``. It keeps that
-name where the plan does not say what it is.
+The name of a computed column is its expression; Flink's name for it is ``$f2``, ``$5``, ``EXPR$0`` or ``w0$o1``. It keeps Flink's
+name if the plan does not contain the expression.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names
 
 _MADE: Final = re.compile(r"\$.+|EXPR\$\d+(_\d+)?|w\d+\$o\d+(_\d+)?")
-"""Names that Flink's planner gives to columns."""
+"""Names of columns from Flink's planner."""
 
 _OF_FUNCTION: Final = re.compile(r"f\d+")
-"""Names of the results of asynchronous and Python functions, and also names that users like."""
+"""Names of the results of asynchronous and Python functions; users like these names too."""
 
 _LONGEST: Final = 100
 _SENT: Final = ("exchange", "mini-batch-assigner", "watermark-assigner", "drop-update-before")
-"""Nodes that may come between the two phases of an aggregate."""
+"""Nodes that may be between the two phases of an aggregate."""
 
 
 class _Shown(NamedTuple):
-    """A column: its name, or the text of its expression in the place of the name that Flink made."""
+    """A column: its name, or its expression instead of a name from Flink."""
 
     text: str
     made: str = ""
 
 
 def shown_columns(node: PlanNode) -> PlanFields:
-    """Return the fields of the rows that leave a node, those that are computed with their expressions for names.
+    """Return the output fields of a node; the names of computed fields are their expressions.
 
-    All names differ, also from the names of other fields in the plan: rows that are given have either.
+    All names are distinct, also from the names of other fields in the plan: given rows may use either.
     """
     names = [f.name for f in distinct_names(node.output)]
     taken = set(names)
@@ -52,7 +52,7 @@ def shown_columns(node: PlanNode) -> PlanFields:
 
 
 def group_calls(node: PlanNode) -> list[AggregateCall]:
-    """Return the calls of an aggregate, whose arguments are columns of the rows before its first phase."""
+    """Return the calls of an aggregate; arguments are input columns of its first phase."""
     prefix = "partialOriginal" if node.at("partialOriginalAggCalls") is not None else ""
     names = [f.name for f in distinct_names(call_input(node))]
     shown = _Columns().before_first_phase(node)
@@ -63,7 +63,7 @@ def group_calls(node: PlanNode) -> list[AggregateCall]:
 
 
 def call_input(node: PlanNode) -> PlanFields:
-    """Return the rows that the calls of an aggregate refer to: in two phases those before the first one."""
+    """Return the fields of the rows that the calls of an aggregate refer to: the input of its first phase."""
     member = "partialLocalAggInputRowType" if node.at("partialOriginalAggCalls") is not None else "localAggInputRowType"
     return node.fields_of(member) if node.at(member) is not None else node.left
 
@@ -81,25 +81,25 @@ def _over_calls(node: PlanNode, left: Sequence[str]) -> list[AggregateCall]:
 
 
 def over_is_bounded(node: PlanNode) -> bool:
-    """Return whether rows leave the window of an ``OVER`` aggregate, and are taken back from its accumulators."""
+    """Return whether rows leave the window of an ``OVER`` aggregate, and are retracted from its accumulators."""
     groups = node.at("overSpec", "groups", default=())
     return any(group.get("lowerBound", {}).get("kind") == "BOUNDED_WINDOW" for group in groups)
 
 
 def retractions(node: PlanNode, member: str = "aggCallNeedRetractions") -> Sequence[bool]:
-    """Return for each call of an aggregate whether rows may be taken back."""
+    """Return for each call of an aggregate whether rows may be retracted."""
     found = node.at(member)
     return found if found is not None else (bool(node.at("needRetraction", default=False)),)
 
 
 class _Columns:
-    """Columns of nodes, each found once."""
+    """Columns of nodes, cached."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[_Shown, ...]] = {}
 
     def of(self, node: PlanNode) -> tuple[_Shown, ...]:
-        """Return the columns that leave a node."""
+        """Return the output columns of a node."""
         if node.id not in self._known:
             fields = node.output if node.at("outputType") is not None else ()
             found = _COLUMNS.get(node.kind, _inputs_and_more)(self, node)
@@ -129,11 +129,11 @@ class _Columns:
 
 
 _Found = Sequence[_Shown | None]
-"""What columns are, one for each; ``None`` for those of which nothing is known. Others may follow."""
+"""The text of each column; ``None`` for unknown columns. Further columns may follow."""
 
 
 def _named(name: str, found: _Shown | None) -> _Shown:
-    """Return a column with the text of what it is if its name is not that of a user."""
+    """Return a column with its text, if Flink made its name."""
     if found is None or not (_MADE.fullmatch(name) or (found.made and _is_numbered(name, found.made))):
         return _Shown(name)
     text = found.text if len(found.text) <= _LONGEST else f"{found.text[: _LONGEST - 1]}…"
@@ -141,12 +141,12 @@ def _named(name: str, found: _Shown | None) -> _Shown:
 
 
 def _is_numbered(name: str, other: str) -> bool:
-    """Check if a name is another one, or that with a number behind it, which Flink's planner adds where the other is taken."""
+    """Check if a name is equal to another, or to the other with a number: Flink's planner adds a number to a used name."""
     return name.startswith(other) and re.fullmatch(r"\d*", name[len(other) :]) is not None
 
 
 def _inputs_and_more(columns: _Columns, node: PlanNode) -> _Found:
-    """Return the columns of all inputs, one after the other: those of joins, ranks, windows, and nodes that let rows pass."""
+    """Return the columns of all inputs in order, for joins, ranks, windows, and nodes that emit their input rows."""
     inputs = [columns.of(one) for one in node.inputs]
     if node.kind == "union" or not inputs:
         return inputs[0] if inputs else ()
@@ -190,13 +190,13 @@ def _projected(expression: Mapping[str, Any], given: Sequence[_Shown]) -> _Shown
 
 
 def _without_is_true(expression: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the condition of a filter: rows for which it is unknown do not count, as SQL has it."""
+    """Return the condition of a filter without ``IS TRUE``: in SQL, rows with an unknown condition do not count."""
     operands = expression.get("operands") or [expression]
     return operands[0] if expression.get("internalName") == "$IS TRUE$1" else expression
 
 
 def _expand(columns: _Columns, node: PlanNode) -> _Found:
-    """Return the columns of rows that come once for each grouping set, with null in those that the set does not have."""
+    """Return the columns of rows that are emitted once for each grouping set, with null in columns outside of the set."""
     given = columns.left(node)
     found: list[_Shown | None] = []
     for column in zip(*node.at("projects", default=()), strict=True):
@@ -206,14 +206,14 @@ def _expand(columns: _Columns, node: PlanNode) -> _Found:
 
 
 def _groups(columns: _Columns, node: PlanNode) -> _Found:
-    """Return the columns that rows are grouped by, then the results of calls."""
+    """Return the grouping columns, then the results of calls."""
     given = columns.left(node)
     keys = [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
     return [*keys, *(_Shown(str(call)) for call in group_calls(node))]
 
 
 def _first_phase(columns: _Columns, node: PlanNode) -> _Found:
-    """Return the columns that rows are grouped by; accumulators follow."""
+    """Return the grouping columns; accumulators follow."""
     given = columns.left(node)
     return [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
 
@@ -239,4 +239,4 @@ _COLUMNS: Final[Mapping[str, Callable[[_Columns, PlanNode], _Found]]] = {
     "expand": _expand,
     **dict.fromkeys(("table-source-scan", "match", "values", "process-table-function", "ml-predict-table-function"), _nothing),
 }
-"""What the columns of nodes are; those of other kinds are the columns of their inputs, then what they add."""
+"""Columns by kind of node. Other kinds have the columns of their inputs, then additional columns."""

@@ -1,6 +1,6 @@
-"""The normal form of the JSON of a plan: equal for nodes that do the same, whichever version of Flink compiled them.
+"""The normal form of the JSON of a plan. It is equal for nodes that do the same, independent of Flink's version.
 
-Versions of Flink differ in what they leave out, in names that nothing refers to, and in the numbers of types of nodes.
+Versions of Flink differ in omitted members, in unused names, and in the versions of node types.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from state_processor.backends.sql.plan_types import row_fields
 from state_processor.serializers.errors import OptionError
 
 _EMPTY: Final[tuple[Any, ...]] = (None, [], {})
-"""What a plan may leave out: Flink 2 does not write empty lists."""
+"""Values that a plan may omit: Flink 2 does not write empty lists."""
 
 _DEFAULTS: Final = {"upsertMaterializeStrategy": "LEGACY"}
-"""Members that plans leave out where they have this value."""
+"""Members that plans omit if they have this value."""
 
 _TYPE: Final = re.compile(r"(stream-exec-(?:sink|table-source-scan))_[12]")
-"""Types of nodes whose versions 1 and 2 keep the same state; versions of other types are told apart."""
+"""Types of nodes with the same state in versions 1 and 2. Versions of other types are distinguished."""
 
 _OWN: Final = frozenset({"id", "description", "inputProperties", "outputType", "state", "configuration", "unboundedOverVersion"})
-"""Members that do not say what a node does: names, numbers, time-to-live, the version of its states."""
+"""Members that do not define the function of a node: names, numbers, time-to-live, the version of its states."""
 
 
 def normal_node(node: PlanNode) -> dict[str, Any]:
-    """Return what a node does, without its columns, its number, and what plans call them."""
+    """Return the function of a node, without its columns, its number, and its name."""
     found: dict[str, Any] = normal_form({name: part for name, part in node.content.items() if name not in _OWN})
     return found
 
 
 def normal_form(part: Any) -> Any:
-    """Return JSON without what does not decide what a node does.
+    """Return JSON with only the members that define the function of a node.
 
-    Members that are null, empty or have their default are left out, and so are the names of aggregate calls. Row types are the
-    types of their fields.
+    Members that are null, empty or equal to their default are omitted. The names of aggregate calls are omitted. A row type
+    becomes the types of its fields.
     """
     if isinstance(part, list):
         return [normal_form(one) for one in part]

@@ -1,9 +1,9 @@
-"""States of ``OVER`` aggregates in another plan: those of unbounded windows by row time have two versions.
+"""Migration of ``OVER`` aggregates to another plan: states of unbounded windows by row time have two versions.
 
-Both versions keep the same states: accumulators, and rows by their times. The first version has a timer per key, for the next
-watermark (Flink: ``AbstractRowTimeUnboundedPrecedingOver``). The second one has a timer for each time of waiting rows, and loses
-rows without one (``RowTimeUnboundedPrecedingOverFunctionV2``). The first one goes on with timers of the second: each one makes it
-look at all rows.
+Both versions keep accumulators, and rows by their times. The first version has one timer per key, for the next watermark (Flink:
+``AbstractRowTimeUnboundedPrecedingOver``). The second version has a timer for each time of waiting rows, and loses rows without a
+timer (``RowTimeUnboundedPrecedingOverFunctionV2``). The first version also works with the timers of the second version: each
+timer processes all rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _TIMERS: Final = Successor(
     f"{EVENT_PREFIX}user-timers",
     EVENT_TIMER,
     {"timestamp": "map_key"},
-    "a timer for each time of rows that wait for the watermark, if any do",
+    "a timer for each time of rows that wait for the watermark",
 )
 
 
 def changed_over(old: ChangedNode, new: ChangedNode) -> StateChanges:
-    """Return the changes of an ``OVER`` aggregate that does the same in both plans.
+    """Return the changes of an ``OVER`` aggregate with the same function in both plans.
 
     Raises
     ------
@@ -37,14 +37,12 @@ def changed_over(old: ChangedNode, new: ChangedNode) -> StateChanges:
     versions = [_unbounded_version(side.node) for side in (old, new)]
     for side, version in zip((old, new), versions, strict=True):
         if version not in (None, _FIRST, _SECOND) and versions[0] != versions[1]:
-            raise StateMigrationError(
-                f"{label(side.node)} has unboundedOverVersion {version}, expected {_FIRST} or {_SECOND}: its states are not known"
-            )
+            raise StateMigrationError(f"{label(side.node)} has unboundedOverVersion {version}, expected {_FIRST} or {_SECOND}")
     return {"inputState": StateChange(successor=_TIMERS)} if versions == [_FIRST, _SECOND] else {}
 
 
 def _unbounded_version(node: PlanNode) -> int | None:
-    """Return the version of the states of an unbounded ``OVER`` by row time; all others have the same states in each version."""
+    """Return the version of the states of an unbounded ``OVER`` by row time. The states of other aggregates do not differ."""
     for group in node.at("overSpec", "groups", default=()):
         if (group.get("lowerBound") or {}).get("kind") != "UNBOUNDED_PRECEDING":
             continue

@@ -1,4 +1,4 @@
-"""Compiled plans of Flink SQL: the JSON that ``COMPILE PLAN`` writes (Flink: ``ExecNodeGraphJsonSerializer``)."""
+"""Compiled plans of Flink SQL: the JSON of ``COMPILE PLAN`` (Flink: ``ExecNodeGraphJsonSerializer``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "lookup-join": ("lookup-join", "lookup-join-materialize"),
     "process-table-function": ("process",),
 }
-"""Operators that a node is translated to, if they are not called as its type is (Flink: ``…_TRANSFORMATION``)."""
+"""Operators of a node whose names differ from the type of the node (Flink: ``…_TRANSFORMATION``)."""
 
 _SHOWN: Final = 40
 _TYPE: Final = re.compile(r"stream-exec-(.+)_\d+")
@@ -34,16 +34,16 @@ _LABEL: Final = re.compile(r"([a-z-]+)\[(\d+)\]")
 
 @dataclass(frozen=True)
 class PlanNode:
-    """A node of a plan, with those that its rows come from.
+    """A node of a plan, with its inputs.
 
     Parameters
     ----------
     id, type
-        As the plan has them: ``5``, ``stream-exec-join_1``.
+        Id and type in the plan: ``5``, ``stream-exec-join_1``.
     content
-        Its JSON.
+        JSON of the node.
     inputs
-        The nodes before it, in the order of the operator's inputs.
+        The input nodes, in the order of the operator's inputs.
     """
 
     id: int
@@ -53,18 +53,18 @@ class PlanNode:
 
     @cached_property
     def output(self) -> PlanFields:
-        """The fields of the rows that leave it."""
+        """The fields of the output rows."""
         return self.fields_of("outputType")
 
     @property
     def kind(self) -> str:
-        """The name of what it does, such as ``join``."""
+        """The name of its function, such as ``join``."""
         match = _TYPE.fullmatch(self.type)
         return self.type if match is None else match[1]
 
     @property
     def transformations(self) -> tuple[str, ...]:
-        """The operators that it may be translated to."""
+        """The possible operators of the node."""
         return _TRANSFORMATIONS.get(self.kind, (self.kind,))
 
     @property
@@ -79,17 +79,17 @@ class PlanNode:
 
     @property
     def has_ttl(self) -> dict[int, bool]:
-        """True for states with time-to-live, False for others, by their indexes; plans before Flink 1.18 do not say it."""
+        """Whether states have time-to-live, by their indexes. Plans before Flink 1.18 do not contain this."""
         states = self.at("state", default=())
         return {int(state.get("index", 0)): not str(state.get("ttl", "0")).strip().startswith("0") for state in states}
 
     def fields_of(self, member: str) -> PlanFields:
-        """Return the fields of a row type that the node has in its JSON.
+        """Return the fields of a row type in the JSON of the node.
 
         Raises
         ------
         OptionError
-            If it has none.
+            If the row type does not exist.
         """
         try:
             return row_fields(self.content.get(member))
@@ -97,7 +97,7 @@ class PlanNode:
             raise OptionError(f"plan: {member} of node {self.id} ({self.type}): {error}") from None
 
     def at(self, *path: str, default: Any = None) -> Any:
-        """Return a part of the JSON, or the default where there is none."""
+        """Return a part of the JSON, or the default if it does not exist."""
         found: Any = self.content
         for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None
@@ -106,7 +106,7 @@ class PlanNode:
 
 @dataclass(frozen=True)
 class PlanOperator:
-    """An operator of the job that runs a plan: a node, and what part of it the operator does."""
+    """An operator of the job that runs a plan: a node, and the operator's part of it."""
 
     node: PlanNode
     transformation: str
@@ -119,7 +119,7 @@ class PlanOperator:
 
     @property
     def label(self) -> str:
-        """Name of the operator and number of the node: ``group-aggregate[5]``."""
+        """The name of the operator and the number of the node: ``group-aggregate[5]``."""
         return f"{self.transformation}[{self.node.id}]"
 
 
@@ -136,7 +136,7 @@ class CompiledPlan:
         Raises
         ------
         OptionError
-            If it is not one.
+            If the text is not a plan.
         """
         try:
             content = parse_json(text)
@@ -145,14 +145,14 @@ class CompiledPlan:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             shown = repr(text[:_SHOWN]) if text.strip() else "an empty text"
             problem = f"found {shown} ({type(error).__name__}: {error})"
-            raise OptionError(f"plan: expected the JSON that COMPILE PLAN writes, with nodes and edges, {problem}") from None
+            raise OptionError(f"plan: expected the JSON of COMPILE PLAN with nodes and edges, {problem}") from None
         return cls(tuple(_linked(given, edges)))
 
     @cached_property
     def operators(self) -> Mapping[str, PlanOperator]:
-        """The operators by the hash of their uid, in the formats of ``table.exec.uid.format`` that are known.
+        """The operators by the hash of their uid, for the known formats of ``table.exec.uid.format``.
 
-        They are the default ones of Flink 1.15 and of later versions, and ``<transformation>`` where only one node has it.
+        The known formats are the defaults of Flink 1.15 and of later versions, and ``<transformation>`` if only one node has it.
         """
         once = Counter(transformation for node in self.nodes for transformation in node.transformations)
         found: dict[str, PlanOperator] = {}
@@ -164,14 +164,14 @@ class CompiledPlan:
         return found
 
     def named(self, name: str) -> tuple[PlanOperator, ...]:
-        """Return an operator by its label, its uid, or what it does, once for each uid that it may have.
+        """Return an operator by its label, uid, or function, once for each possible uid.
 
         Raises
         ------
         NotFoundError
-            If there is none.
+            If no operator matches.
         OptionError
-            If there are several.
+            If several operators match.
         """
         found = tuple(o for o in self.operators.values() if name in (o.label, o.uid, o.transformation))
         labels = sorted({o.label for o in found})
@@ -182,12 +182,12 @@ class CompiledPlan:
         return tuple(o for o in found if name == o.uid != o.transformation) or found
 
     def find(self, label: str, among: Iterable[str]) -> str | None:
-        """Return which of some operators has a label such as ``group-aggregate[5]``, all by the hash of the uid.
+        """Return the operator with a label such as ``group-aggregate[5]``, from operators by the hash of the uid.
 
         Raises
         ------
         NotFoundError
-            If the text is such a label, and none has it.
+            If the text is such a label, but no operator has it.
         """
         if _LABEL.fullmatch(label) is None:
             return None
@@ -198,17 +198,17 @@ class CompiledPlan:
 
 
 def uid_formats(node: PlanNode, transformation: str) -> tuple[str, ...]:
-    """Return the uids that an operator has in each of the known formats; the last one if only one node is translated to it."""
+    """Return the uids of an operator in all known formats; the last format applies if only one node has the operator."""
     return (f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}", transformation)
 
 
 def _linked(given: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tuple[int, int]]) -> Iterable[PlanNode]:
-    """Yield the nodes with their inputs; a node comes after its inputs in every plan that Flink writes."""
+    """Yield the nodes with their inputs. In every plan from Flink, a node follows its inputs."""
     made: dict[int, PlanNode] = {}
     for number, (type_, content) in given.items():
         sources = [source for source, target in edges if target == number]
         missing = [source for source in sources if source not in made]
         if missing:
-            raise OptionError(f"plan: node {number} has rows of node {missing[0]}, which does not come before it")
+            raise OptionError(f"plan: node {number} has the input {missing[0]}; this node does not precede it")
         made[number] = PlanNode(number, type_, content, tuple(made[source] for source in sources))
         yield made[number]

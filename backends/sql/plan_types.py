@@ -1,4 +1,4 @@
-"""Types in compiled plans: text as SQL writes it, or JSON objects (Flink: ``LogicalTypeJsonSerializer``)."""
+"""Types in compiled plans: SQL text or JSON objects (Flink: ``LogicalTypeJsonSerializer``)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ZONED: Final = {"TIMESTAMP_WITHOUT_TIME_ZONE": False, "TIMESTAMP_WITH_LOCAL_TIM
 
 @dataclass(frozen=True, slots=True)
 class PlanField:
-    """A field of a row: its name, and its type unless that is of a user's class, which a plan does not describe.
+    """A field of a row: its name and its type. A plan does not describe types of user classes.
 
-    ``fields`` has names for the fields of a row of which only the names are known.
+    ``fields`` has the field names of a row with unknown types.
     """
 
     name: str
@@ -60,7 +60,7 @@ def row_fields(given: Any) -> PlanFields:
 
 
 def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
-    """Return the fields with names that differ: Flink lets a row have two fields of one name."""
+    """Return the fields with distinct names: Flink permits two fields with the same name."""
     found: dict[str, PlanField] = {}
     for position, given in enumerate(fields):
         name = given.name
@@ -71,7 +71,7 @@ def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
 
 
 def plan_type(given: Any) -> LogicalType | None:
-    """Return a type; ``None`` for one that has no description outside of Java."""
+    """Return a type; ``None`` for a type that only a Java class describes."""
     if isinstance(given, str):
         try:
             return parse_logical_type(given)
@@ -110,7 +110,7 @@ def _field(text: str) -> PlanField:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield what stands between commas outside of brackets and quotes."""
+    """Yield the parts between commas outside of brackets and quotes."""
     depth = start = 0
     quote = ""
     for at, character in enumerate(text):

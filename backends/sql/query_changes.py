@@ -1,8 +1,8 @@
-"""Changes of the state of a query for another one: which operator of the new plan goes on with it, and its rows there.
+"""Migration of the state of a query to another query: matching operators of the new plan, and their rows.
 
-Operators go together if they do the same with the same rows, by the same keys: their numbers, names and columns may differ
-(:mod:`~state_processor.backends.sql.lineage`). An operator that is not known here keeps its state as it is, if all that it does
-and all of its input is the same.
+Operators match if they do the same with the same rows, by the same keys. Their numbers, names and columns may differ
+(:mod:`~state_processor.backends.sql.lineage`). An unknown operator keeps its state unchanged, if its function and its whole input
+are equal.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ class QueryChanges:
         self._partners = self._pairs()
 
     def partner(self, node: PlanNode) -> PlanNode:
-        """Return the node of the new plan that goes on with the state of a node of the old one.
+        """Return the node of the new plan that continues with the state of a node of the old plan.
 
         Raises
         ------
         StateMigrationError
-            If there is none; the message has the reason.
+            If no node matches. The message contains the reason.
         """
         if node.id not in self._partners:
             raise StateMigrationError(self._reason(node))
         return self._partners[node.id]
 
     def added(self) -> tuple[PlanNode, ...]:
-        """Return the nodes of the new plan with state that start without any."""
+        """Return the nodes of the new plan that start with empty state."""
         known = {node.id for node in self._partners.values()}
         return tuple(n for n in self._new.nodes if n.id not in known and any(map(has_state, n.transformations)))
 
     def changes(self, node: PlanNode) -> StateChanges:
-        """Return the changes of the states of a node, by name; others stay as they are.
+        """Return the changes of the states of a node, by name. Other states stay unchanged.
 
         Raises
         ------
         StateMigrationError
-            If they can't be kept; the message has the reason.
+            If the states can't be kept. The message contains the reason.
         """
         new = self.partner(node)
-        if node.type != new.type and node.kind in _CHANGES:  # that of sources and sinks is their connector's
-            raise StateMigrationError(f"it is {node.type} in the old plan, {new.type} in the new one, whose state may be other")
+        if node.type != new.type and node.kind in _CHANGES:  # connectors define the state of sources and sinks
+            raise StateMigrationError(f"it is {node.type} in the old plan, {new.type} in the new one; its state may differ")
         _check_ttl(node, new)
         find = _CHANGES.get(node.kind) or _LAYOUTS.get(node.kind)
         return {} if find is None else find(ChangedNode(node, self._before), ChangedNode(new, self._after))
@@ -83,7 +83,7 @@ class QueryChanges:
         return found
 
     def _reason(self, node: PlanNode) -> str:
-        """Return why no node of the new plan goes on with the state of one of the old plan."""
+        """Return the reason why no node of the new plan continues with the state of a node of the old plan."""
         taken = {other.id for other in self._partners.values()}
         others = [other for other in self._new.nodes if other.id not in taken]
         alike = [other for other in others if other.kind == node.kind]
@@ -91,22 +91,22 @@ class QueryChanges:
             for other in others:
                 if (node.kind, other.kind) in _OTHER_SHAPES:
                     return _OTHER_SHAPES[node.kind, other.kind]
-            return f"the new query has no such operator (no {node.kind} that is left)"
+            return f"the new query does not have a matching {node.kind}"
         same = [other for other in alike if _role(self._before, node) == _role(self._after, other) is not None]
         if same:
-            return f"it could be {' or '.join(map(label, same))} of the new plan, which do the same with the same rows"
+            return f"it is ambiguous: {' or '.join(map(label, same))} of the new plan do the same with the same rows"
         if len(alike) > 1:
             which = " or ".join(map(label, alike))
-            return f"{which} of the new plan does something else, or has other input; such state is only kept as it is"
+            return f"{which} of the new plan does something else, or has other input; such state can only be kept unchanged"
         if node.kind not in _CHANGES:
             members = _other_members(node, alike[0])
             what = f"does something else ({members})" if members else "has other input"
-            return f"{label(alike[0])} of the new plan {what}; such state is only kept as it is"
+            return f"{label(alike[0])} of the new plan {what}; such state can only be kept unchanged"
         return self._difference(ChangedNode(node, self._before), ChangedNode(alike[0], self._after))
 
     def _difference(self, old: ChangedNode, new: ChangedNode) -> str:
         if [r.rows for r in old.inputs] != [r.rows for r in new.inputs]:
-            return f"the rows that come to {label(new.node)} of the new plan are others: of other tables, or by another condition"
+            return f"{label(new.node)} of the new plan has other input rows: from other tables, or with another condition"
         before, after = key_columns(old.node), key_columns(new.node)
         shown = [
             ", ".join(given.fields[int(i)].name for given, keys in zip(inputs, indices, strict=False) for i in keys) or "nothing"
@@ -116,7 +116,7 @@ class QueryChanges:
 
 
 def _other_members(old: PlanNode, new: PlanNode) -> str:
-    """Return the members of nodes that differ, as text; those with much in them only by name."""
+    """Return the members that differ as text; large members only by name."""
     before, after = normal_node(old), normal_node(new)
     names = [name for name in before | after if before.get(name) != after.get(name)]
     shown = []
@@ -136,7 +136,7 @@ def _by(identify: Callable[[Lineage, PlanNode], Any], lineage: Lineage, nodes: S
 
 
 def _role(lineage: Lineage, node: PlanNode) -> tuple[Any, ...] | None:
-    """Return what a node with state does, whatever the columns of its rows; ``None`` if they matter."""
+    """Return the function of a node with state, independent of its columns; ``None`` if columns matter."""
     for path in (("scanTableSource", "table", "identifier"), ("dynamicTableSink", "table", "identifier")):
         if node.at(*path) is not None and not _materializes(node):
             return (node.kind, node.at(*path))
@@ -152,25 +152,25 @@ def _materializes(node: PlanNode) -> bool:
 
 
 def _check_ttl(old: PlanNode, new: PlanNode) -> None:
-    """Refuse state that gets or loses time-to-live; plans before Flink 1.18 do not say it."""
+    """Refuse state that gains or loses time-to-live. Plans before Flink 1.18 do not contain time-to-live."""
     before, after = old.has_ttl, new.has_ttl
     for index in before.keys() & after.keys():
         if before[index] != after[index]:
-            words = ["has" if given else "has no" for given in (before[index], after[index])]
-            raise StateMigrationError(f"its state {words[0]} time-to-live in the old plan, and {words[1]} in the new one")
+            words = ["with" if given else "without" for given in (before[index], after[index])]
+            raise StateMigrationError(f"it has state {words[0]} time-to-live in the old plan, {words[1]} it in the new one")
 
 
 _SHORT: Final = 40
 
 _OTHER_SHAPES: Final[Mapping[tuple[str, str], str]] = {
-    ("global-group-aggregate", "group-aggregate"): "the new query aggregates in one phase, whose accumulators are others",
-    ("group-aggregate", "global-group-aggregate"): "the new query aggregates in two phases, whose accumulators are others",
+    ("global-group-aggregate", "group-aggregate"): "the new query aggregates in one phase; its accumulators differ",
+    ("group-aggregate", "global-group-aggregate"): "the new query aggregates in two phases; their accumulators differ",
     ("join", "multi-join"): (
-        "the new query joins all inputs in one operator, whose states are others; compile it with "
+        "the new query joins all inputs in one operator with other states; compile it with "
         "table.optimizer.multi-join.enabled = false"
     ),
 }
-"""Why an operator does not go on with the state of another kind that does the same."""
+"""Reasons why an operator can't continue with the state of an equivalent operator of another kind."""
 
 _CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {
     "group-aggregate": changed_accumulators,
@@ -180,7 +180,7 @@ _CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]
     "changelog-normalize": changed_row_of_key,
     "rank": changed_ranks,
 }
-"""Of operators that go on with other columns or calls."""
+"""Changes of operators that support other columns or calls."""
 
 _LAYOUTS: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {"over-aggregate": changed_over}
-"""Of operators that do the same with the same input, in states of another layout."""
+"""Changes of operators that do the same with the same input, but with another layout of states."""

@@ -1,4 +1,4 @@
-"""Rows of states in another plan: which columns go on, which are new, which are dropped."""
+"""Migration of rows in states to another plan: kept, new and dropped columns."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class NewField:
     Parameters
     ----------
     source
-        The position of the field in the old row that it is taken from; ``None`` for one that is new.
+        Position of the field in the old row; ``None`` for a new field.
     type
-        Its type in state; ``None`` if it is that of the old field.
+        Type in state; ``None`` for the type of the old field.
     start
-        The value of a new one.
+        Value of a new field.
     name
-        The name of the column in the new plan; ``None`` for fields of accumulators. The bytes of rows do not depend on it.
+        Name of the column in the new plan; ``None`` for fields of accumulators. The bytes of rows do not depend on it.
     """
 
     source: int | None
@@ -41,16 +41,16 @@ class NewField:
 
 @dataclass(frozen=True)
 class RowChange:
-    """Another row in the place of one of a state.
+    """Replacement of a row in a state.
 
     Parameters
     ----------
     size
         The number of fields of the old row.
     fields
-        Those of the new one.
+        The fields of the new row.
     notes
-        The changes as text for people.
+        The changes as text for users.
     """
 
     size: int
@@ -59,26 +59,26 @@ class RowChange:
 
     @property
     def is_same(self) -> bool:
-        """True if nothing changes."""
+        """Whether nothing changes."""
         return self.fields == tuple(NewField(i) for i in range(self.size))
 
 
 @dataclass(frozen=True)
 class Successor:
-    """A state that the new operator has instead of another one, or in addition to it, with an entry for each of its entries.
+    """A new state that replaces or supplements another state, with an entry for each entry of the other state.
 
     Parameters
     ----------
     name, kind
-        Those of the state.
+        Name and kind of the new state.
     columns
-        The columns of its rows: each is a column of the other state, or one value for all.
+        The columns of its rows: columns of the other state, or constants.
     note
-        The change as text for people.
+        The change as text for users.
     value
-        The type of its values; ``None`` for timers.
+        The type of values; ``None`` for timers.
     replaces
-        Whether the new operator does not have the other state.
+        Whether the new state replaces the other state.
     """
 
     name: str
@@ -96,11 +96,11 @@ class StateChange:
     Parameters
     ----------
     rows
-        The rows that change, by part of the state: ``map_key`` and ``value``.
+        The changed rows, by part of the state: ``map_key`` and ``value``.
     merges
-        Whether different rows may become the same, and their copies have to be added up.
+        Whether different rows may become equal. Then their numbers of copies are added.
     successor
-        A state that is made of its entries, whose rows do not change then.
+        A state that is made of the entries. Then the rows do not change.
     """
 
     rows: Mapping[str, RowChange] = field(default_factory=dict)
@@ -109,12 +109,12 @@ class StateChange:
 
     @property
     def is_same(self) -> bool:
-        """True if nothing changes."""
+        """Whether nothing changes."""
         return self.successor is None and all(row.is_same for row in self.rows.values())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The changes as text for people."""
+        """The changes as text for users."""
         rows = tuple(note for row in self.rows.values() for note in row.notes)
         return rows if self.successor is None else (*rows, self.successor.note)
 
@@ -125,29 +125,29 @@ StateChanges = Mapping[str, StateChange]
 
 @dataclass(frozen=True)
 class ChangedNode:
-    """A node in its plan, old or new."""
+    """A node with its plan, old or new."""
 
     node: PlanNode
     lineage: Lineage
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
-        """The rows that come to it."""
+        """The input rows."""
         return self.lineage.inputs(self.node)
 
     def same(self, other: ChangedNode, what: str, *found: tuple[Any, Any]) -> None:
-        """Refuse what differs."""
+        """Refuse different values."""
         if any(one != another for one, another in found):
             raise StateMigrationError(f"{what} {label(other.node)} of the new plan differs")
 
 
 def label(node: PlanNode) -> str:
-    """Return what a node does, and its number."""
+    """Return the function and the number of a node."""
     return f"{node.kind}[{node.id}]"
 
 
 def changed_row(old: Relation, new: Relation) -> RowChange:
-    """Return rows of an input with the columns that they have in the new plan."""
+    """Return the change of input rows to the columns of the new plan."""
     before, after = distinct_names(old.fields), distinct_names(new.fields)
     fields, notes = [], []
     added: list[str] = []
@@ -158,7 +158,7 @@ def changed_row(old: Relation, new: Relation) -> RowChange:
         else:
             fields.append(NewField(None, _type_of_new(column), name=column.name))
             if _is_time(column):
-                continue  # it is null in every row
+                continue  # null in every row
             added.append(column.name)
             notes.append(f"column {column.name} is new, and null")
     gone = [f.name for c, f in zip(old.columns, before, strict=True) if c not in new.columns and not _is_time(f)]
@@ -167,7 +167,7 @@ def changed_row(old: Relation, new: Relation) -> RowChange:
 
 
 def _type(old: PlanField, new: PlanField) -> LogicalType | None:
-    """Return the type of a column in the new plan; ``None`` if it is the old one."""
+    """Return the type of a column in the new plan; ``None`` for the old type."""
     if old.type == new.type:
         return None
     if old.type is None or new.type is None or replace(old.type, nullable=True) != new.type:
@@ -177,38 +177,37 @@ def _type(old: PlanField, new: PlanField) -> LogicalType | None:
 
 def _type_of_new(column: PlanField) -> LogicalType:
     if column.type is None:
-        raise StateMigrationError(f"column {column.name} is new, and of a type that only Java knows")
+        raise StateMigrationError(f"column {column.name} is new, and of a Java class that the plan does not describe")
     if not column.type.nullable and not _is_time(column):
-        raise StateMigrationError(f"column {column.name} is new and NOT NULL, and rows in state have no value for it")
+        raise StateMigrationError(f"column {column.name} is new and NOT NULL, but rows in state don't have a value for it")
     return column.type
 
 
 def _is_time(column: PlanField) -> bool:
-    """Return whether a column is processing time, which is null in state."""
+    """Return whether a column is processing time; such columns are null in state."""
     return isinstance(column.type, TimestampType) and column.type.kind == "PROCTIME"
 
 
 def refuse_other_meaning(what: str, added: Sequence[str], gone: Sequence[str]) -> None:
-    """Refuse what has its old name and is something else: it would lose its values without a word of the user.
+    """Refuse a name whose meaning changes: its values would be lost silently.
 
     Raises
     ------
     StateMigrationError
-        If there is such a name; those that the planner makes, such as ``$f2``, mean nothing.
+        If there is such a name. Names from the planner, such as ``$f2``, are ignored.
     """
     for name in added:
         if name in gone and "$" not in name:
             raise StateMigrationError(
-                f"{what} {name} is computed in another way in the new plan, or its plan says so in other words; give it another "
-                "name to start without the old values"
+                f"{what} {name} has another expression in the new plan; give it another name to start without the old values"
             )
 
 
 def same_types(old: Relation, new: Relation, identities: Sequence[Identity]) -> None:
-    """Refuse columns that order rows or are their key and have another type."""
+    """Refuse other types of columns that order rows or are part of a key."""
     for identity in identities:
         before, after = (one.fields[one.columns.index(identity)] for one in (old, new))
         if before.type != after.type:
             raise StateMigrationError(
-                f"column {after.name}, by which rows are kept, is {before.type}, and {after.type} in the new plan"
+                f"column {after.name} identifies kept rows; it is {before.type} in the old plan, {after.type} in the new one"
             )

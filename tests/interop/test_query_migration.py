@@ -64,13 +64,13 @@ EVOLUTIONS = {
         _by_customer("SUM(amount)", "BIGINT", 9, **TTL),
         _by_customer("SUM(amount), COUNT(*)", "BIGINT BIGINT", **TTL),
         ["+U[ada, 50, 1]", "+U[bob, 18, 1]", "-U[ada, 35, 0]", "-U[bob, 17, 0]"],
-        ["count(*) is new, and starts as for a group without rows: 0"],
+        ["count(*) is new, and starts with the values of an empty group: 0"],
     ),
     "max-added": Evolution(
         _by_customer(f"SUM(amount), {BIG}", "BIGINT BIGINT", 9),
         _by_customer(f"MAX(item), SUM(amount), {BIG}", "STRING BIGINT BIGINT"),
         ["+U[ada, cup, 50, 3]", "+U[bob, pen, 18, 1]", "-U[ada, null, 35, 2]", "-U[bob, null, 17, 1]"],
-        ["max(item) is new, and starts as for a group without rows: null"],
+        ["max(item) is new, and starts with the values of an empty group: null"],
     ),
     "call-removed": Evolution(
         _by_customer("COUNT(*), SUM(amount), MIN(amount)", "BIGINT BIGINT BIGINT", 9),
@@ -82,19 +82,19 @@ EVOLUTIONS = {
         _by_customer("COUNT(*), SUM(amount), AVG(amount)", "BIGINT BIGINT BIGINT", 9),
         _by_customer("AVG(amount), SUM(amount), COUNT(*)", "BIGINT BIGINT BIGINT"),
         ["+U[ada, 12, 50, 4]", "+U[bob, 6, 18, 3]", "-U[ada, 11, 35, 3]", "-U[bob, 8, 17, 2]"],
-        ["calls are in another order"],
+        ["the order of calls changes"],
     ),
     "sum-beside-distinct": Evolution(
         _by_customer("COUNT(DISTINCT item)", "BIGINT", 5),
         _by_customer("SUM(amount), COUNT(DISTINCT item)", "BIGINT BIGINT"),
         ["+U[ada, 15, 3]", "+U[bob, 1, 1]", "-U[ada, null, 2]", "-U[bob, null, 1]"],
-        ["sum(amount) is new, and starts as for a group without rows: null"],
+        ["sum(amount) is new, and starts with the values of an empty group: null"],
     ),
     "two-phases": Evolution(
         _by_customer("SUM(amount)", "BIGINT", 3, **sql_queries.TWO_PHASES),
         _by_customer("COUNT(*), SUM(amount)", "BIGINT BIGINT", **sql_queries.TWO_PHASES),
         ["+U[ada, 1, 50]", "+U[bob, 1, 18]", "-U[ada, 0, 35]", "-U[bob, 0, 17]"],
-        ["count(*) is new, and starts as for a group without rows: 0"],
+        ["count(*) is new, and starts with the values of an empty group: 0"],
     ),
     "join-column-added": Evolution(
         _join("o.id", "BIGINT STRING", 8),

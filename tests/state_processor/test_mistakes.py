@@ -76,7 +76,7 @@ COMMANDS: list[tuple[str, str, str]] = [
     (
         "plan that is text",
         "states ORDERS --plan TMP/notes.txt",
-        "expected the JSON that COMPILE PLAN writes, .* found 'buy milk'",
+        "expected the JSON of COMPILE PLAN, .* found 'buy milk'",
     ),
     ("plan of another job", "states ORDERS --plan PLAN", "it has none of the operators of the snapshot"),
     ("expression without quotes", "show ORDERS --uid orders --where value > 10", "unexpected argument: > 10; quote a value"),

@@ -174,12 +174,12 @@ def test_pickles_are_loaded_on_request_alone(reader: sp.SavepointReader, spark: 
 @pytest.mark.parametrize(
     ("state", "type_", "error", "message"),
     [
-        ("value-long", Types.INT(), sp.CorruptSnapshotError, "was read as INT.*give the type that the job declares"),
+        ("value-long", Types.INT(), sp.CorruptSnapshotError, "was read as INT.*pass the type that the job declares"),
         ("list-long", Types.LONG(), sp.CorruptSnapshotError, r"read as LONG.*ListState\(…\) for a list state"),
         ("value-string", ListState(Types.LONG()), sp.CorruptSnapshotError, "read as ListState<LONG>"),
         ("map-string-long", Types.LONG(), sp.OptionError, "is a map, but LONG is not"),
-        ("value-long", MapState(Types.STRING(), Types.LONG()), sp.OptionError, "is no map state"),
-        ("list-long", Types.LIST(Types.LONG()), sp.OptionError, r"give ListState.* or ValueState"),
+        ("value-long", MapState(Types.STRING(), Types.LONG()), sp.OptionError, "is not a map state"),
+        ("list-long", Types.LIST(Types.LONG()), sp.OptionError, r"pass ListState.* or ValueState"),
         ("_timer_state/event_user-timers", Types.LONG(), sp.OptionError, "does not apply to .*, a read of timers"),
         ("value-lon", Types.LONG(), sp.NotFoundError, "Did you mean 'value-long'"),
         (None, Types.LONG(), sp.OptionError, "python_type does not apply to .* Name one state"),

@@ -79,5 +79,5 @@ def test_demo_without_a_savepoint(tmp_path: Path) -> None:
         [sys.executable, "-m", "state_processor.demo", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "has no file _metadata" in done.stderr
+    assert "does not contain _metadata" in done.stderr
     assert "Spark" not in done.stderr

@@ -56,7 +56,7 @@ def test_snapshots_below_are_named(checkpoint, tmp_path):
     with pytest.raises(NotASnapshotError) as e:
         locate_metadata(tmp_path)
     assert str(e.value) == (
-        f"{tmp_path} has no file _metadata, so it is not a snapshot. Snapshots below it: {tmp_path}/savepoint-1, {checkpoint}"
+        f"{tmp_path} does not contain _metadata, so it is not a snapshot. Snapshots below it: {tmp_path}/savepoint-1, {checkpoint}"
     )
 
 
@@ -153,7 +153,7 @@ def test_other_files_are_named_as_what_they_are(content, found, tmp_path):
 def test_other_directories_are_named_as_what_they_are(names, found, tmp_path):
     for name in names:
         (tmp_path / name).mkdir()
-    with pytest.raises(NotASnapshotError, match=f"{tmp_path} has no file _metadata, .* It looks like {found}"):
+    with pytest.raises(NotASnapshotError, match=f"{tmp_path} does not contain _metadata, .* It looks like {found}"):
         locate_metadata(tmp_path)
 
 

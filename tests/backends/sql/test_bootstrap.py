@@ -92,14 +92,14 @@ def test_rows_that_may_be_taken_back_are_counted() -> None:
 @pytest.mark.parametrize(
     ("given", "retracts", "reason"),
     [
-        (call("COUNT", "a", distinct=True), False, r"count\(distinct a\): the values that it has seen"),
-        (call("MIN", "a"), True, r"min\(a\): rows of its input may be taken back"),
-        (call("LISTAGG", "v"), False, r"listagg\(v\): it depends on the order in which rows came; only count, sum, "),
+        (call("COUNT", "a", distinct=True), False, r"count\(distinct a\): its distinct values are"),
+        (call("MIN", "a"), True, r"min\(a\): rows of its input may be retracted"),
+        (call("LISTAGG", "v"), False, r"listagg\(v\): it depends on the order of rows; only count, sum, "),
         (call("FIRST_VALUE", "a"), False, "it depends on the order"),
         (call("SINGLE_VALUE", "a"), False, "it refuses a second row"),
         (call("", "a", catalogName="`c`.`d`.`my_sum`"), False, r"my_sum\(a\): its accumulator is not known"),
-        (call("SUM", "m"), False, r"there are sums of numbers, not of INTERVAL DAY"),
-        (call("MAX", "b"), False, "values of BYTES have no order"),
+        (call("SUM", "m"), False, r"expected a sum of numbers, found INTERVAL DAY"),
+        (call("MAX", "b"), False, "values of BYTES are not ordered"),
     ],
 )
 def test_other_calls_are_refused(given: dict[str, Any], retracts: bool, reason: str) -> None:
@@ -110,18 +110,18 @@ def test_other_calls_are_refused(given: dict[str, Any], retracts: bool, reason: 
 @pytest.mark.parametrize(
     ("query", "operation", "reason"),
     [
-        ("distinct", "group-aggregate", "state of their own"),
-        ("two-phases", "global-group-aggregate", "state of their own"),
+        ("distinct", "group-aggregate", "separate state"),
+        ("two-phases", "global-group-aggregate", "separate state"),
         ("interval-join", "interval-join", "watermark"),
         ("temporal-join", "temporal-join", "watermark"),
-        ("top", "rank", "order in which rows came"),
+        ("top", "rank", "order of rows"),
         ("tumbling", "global-window-aggregate", "watermark"),
         ("sessions", "window-aggregate", "watermark"),
         ("over", "over-aggregate", "watermark"),
-        ("materialized", "upsert-materialize", "order in which rows came"),
+        ("materialized", "upsert-materialize", "order of rows"),
         ("match", "match", "partial matches"),
         ("top", "source", "with_source_splits"),
-        ("top", "calc", "it has no state"),
+        ("top", "calc", "it does not have state"),
     ],
 )
 def test_other_operators_are_refused(query: str, operation: str, reason: str) -> None:
@@ -148,9 +148,9 @@ def join(kind: str, **more: Any) -> PlanOperator:
 def test_joins_with_conditions_are_refused_where_rows_are_counted() -> None:
     more = {"nonEquiCondition": {"kind": "CALL"}}
     assert isinstance(history_of(join("INNER", **more)), JoinedRows)
-    with pytest.raises(OptionError, match=r"join\[3\]: its state counts for each row"):
+    with pytest.raises(OptionError, match=r"join\[3\]: its state counts the matching rows"):
         history_of(join("LEFT", **more))
-    with pytest.raises(OptionError, match="it is a join of type OTHER; bootstrapped are INNER, LEFT, RIGHT, FULL, SEMI, ANTI"):
+    with pytest.raises(OptionError, match="it is a join of type OTHER; supported are INNER, LEFT, RIGHT, FULL, SEMI, ANTI"):
         history_of(join("OTHER"))
 
 
@@ -161,9 +161,9 @@ def test_second_phases_need_the_first() -> None:
         history_of(plan.named("global-group-aggregate")[0])
 
 
-def test_columns_that_only_java_knows_are_refused() -> None:
+def test_columns_of_java_classes_are_refused() -> None:
     node = {"id": 2, "type": "stream-exec-group-aggregate_1", "grouping": [0], "aggCalls": []}
-    with pytest.raises(OptionError, match="column 'r' of a type that only Java knows"):
+    with pytest.raises(OptionError, match="column 'r' of a Java class that the plan does not describe"):
         history_of(plan_of(source(1, "ROW<`r` RAW('some.Class', 'x')>"), node).named("group-aggregate")[0])
 
 

@@ -175,10 +175,10 @@ def test_accumulators_go_on_by_call() -> None:
         NewField(None, BIGINT, None),
     )
     assert row.notes == (
-        "count(item) is new, and starts as for a group without rows: 0",
-        "sum0(amount) is new, and starts as for a group without rows: 0",
-        "max(amount) is new, and starts as for a group without rows: null",
-        "calls are in another order",
+        "count(item) is new, and starts with the values of an empty group: 0",
+        "sum0(amount) is new, and starts with the values of an empty group: 0",
+        "max(amount) is new, and starts with the values of an empty group: null",
+        "the order of calls changes",
         "max(item) is dropped",
     )
 
@@ -202,7 +202,7 @@ def test_arguments_are_known_by_what_computes_them() -> None:
         plus = {"kind": "CALL", "internalName": "$+$1", "operands": [calc["projection"][1], LITERAL], "type": "BIGINT"}
         calc["projection"] = [calc["projection"][0], plus, calc["projection"][2]]
 
-    with pytest.raises(StateMigrationError, match=r"call sum\(amount\) is computed in another way in the new plan"):
+    with pytest.raises(StateMigrationError, match=r"call sum\(amount\) has another expression in the new plan"):
         changed("group-aggregate", "group-aggregate", computed)
 
     def renamed(plan: Plan) -> None:
@@ -220,7 +220,7 @@ def test_the_number_of_rows_that_is_known_is_that_of_a_new_call() -> None:
     row = change["accState"].rows["value"]
     # sum(total) and its count, max(total), number of rows
     assert row.fields == (NewField(0), NewField(1), NewField(2), NewField(3))
-    assert row.notes == ("count(*) starts with the number of rows that the operator has counted",)
+    assert row.notes == ("count(*) starts with the operator's row count",)
 
 
 def test_views_of_distinct_values_stay() -> None:
@@ -272,7 +272,7 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "group-aggregate",
         "group-aggregate",
         lambda plan: before(plan, "group-aggregate")[0].update(condition=LITERAL),
-        "the rows that come to group-aggregate.\\d+. of the new plan are others",
+        "group-aggregate.\\d+. of the new plan has other input rows",
     ),
     "result": (
         "group-aggregate",
@@ -302,25 +302,25 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "distinct",
         "group-aggregate",
         calls(lambda given: given[1:]),
-        "calls with DISTINCT have to stay as they are",
+        "calls with DISTINCT have to stay unchanged",
     ),
     "new function": (
         "group-aggregate",
         "group-aggregate",
         calls(lambda given: [*given, call("LISTAGG", 2, type_="VARCHAR(2147483647)")]),
-        r"a new call: listagg\(item\): it depends on the order in which rows came",
+        r"a new call: listagg\(item\): it depends on the order of rows",
     ),
-    "new call where rows are taken back": (
+    "new call on retracted rows": (
         "retracting",
         "group-aggregate",
         calls(lambda given: [*given, call("COUNT", 1)], retracts=True),
-        r"count\(total\) is new, and rows that came before may be taken back",
+        r"count\(total\) is new, but earlier rows may be retracted",
     ),
-    "rows are taken back": (
+    "retracted rows": (
         "group-aggregate",
         "group-aggregate",
         calls(lambda given: given, retracts=True),
-        r"sum\(amount\): rows are only added in the old plan, and may be taken back in the new one: another accumulator",
+        r"sum\(amount\): rows are only added in the old plan, and may be retracted in the new one; the accumulators differ",
     ),
     "place of a view": (
         "retracting",
@@ -332,13 +332,13 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "distinct",
         "group-aggregate",
         setting("group-aggregate", "needRetraction", to=True),
-        "it has to know how many rows each group has",
+        "the operator needs the row count of each group",
     ),
     "time-to-live": (
         "group-aggregate",
         "group-aggregate",
         setting("group-aggregate", "state", to=[{"index": 0, "ttl": "1 s"}]),
-        "its state has no time-to-live in the old plan, and has in the new one",
+        "it has state without time-to-live in the old plan, with it in the new one",
     ),
     "version": (
         "group-aggregate",
@@ -362,7 +362,7 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "inner-join",
         "join",
         setting("join", "leftUpsertKeys", to=[[0]]),
-        "left rows are kept with the number of their copies in the old plan, by id in the new one: state of another shape",
+        "left rows are kept with the number of their copies in the old plan, by id in the new one; the layouts differ",
     ),
     "new column without nulls": (
         "inner-join",
@@ -380,7 +380,7 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "inner-join",
         "join",
         columns("join", lambda given: [*given[:2], {"kind": "CALL", "operands": [given[2]]}], f"{ROW}>"),
-        "column amount is computed in another way in the new plan",
+        "column amount has another expression in the new plan",
     ),
     "order of ranks": (
         "top",
@@ -398,14 +398,14 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "top",
         "rank",
         setting("rank", "rankStrategy", to={"type": "Retract"}),
-        "the strategy .what is known to be unique",
+        "the strategy .the known unique keys",
     ),
-    "which row": ("last-row", "deduplicate", setting("deduplicate", "keepLastRow", to=False), "which row is kept by"),
-    "an operator that is only kept as it is": (
+    "which row": ("last-row", "deduplicate", setting("deduplicate", "keepLastRow", to=False), "the kept row of"),
+    "an operator that can only be kept unchanged": (
         "over",
         "over-aggregate",
         lambda plan: before(plan, "over-aggregate")[0].update(condition=LITERAL),
-        r"over-aggregate.\d+. of the new plan has other input; such state is only kept as it is",
+        r"over-aggregate.\d+. of the new plan has other input; such state can only be kept unchanged",
     ),
     "a sink that keeps its rows in other states": (
         "materialized",
@@ -448,23 +448,23 @@ def test_fields_of_rows_are_not_columns_with_their_name() -> None:
         if path == [1, 0]:
             assert changes.changes(old_node(old, "group-aggregate"))["accState"].notes == ()
         else:
-            with pytest.raises(StateMigrationError, match=r"call sum\(a_b\) is computed in another way"):
+            with pytest.raises(StateMigrationError, match=r"call sum\(a_b\) has another expression"):
                 changes.changes(old_node(old, "group-aggregate"))
 
 
 def test_other_operators_are_refused_by_name() -> None:
     one, two = plan_of("distinct"), plan_of("two-phases")
-    with pytest.raises(StateMigrationError, match="the new query aggregates in two phases, whose accumulators are others"):
+    with pytest.raises(StateMigrationError, match="the new query aggregates in two phases; their accumulators differ"):
         changes_of(one, plan_of("two-phases")).changes(old_node(one, "group-aggregate"))
     with pytest.raises(StateMigrationError, match="the new query aggregates in one phase"):
         changes_of(two, plan_of("distinct")).changes(old_node(two, "global-group-aggregate"))
     changes = changes_of(one, plan_of("top"))
-    with pytest.raises(StateMigrationError, match="the new query has no such operator"):
+    with pytest.raises(StateMigrationError, match="the new query does not have a matching"):
         changes.changes(old_node(one, "group-aggregate"))
     assert [added.kind for added in changes.added()] == ["rank"]
 
 
-def test_rows_that_are_taken_back_by_all_of_their_columns_get_no_new_ones() -> None:
+def test_new_columns_of_rows_retracted_by_all_columns_are_refused() -> None:
     old, new = plan_of("retracting"), plan_of("retracting")
     # the totals of customers come to a top-N that takes rows back
     for plan in (old, new):
@@ -484,7 +484,7 @@ def test_rows_that_are_taken_back_by_all_of_their_columns_get_no_new_ones() -> N
     calc["projection"].append({"kind": "INPUT_REF", "inputIndex": 0, "type": "VARCHAR(2147483647)"})
     for one in (calc, *passing, node(new, "rank")):
         one["outputType"] = "ROW<`n` BIGINT NOT NULL, `total` BIGINT, `customer` VARCHAR(2147483647)>"
-    with pytest.raises(StateMigrationError, match="would not be found without the values of the new ones"):
+    with pytest.raises(StateMigrationError, match="would not be found without the values of the new columns"):
         changes_of(old, new).changes(old_node(old, "rank"))
 
 
@@ -544,7 +544,7 @@ def test_an_unbounded_over_by_row_time_has_other_timers_in_its_second_version() 
     assert change[0] == "inputState"
     assert (timers := change[1].successor) is not None
     assert (timers.name, timers.columns, timers.replaces) == ("_timer_state/event_user-timers", {"timestamp": "map_key"}, False)
-    assert change[1].notes == ("a timer for each time of rows that wait for the watermark, if any do",)
+    assert change[1].notes == ("a timer for each time of rows that wait for the watermark",)
     assert changes(old, unbounded(1, "ts")) == {}
     assert changes(unbounded(2, "ts"), old) == {}
     assert changes(unbounded(None, "id"), unbounded(2, "id")) == {}
@@ -566,7 +566,7 @@ def test_a_first_row_that_waits_for_its_time_is_in_another_state() -> None:
     change = changes_of(old, new).changes(old_node(old, "deduplicate"))["deduplicate-state"]
     assert (emitted := change.successor) is not None
     assert (emitted.name, emitted.columns, emitted.replaces) == ("already-emitted-state-boolean", {"value": True}, True)
-    assert "does not take it back for an earlier row that comes later" in change.notes[0]
+    assert "does not retract it if an earlier row arrives later" in change.notes[0]
     with pytest.raises(StateMigrationError, match="Flink would restore the savepoint without an error"):
         changes_of(new, old).changes(old_node(new, "deduplicate"))
     wider = first_row(waits=True, more=[{"name": "one", "fieldType": "INT"}])

@@ -72,7 +72,7 @@ def test_timers() -> None:
     )
     assert (event.kind, event.service, event.in_void_namespace) == ("EVENT_TIMER", "user-timers", True)
     assert (processing.kind, processing.service, str(processing.namespace)) == ("PROCESSING_TIMER", "a_b", "LONG")
-    with pytest.raises(UnsupportedFormatError, match="state 'queue': a queue of LONG, not of timers"):
+    with pytest.raises(UnsupportedFormatError, match="state 'queue': expected a queue of timers, found a queue of LONG"):
         described(f.meta("queue", "PRIORITY_QUEUE", VALUE_SERIALIZER=LONG))
 
 
@@ -80,10 +80,10 @@ def test_timers() -> None:
     ("state", "problem"),
     [
         (f.keyed("s", LONG, "LISU"), "'s' is of the kind 'LISU'"),
-        (f.keyed("s", LONG, "LIST"), "'s' is of the kind LIST, but its values of type LONG"),
-        (f.keyed("s", LONG, "MAP"), "'s' is of the kind MAP, but its values of type LONG"),
-        (f.meta("s", VALUE_SERIALIZER=LONG), "'s' has no NAMESPACE_SERIALIZER"),
-        (f.meta("s", NAMESPACE_SERIALIZER=LONG), "'s' has no VALUE_SERIALIZER"),
+        (f.keyed("s", LONG, "LIST"), "'s' is of the kind LIST, but its values are of type LONG"),
+        (f.keyed("s", LONG, "MAP"), "'s' is of the kind MAP, but its values are of type LONG"),
+        (f.meta("s", VALUE_SERIALIZER=LONG), "'s' does not have a NAMESPACE_SERIALIZER"),
+        (f.meta("s", NAMESPACE_SERIALIZER=LONG), "'s' does not have a VALUE_SERIALIZER"),
     ],
 )
 def test_impossible_registrations(state: bytes, problem: str) -> None:

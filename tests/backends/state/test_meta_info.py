@@ -122,7 +122,7 @@ def test_unknown_backend_type_and_proxy_version() -> None:
 
 def test_a_missing_role_is_damage() -> None:
     state = mi.StateMetaInfo.read(DataInput(meta("s", KEY_SERIALIZER=LONG)))
-    with pytest.raises(CorruptSnapshotError, match="'s' has no VALUE_SERIALIZER, only KEY_SERIALIZER"):
+    with pytest.raises(CorruptSnapshotError, match="'s' does not have a VALUE_SERIALIZER, only KEY_SERIALIZER"):
         state.restore(mi.VALUE)
 
 

@@ -153,7 +153,7 @@ def test_a_killed_write_to_an_empty_directory(capsys: pytest.CaptureFixture[str]
     code, lines = validate(capsys, tmp_path, "--repair")
     assert code == 1
     assert set(lines[:-1]) == {f"removed: {name}" for name in left}
-    assert "has no file _metadata" in lines[-1]
+    assert "does not contain _metadata" in lines[-1]
     assert names(tmp_path) == set()
 
 

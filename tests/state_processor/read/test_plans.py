@@ -433,7 +433,7 @@ def test_a_plan_is_a_path_or_its_text_or_its_json() -> None:
     assert all(schema == schemas[0] for schema in schemas)
     with pytest.raises(sp.MissingFileError):
         sp.arrow.operators(PATH, plan="/nowhere/plan.json")
-    with pytest.raises(sp.OptionError, match="expected the JSON that COMPILE PLAN writes"):
+    with pytest.raises(sp.OptionError, match="expected the JSON of COMPILE PLAN"):
         sp.arrow.operators(PATH, plan="{}")
 
 
@@ -483,7 +483,7 @@ def test_fields_name_rows_without_a_plan() -> None:
     assert row(**{"key": ["who"], "right__records.map_key": ["id", "city"]}) == expected
     with pytest.raises(sp.OptionError, match="rows of 2 fields; expected as many different names, found \\['id'\\]"):
         row(key=["who"], right__records=["id"])
-    with pytest.raises(sp.OptionError, match="fields: there is no 'left' in what is read"):
+    with pytest.raises(sp.OptionError, match="fields: 'left' is not read"):
         row(key=["who"], left=["id"])
     with pytest.raises(sp.OptionError, match=r"fields: state 'right-records' has|which has 0 rows"):
         row(**{"key": ["who"], "right__records.map_value": ["n"]})
