@@ -56,7 +56,8 @@ def test_snapshots_below_are_named(checkpoint, tmp_path):
     with pytest.raises(NotASnapshotError) as e:
         locate_metadata(tmp_path)
     assert str(e.value) == (
-        f"{tmp_path} does not contain _metadata, so it is not a snapshot. Snapshots below it: {tmp_path}/savepoint-1, {checkpoint}"
+        f"{tmp_path} does not contain _metadata, so it is not a snapshot. "
+        f"Snapshots below it: {tmp_path}/savepoint-1, {checkpoint}"
     )
 
 
