@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from state_processor import arrow, errors, pyflink
+    from state_processor import arrow, errors, polars, pyflink
     from state_processor.backends.metadata.discovery import SnapshotInfo
     from state_processor.errors import (
         CorruptSnapshotError,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("arrow", "errors", "pyflink")
+_MODULES = ("arrow", "errors", "polars", "pyflink")
 
 __all__ = [
     "AggregatingState",
@@ -85,6 +85,7 @@ __all__ = [
     "diff",
     "errors",
     "list_snapshots",
+    "polars",
     "pyflink",
     "register",
 ]

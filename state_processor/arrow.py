@@ -10,7 +10,8 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterator
-from os import PathLike, fspath
+from functools import partial
+from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read import catalog
 from state_processor.backends.read.channel_state import channel_table
 from state_processor.backends.read.raw_state import RAW_KEYED
-from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.backends.read.state_access import TIMER_KIND, StateReader
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
@@ -39,18 +40,18 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
-from state_processor.options.source import SourceOptions
 from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes
 from state_processor.read.key_contents import KeyContents
-from state_processor.read.projection import Projection
-from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
+from state_processor.read.requests import ArrowSchema
+from state_processor.read.rows import Rows
+from state_processor.read.scans import StateScan
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshots import list_snapshots, snapshots_table
-from state_processor.read.sources import ProjectedReader, find_reader
-from state_processor.serializers.doors import Door, entered, spelled
+from state_processor.serializers.doors import spelled
 from state_processor.types.identifier import OperatorIdentifier
 
 __all__ = [
+    "Rows",
     "diff",
     "diff_summary",
     "handles",
@@ -81,7 +82,7 @@ def read_state(
     kind: str | None = None,
     schema: ArrowSchema | None = None,
     **options: Unpack[StateSnapshotOptions],
-) -> Iterator[pa.RecordBatch]:
+) -> Rows:
     """Read a state of any kind: keyed, window, list, union, broadcast, timers.
 
     Parameters
@@ -105,8 +106,9 @@ def read_state(
 
     Returns
     -------
-    Iterator[pyarrow.RecordBatch]
-        Batches of one schema; at least one, which may be empty.
+    Rows
+        An iterator of batches of one schema, at least one, which may be empty; and a stream of Arrow, which pyarrow, Polars and
+        DuckDB take.
 
     Raises
     ------
@@ -119,27 +121,12 @@ def read_state(
     OptionError
         An argument has an unexpected value.
     """
-    snapshot = SnapshotAccess.among(options).open(path)
-    evolving, schema = evolving_types(schema)
-    with entered(Door.FUNCTIONS):
-        values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
-        reader = find_reader(SourceOptions.of(fspath(path), values), snapshot)
-    delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
-    return _batches(ProjectedReader.of(reader, delivered))
-
-
-def _batches(projected: ProjectedReader) -> Iterator[pa.RecordBatch]:
-    empty = True
-    for split in progress(projected.reader.splits(), "reading"):
-        for batch in projected.read(split):
-            empty = False
-            yield batch
-    if empty:
-        yield pa.RecordBatch.from_pylist([], projected.projection.schema)
+    scan = StateScan.open_path(path, uid, state, kind, schema, options)
+    return Rows(scan.schema, scan.read)
 
 
 @takes_options
-def read_timers(path: Path, uid: str | OperatorIdentifier, **options: Unpack[TimerSnapshotOptions]) -> Iterator[pa.RecordBatch]:
+def read_timers(path: Path, uid: str | OperatorIdentifier, **options: Unpack[TimerSnapshotOptions]) -> Rows:
     """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp``, ``fires_at``, ``domain``, ``service``.
 
     ``timestamp`` is in epoch milliseconds, as in Flink; ``fires_at`` is the same point in time, null where its year is not one
@@ -184,9 +171,7 @@ def lookup(
 
 
 @takes_options
-def diff(
-    old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **options: Unpack[DiffSnapshotOptions]
-) -> Iterator[pa.RecordBatch]:
+def diff(old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **options: Unpack[DiffSnapshotOptions]) -> Rows:
     """Compare a state in two snapshots: a row for each value that was inserted, deleted or updated.
 
     Entries are compared as bytes; only those that differ are decoded.
@@ -202,8 +187,8 @@ def diff(
 
     Returns
     -------
-    Iterator[pyarrow.RecordBatch]
-        Batches of one schema, at least one: see :func:`state_processor.diff`.
+    Rows
+        An iterator of batches of one schema, at least one: see :func:`state_processor.diff`.
 
     Raises
     ------
@@ -213,7 +198,17 @@ def diff(
         The state can't be read, or is of another kind or has other keys in the two snapshots.
     """
     (difference,) = open_differences((old, new), uid, state, options)
-    return _batches(ProjectedReader(difference.reader, Projection(difference.reader.schema, difference.reader.schema)))
+    return Rows(difference.reader.schema, partial(_batches, difference.reader))
+
+
+def _batches(reader: StateReader) -> Iterator[pa.RecordBatch]:
+    empty = True
+    for split in progress(reader.splits(), "reading"):
+        for batch in reader.read(split):
+            empty = False
+            yield batch
+    if empty:
+        yield pa.RecordBatch.from_pylist([], reader.schema)
 
 
 @takes_options
@@ -300,9 +295,7 @@ def size_report(
 
 
 @takes_options
-def read_raw_state(
-    path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[OpeningOptions]
-) -> Iterator[pa.RecordBatch]:
+def read_raw_state(path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[OpeningOptions]) -> Rows:
     """Read raw state, which an operator wrote itself in its own format, as bytes.
 
     Timers that Flink keeps in raw keyed state are not raw state here: :func:`read_timers` reads them. Errors are those of

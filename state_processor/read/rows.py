@@ -1,0 +1,121 @@
+"""Rows as an iterator of batches that is also a stream of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from state_processor.serializers.errors import StateProcessorError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Rows(Iterator[pa.RecordBatch]):
+    """Rows of a snapshot that are read on demand.
+
+    Rows are an iterator of record batches, of at least one, which may be empty. They are also a stream of Arrow
+    (``__arrow_c_stream__``): Polars, DuckDB and pyarrow take them wherever they take tables. Each stream, and each call of
+    :meth:`read_all` and :meth:`to_pandas`, reads the snapshot from its start. An iterator can't go back: once a batch was
+    taken by iteration, a stream and a second loop are errors. Memory holds one batch at a time.
+
+    Parameters
+    ----------
+    schema
+        The columns.
+    batches
+        Starts a read.
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._schema = schema
+        self._batches = batches
+        self._iterated: Iterator[pa.RecordBatch] | None = None
+        self._is_at_end = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all batches."""
+        return self._schema
+
+    def __iter__(self) -> Rows:
+        if self._is_at_end:
+            raise StateProcessorError(
+                "these rows were read to their end by iteration, and can't be iterated twice: read them again"
+            )
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._iterated is None:
+            self._iterated = self._batches()
+        try:
+            return next(self._iterated)
+        except StopIteration:
+            self._is_at_end = True
+            raise
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return a new read of all rows as a stream of the Arrow C data interface."""
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return a new read of all rows as a reader of pyarrow.
+
+        Raises
+        ------
+        StateProcessorError
+            If a batch was taken by iteration.
+        """
+        return pa.RecordBatchReader.from_batches(self._schema, self._started())
+
+    def read_all(self) -> pa.Table:
+        """Read all rows into a table.
+
+        Raises
+        ------
+        StateProcessorError
+            If a batch was taken by iteration.
+        """
+        return pa.Table.from_batches(self._started(), self._schema)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """Read all rows into a frame of pandas.
+
+        Parameters
+        ----------
+        **options
+            Arguments of :meth:`pyarrow.Table.to_pandas`. By default whole numbers and booleans have the types of pandas that
+            know missing values (``Int64``, ``boolean``): NumPy's turn into floating point where a value is null.
+
+        Raises
+        ------
+        StateProcessorError
+            If a batch was taken by iteration.
+        """
+        if "types_mapper" not in options:
+            options["types_mapper"] = _nullable_types().get
+        return self.read_all().to_pandas(**options)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """Refuse conversions by NumPy, which ``pandas.DataFrame(rows)`` asks for: they lose the names and types of columns."""
+        raise TypeError("these rows are not an array: rows.to_pandas() returns a frame of pandas, rows.read_all() a table")
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{f.name}: {f.type}" for f in self._schema)
+        return f"Rows({columns})"
+
+    def _started(self) -> Iterator[pa.RecordBatch]:
+        if self._iterated is not None:
+            raise StateProcessorError(
+                "batches of these rows were taken by iteration. A stream would miss or repeat them: read the rows again"
+            )
+        return self._batches()
+
+
+def _nullable_types() -> dict[pa.DataType, Any]:
+    import pandas as pd
+
+    numbers = {pa.int8(): pd.Int8Dtype, pa.int16(): pd.Int16Dtype, pa.int32(): pd.Int32Dtype, pa.int64(): pd.Int64Dtype}
+    return {type_: dtype() for type_, dtype in (*numbers.items(), (pa.bool_(), pd.BooleanDtype))}

@@ -1,0 +1,137 @@
+"""Reads of a state whose columns, fields and keys are chosen late, by the query that asks for the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.key_lookup import KEY
+from state_processor.backends.read.state_access import SelectableStateReader
+from state_processor.display.progress import progress
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.source import SourceOptions
+from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
+from state_processor.read.sources import KnownStates, ProjectedReader, find_reader, known_states, takes_keys
+from state_processor.serializers.doors import Door, entered
+from state_processor.types.identifier import OperatorIdentifier
+
+_INTEGERS: Final = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64()})
+
+
+@dataclass(frozen=True)
+class StateScan:
+    """A state of a snapshot that is open, and the columns to deliver.
+
+    Parameters
+    ----------
+    source
+        The checked options of the read.
+    snapshot
+        The open snapshot.
+    known
+        The operator's states; ``None`` for raw state.
+    reader
+        Reads all columns of all keys.
+    schema
+        The columns to deliver.
+    """
+
+    source: SourceOptions
+    snapshot: Snapshot
+    known: KnownStates | None
+    reader: SelectableStateReader
+    schema: pa.Schema
+
+    @classmethod
+    def open(
+        cls,
+        snapshot: Snapshot,
+        path: str | PathLike[str],
+        uid: str | OperatorIdentifier,
+        state: str | None,
+        kind: str | None,
+        schema: ArrowSchema | None,
+        options: Mapping[str, Any],
+    ) -> Self:
+        """Check the arguments of :func:`state_processor.arrow.read_state`, and find the state."""
+        evolving, schema = evolving_types(schema)
+        with entered(Door.FUNCTIONS):
+            values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
+            source = SourceOptions.of(fspath(path), values)
+            known = known_states(source, snapshot)
+            reader = find_reader(source, snapshot, known)
+        delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
+        ProjectedReader.of(reader, delivered)  # refuses conversions
+        return cls(source, snapshot, known, reader, delivered)
+
+    @classmethod
+    def open_path(
+        cls,
+        path: str | PathLike[str],
+        uid: str | OperatorIdentifier,
+        state: str | None,
+        kind: str | None,
+        schema: ArrowSchema | None,
+        options: Mapping[str, Any],
+    ) -> Self:
+        """Open a snapshot, and find a state in it."""
+        return cls.open(SnapshotAccess.among(options).open(path), path, uid, state, kind, schema, options)
+
+    def read(self, wanted: pa.Schema | None = None, keys: frozenset[Any] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read rows, lazily; at least one batch, which may be empty.
+
+        Parameters
+        ----------
+        wanted
+            The columns and fields to decode. All other columns, and other fields of structs, are skipped.
+        keys
+            Only rows of these keys are needed; ``None`` for all. See :meth:`narrowing_keys`.
+        """
+        reader = self.reader
+        if keys is not None:
+            source = replace(self.source, read=replace(self.source.read, keys=tuple(keys)))
+            reader = find_reader(source, self.snapshot, self.known)
+        projected = ProjectedReader.of(reader, self.schema if wanted is None else wanted)
+        empty = True
+        for split in progress(projected.reader.splits(), "reading"):
+            for batch in projected.read(split):
+                empty = False
+                yield batch
+        if empty:
+            yield pa.RecordBatch.from_pylist([], projected.projection.schema)
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        """The type of keys that can be looked up by a condition; ``None`` if the state is read whole whatever the condition."""
+        if self.source.read.keys is not None or KEY not in self.schema.names:
+            return None
+        type_, stored = self.schema.field(KEY).type, self.reader.schema
+        is_stored = KEY in stored.names and stored.field(KEY).type == type_
+        return type_ if is_stored and takes_keys(self.reader) else None
+
+    def narrowing_keys(self, values: frozenset[Any] | None) -> frozenset[Any] | None:
+        """Return the keys to look up for a condition, or ``None`` to read all.
+
+        Parameters
+        ----------
+        values
+            The values that the condition allows the key to have. Values that no key of this type can have are left out.
+        """
+        type_ = None if values is None else self.key_type
+        if values is None or type_ is None:
+            return None
+        if type_ in _INTEGERS and all(type(v) is int for v in values):
+            limit = 1 << (type_.bit_width - 1)
+            return frozenset(v for v in values if -limit <= v < limit)
+        same = str if type_ == pa.string() else bool if type_ == pa.bool_() else None
+        return values if same is not None and all(type(v) is same for v in values) else None
+
+
+def columns_of(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Return some of the columns of a schema, in the order of the names."""
+    return pa.schema([schema.field(name) for name in names])
