@@ -15,6 +15,7 @@ from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.catalog_schemas import SCHEMAS
+from state_processor.backends.read.option import Kind
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import (
@@ -28,11 +29,9 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.display.html_tables import html_table
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.data_sources import READING
-from state_processor.options.effects import Kind
 from state_processor.options.groups import AccessOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.source import SourceOptions
+from state_processor.options.source import READING_OPTIONS, SourceOptions
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
 from state_processor.read.key_contents import KeyContents
@@ -403,7 +402,7 @@ class SavepointReader(SnapshotPlots):
             return self._load(values, delivered)
         serializers = TaskSerializers.of_driver(self._access.serializers)
         splits = splits_of(projected.reader, source)
-        return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_bytes)
+        return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_size)
 
     def _load(self, values: dict[str, Any], schema: StructType) -> DataFrame:
         """Read by the data source, which Spark plans."""
@@ -411,7 +410,9 @@ class SavepointReader(SnapshotPlots):
         code = TaskSerializers.of_driver(values.pop("serializers", ()))
         format_ = format_with_code(self._spark, FlinkSavepointDataSource, code, values.pop("storage_options", {}))
         with unwrap_spark_errors():
-            return self._spark.read.format(format_).options(**format_options(READING, values)).schema(schema).load(self.path)
+            return (
+                self._spark.read.format(format_).options(**format_options(READING_OPTIONS, values)).schema(schema).load(self.path)
+            )
 
 
 def _delivered(schema: Schema, given: pa.Schema) -> StructType:

@@ -75,7 +75,7 @@ def rows_of_key(
     tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, named)) for name, found in plain.items()}
     if len(plain) == len(keyed):
         return tables, None
-    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(of_key.without_python_types(), ttl_ms=None)))
+    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(of_key.without_python_types(), ttl=None)))
 
 
 def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: ReadOptions) -> OperatorState:

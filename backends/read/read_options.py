@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from state_processor.backends.read.option import DIFFERENCES, KEYED, NAMED, OPERATOR, PYTHON, ROWS, VALUES, Kind, option
 from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
 from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.backends.state.python_states import PythonType, Unpickled
@@ -23,70 +24,151 @@ Expired = Literal["hide", "only", "include"]
 class ReadOptions:
     """Shape and content of what is read.
 
+    Durations are in milliseconds, and points in time in milliseconds of the epoch. The last three fields are not options.
+
     Parameters
     ----------
-    flatten
-        Lists and maps as one row per element (``list_index``, ``list_value``; ``map_key``, ``map_value``), or as arrays
-        and maps in one row per key.
-    metadata
-        Adds ``_key_group``, ``_subtask`` and ``_last_access``.
-    columns
-        Only these columns and fields in them, as ``value.id``; all by default.
-    keys
-        Only these keys, as Python values or as a table; only their key groups are read.
-    nanos, row_kind
-        See :class:`~state_processor.serializers.decode_options.DecodeOptions`.
-    ttl_ms, as_of_ms
-        Leave out values whose last access is ``ttl_ms`` milliseconds or more before ``as_of_ms`` (epoch milliseconds), as
-        Flink's ``NeverReturnExpired`` does.
-    expired
-        ``hide`` leaves out what is expired, ``only`` what is not, ``include`` nothing.
-    types
-        Types that columns are read in by Flink's rules for state that evolves, and Java types of parts that Kryo wrote.
-    fields
-        Names that the user gives to the fields of rows, by the state.
     names
         Names for the fields of rows by state, from a plan or from ``fields``; :func:`open_state` finds them.
-    undescribed
-        ``error``, or ``bytes`` for values of a POJO's subclasses that the snapshot does not describe.
-    python_type, python_types
-        Types that a PyFlink job declares for the state that is read, and for states by name.
-    unpickle
-        Whether pickles in states of PyFlink are loaded: as JSON text, or as values of a type.
-    tell_nanos
-        See :class:`~state_processor.serializers.decode_options.DecodeOptions`; only for a schema, not for reading.
-    batch_memory
-        Bytes that one batch may take while it is decoded.
     time_zone
         The zone of the job's JVM, for values of ``java.sql``; :func:`open_state` takes it from the snapshot.
+    tell_nanos
+        See :class:`~state_processor.serializers.decode_options.DecodeOptions`; only for a schema, not for reading.
     """
 
-    flatten: bool = True
-    metadata: bool = False
-    columns: tuple[str, ...] | None = None
-    keys: tuple[Any, ...] | pa.Table | None = None
-    nanos: Nanos = "error"
-    row_kind: bool = False
-    ttl_ms: int | None = None
-    as_of_ms: int | None = None
-    expired: Expired = "hide"
-    types: tuple[TypeByPath, ...] = ()
-    fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    flatten: bool = option(
+        "boolean",
+        "Lists and maps have a row per element; if false, one row per key with an array or map.",
+        True,
+        flag="--no-flatten",
+        on=NAMED,
+        holds_on=VALUES - NAMED,
+    )
+    metadata: bool = option(
+        "boolean",
+        "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).",
+        False,
+        flag="--metadata",
+        on=VALUES - DIFFERENCES,
+    )
+    columns: tuple[str, ...] | None = option(
+        "names",
+        "Reads only these columns, and of structs only the fields that are named: `value.id`, with `element` for lists and "
+        "`value` for maps. All others are skipped, not decoded.",
+        on=ROWS,
+    )
+    keys: tuple[Any, ...] | pa.Table | None = option(
+        "keys",
+        "Reads only these keys, and opens only the key groups that hold them. In Python also a DataFrame (of Spark, pandas or a "
+        "library that speaks Arrow) with the column `key` or, if keys are structs, the columns of their fields; its rows are "
+        "collected.",
+        on=NAMED | {Kind.WHOLE, Kind.TIMERS},
+    )
+    nanos: Nanos = option(
+        Nanos,
+        "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits. With `error` "
+        "types that declare nanoseconds (`TIMESTAMP(9)` of Flink SQL, `timestamp-nanos` of Avro) are refused before a value is "
+        "read; with `check` they are read as long as all values are whole microseconds.",
+        "error",
+        flag="--nanos HOW",
+        on=VALUES,
+    )
+    row_kind: bool = option(
+        "boolean",
+        "Gives `Row` and `RowData` a first field `row_kind`.",
+        False,
+        flag="--row-kind",
+        on=VALUES - {Kind.COUNTS},
+    )
+    ttl: int | None = option(
+        "duration",
+        "Leaves out values whose last access is this long or longer before `as_of`, as Flink's `NeverReturnExpired` does.",
+        flag="--ttl DURATION",
+        on=KEYED,
+        needs=("as_of",),
+    )
+    as_of: int | None = option(
+        "instant",
+        "The time at which values are expired or not; needed with `ttl`. A time without a zone is in UTC.",
+        flag="--as-of TIME",
+        on=KEYED,
+        needs=("ttl",),
+    )
+    expired: Expired = option(
+        Expired,
+        "With `ttl`: leaves out expired values, or all others (states without time-to-live have none), or nothing.",
+        "hide",
+        flag="--expired WHICH",
+        on=KEYED,
+        needs=("ttl",),
+    )
+    types: tuple[TypeByPath, ...] = option(
+        "types",
+        "Types of collections that Kryo wrote, which snapshots do not record, by path: the column, then names of fields, "
+        "`element` of lists, `key` and `value` of maps. Such a part is an array or a map, and JSON text otherwise.",
+        (),
+        flag="--types PATH=TYPE",
+        on=NAMED | OPERATOR | {Kind.WHOLE},
+    )
+    python_type: PythonType | None = option(
+        "python_type",
+        "Type that a PyFlink job declares for the state, which snapshots do not record: values are decoded, and value, "
+        "reducing and aggregating state have one row per key. A list state is `ListState(Types.LONG())`, as text "
+        "`ListState<LONG>`; a map state and broadcast state `Types.MAP(…)`.",
+        flag="--python-type TYPE",
+        on=PYTHON,
+    )
+    python_types: tuple[tuple[str, PythonType], ...] = option(
+        "python_types",
+        "The same for several states, by name in the job.",
+        (),
+        flag="--python-types STATE=TYPE",
+        on=PYTHON | {Kind.WHOLE, Kind.DIFF},
+    )
+    unpickle: Unpickled = option(
+        "unpickled",
+        "Loads the pickles in states of PyFlink, which runs code that is in them: only for snapshots that only people whom you "
+        "trust could have written. Values are JSON text or, with a type of `Types`, values of this type. Not an option of the "
+        "data source.",
+        False,
+        on=PYTHON | {Kind.WHOLE},
+        needs=("python_type", "python_types"),
+        code_only=True,
+    )
+    fields: tuple[tuple[str, tuple[str, ...]], ...] = option(
+        "fields",
+        "Names of the fields of rows of Flink SQL, by `key`, the name of the state, or state and column where several columns "
+        "are rows (`data-state.map_key`). They are used instead of those of `plan`.",
+        (),
+        flag="--fields STATE=NAMES",
+        on=VALUES - DIFFERENCES,
+    )
+    undescribed: Undescribed = option(
+        Undescribed,
+        "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
+        "the format records their length (values and map values of canonical savepoints and RocksDB). Decoding is slower.",
+        "error",
+        flag="--undescribed HOW",
+        on=VALUES - {Kind.TIMERS},
+    )
+    batch_memory: int = option(
+        "size",
+        "Memory that one batch may take while it is decoded. A row that needs more is refused: a damaged or hostile snapshot can "
+        "describe values of any size.",
+        BATCH_MEMORY,
+        flag="--batch-memory SIZE",
+        on=VALUES,
+    )
     names: tuple[tuple[str, DeclaredNames], ...] = ()
-    undescribed: Undescribed = "error"
-    python_type: PythonType | None = None
-    python_types: tuple[tuple[str, PythonType], ...] = ()
-    unpickle: Unpickled = False
-    batch_memory: int = BATCH_MEMORY
     time_zone: str = "UTC"
     tell_nanos: bool = False
 
     def __post_init__(self) -> None:
-        if self.ttl_ms is not None and self.ttl_ms <= 0:
-            raise OptionError(f"{spelled('ttl')} of {self.ttl_ms} ms: expected a positive duration")
-        if self.ttl_ms is not None and self.as_of_ms is None:
+        if self.ttl is not None and self.ttl <= 0:
+            raise OptionError(f"{spelled('ttl')} of {self.ttl} ms: expected a positive duration")
+        if self.ttl is not None and self.as_of is None:
             raise OptionError(f"{spelled('ttl')} needs {spelled('as_of', 'now')}, or another time at which values expire")
-        if self.expired == "only" and self.ttl_ms is None:
+        if self.expired == "only" and self.ttl is None:
             raise OptionError(f"{spelled('expired', 'only')} needs {spelled('ttl')} and {spelled('as_of')}")
         if self.unpickle is not False and self.python_type is None and not self.python_types:
             raise OptionError(
@@ -107,12 +189,12 @@ class ReadOptions:
     @property
     def decode(self) -> DecodeOptions:
         """Representation of values; times of last access are decoded only if something needs them."""
-        ttl = self.metadata or self.ttl_ms is not None
+        ttl = self.metadata or self.ttl is not None
         return DecodeOptions(self.nanos, self.row_kind, ttl, tell_nanos=self.tell_nanos, batch_memory=self.batch_memory)
 
     @property
     def oldest_micros(self) -> int | None:
         """Last access up to which (inclusive) a value is expired, in epoch microseconds."""
-        if self.ttl_ms is None or self.as_of_ms is None or self.expired == "include":
+        if self.ttl is None or self.as_of is None or self.expired == "include":
             return None
-        return (self.as_of_ms - self.ttl_ms) * 1000
+        return (self.as_of - self.ttl) * 1000

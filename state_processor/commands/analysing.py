@@ -9,10 +9,11 @@ from typing import Any, Final, get_args
 import pyarrow as pa
 
 from state_processor import arrow
+from state_processor.backends.read.option import DIFFERENCES, Kind
 from state_processor.commands.arguments import add_operator, add_output, named_operator, positive, snapshot_command
 from state_processor.commands.printing import SIZES, print_batches, print_json, print_table, with_operator, with_sizes
 from state_processor.commands.terminal import say
-from state_processor.options.effects import DIFFERENCES, Kind, check_given
+from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.read.sizes import SizesBy

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Collection
 from typing import Any
 
-from state_processor.options.effects import Kind
+from state_processor.backends.read.option import Kind
 from state_processor.options.flags import add_flags
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection
 from itertools import chain
 from typing import Any, Final
 
+from state_processor.backends.read.option import ROWS
 from state_processor.commands.arguments import UID_HELP
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
 from state_processor.commands.row_formats import FORMATS, format_of, write_rows
 from state_processor.commands.state_rows_cli import add_columns, add_kind, add_where, state_batches
 from state_processor.commands.terminal import say
-from state_processor.options.effects import ROWS, check_given
+from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier

@@ -9,11 +9,12 @@ from typing import Any, Final
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
+from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import add_exit_code, add_output, not_negative
 from state_processor.commands.printing import print_json, print_table, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import Kind, check_given
+from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.read.snapshots import FINDING, checked, discovered, snapshots_table, unsearched_text
 

@@ -6,11 +6,11 @@ import argparse
 from dataclasses import asdict
 from typing import Any, Final
 
+from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import add_exit_code
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess, read_plan
-from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.write.build import SavepointBuild
 from state_processor.write.query_migration import QueryMigration

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import not_negative
 from state_processor.commands.new_files import check_new, new_file
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import Kind, check_given
+from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.report.contents import KEYS, contents
 from state_processor.report.page import page

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final
 
+from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import UID_HELP, positive
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild

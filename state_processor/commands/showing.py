@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from state_processor import arrow
+from state_processor.backends.read.option import ROWS, Kind
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.commands.arguments import add_operator, positive, required_operator, snapshot_command
 from state_processor.commands.printing import (
@@ -23,7 +24,6 @@ from state_processor.commands.printing import (
 from state_processor.commands.state_rows_cli import add_columns, add_kind, add_where, state_batches
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import text_of
-from state_processor.options.effects import ROWS, Kind
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import OpeningOptions
 from state_processor.serializers.errors import OptionError

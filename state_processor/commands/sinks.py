@@ -14,10 +14,10 @@ from state_processor.backends.connectors import file_sink, kafka_sink
 from state_processor.backends.connectors.sink_state import SINKS
 from state_processor.backends.connectors.sinks import ROLE, WRITER
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, VERSION
+from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import UID_HELP, snapshot_command
 from state_processor.commands.printing import NAMES, filled, print_json, print_table
 from state_processor.commands.rewriting import rewriting_command
-from state_processor.options.effects import Kind
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier

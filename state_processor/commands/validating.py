@@ -14,6 +14,7 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.file_check import FileCheck, check_files
+from state_processor.backends.read.option import Kind
 from state_processor.backends.read.structure_check import StructureCheck
 from state_processor.backends.read.value_check import ValueCheck
 from state_processor.backends.write.claimed_repair import is_moved, refer_to_claimed
@@ -24,7 +25,6 @@ from state_processor.commands.terminal import say
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.report.restoring import Restoring, oldest_flink, planned_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError

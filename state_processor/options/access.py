@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from logging import getLogger
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from state_processor.backends.read.option import OPENED, STORES, VALUES, Kind, option
+from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import check_arguments
-from state_processor.options.table import SNAPSHOT_OPTIONS, fields_of
+from state_processor.options.option import checked, options_of
 from state_processor.options.task_registrations import import_serializers
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
@@ -26,36 +27,72 @@ _LOG: Final = getLogger("state_processor")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAccess:
-    """The options of opening a snapshot, checked.
+    """The options of opening a snapshot, checked."""
 
-    Parameters
-    ----------
-    path_mapping
-        Recorded prefix to present prefix, for files of a moved checkpoint.
-    serializers
-        Modules to import, which register serializers.
-    scratch
-        Directory for copies of files; ``None`` for the default one.
-    allow_paths
-        Places outside of the storage of the snapshot that recorded paths may refer to.
-    storage_options
-        Settings of remote storage, which are not shown.
-    plan
-        Path or text of the compiled plan of the query that wrote the snapshot.
-    uids
-        Path of a file of uids, or the uids, for snapshots that record only the hashes of operators.
-    time_zone
-        The zone of the JVM of the job; ``None`` for UTC.
-    """
-
-    path_mapping: Mapping[str, str] = field(default_factory=dict)
-    serializers: tuple[str, ...] = ()
-    scratch: str | None = None
-    allow_paths: tuple[str, ...] = ()
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    plan: str | None = field(default=None, repr=False)
-    uids: str | tuple[str, ...] | None = None
-    time_zone: str | None = None
+    path_mapping: Mapping[str, str] = option(
+        "path_mapping",
+        "Recorded prefix to present prefix, if files of a moved checkpoint are not found without it.",
+        {},
+        flag="--map OLD=NEW",
+    )
+    allow_paths: tuple[str, ...] = option(
+        "paths",
+        "Directories and URLs outside of the storage of the snapshot that paths recorded in it may refer to. The storage is the "
+        "bucket or, for local snapshots, the directory and the job's checkpoint directory.",
+        (),
+        flag="--allow PATH...",
+    )
+    serializers: tuple[str, ...] = option(
+        "modules",
+        "Modules that register your serializers; they are imported in every process that decodes or encodes values. As an option "
+        f"of a data source: only those that the owner of the session allows by `{ALLOWED_CONF}` or `register(spark, "
+        "allow_serializers=…)`.",
+        (),
+        flag="--serializers MODULE",
+        on=OPENED - {Kind.RAW, Kind.CHANNELS},
+        holds_on=frozenset({Kind.RAW, Kind.CHANNELS}),
+    )
+    scratch: str | None = option(
+        "path",
+        "Directory, on every machine that reads, for copies of files that RocksDB needs there (remote ones, and parts of merged "
+        "files). By default `STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
+        flag="--scratch DIR",
+        on=STORES,
+        holds_on=OPENED - STORES,
+    )
+    plan: str | None = option(
+        "plan",
+        "The compiled plan of the query of Flink SQL that wrote the snapshot: the file that `COMPILE PLAN` writes, or its text. "
+        "Operators have the names and uids of the plan, and rows the columns of the query.",
+        shown=False,
+        flag="--plan FILE",
+        on=OPENED,
+    )
+    uids: str | tuple[str, ...] | None = option(
+        "uids",
+        "Uids that the job may use. Snapshots of Flink 1.x record only the hashes of uids: operators get the uid with their hash,"
+        " and so do committers of sinks. Uids that match no operator are reported.",
+        flag="--uids FILE",
+        on=OPENED,
+    )
+    storage_options: Mapping[str, Any] = option(
+        "settings",
+        "Settings of remote storage: the arguments of `pyarrow.fs.S3FileSystem` (`endpoint_override`, `access_key`, "
+        "`secret_key`, `region`, …; for one bucket `bucket.NAME.access_key` and the like) or `GcsFileSystem`, or the storage "
+        "options of the fsspec package. Without any, `s3`, `s3a` and `s3n` have those of Spark's configuration "
+        "(`spark.hadoop.fs.s3a.…`), then of the environment.",
+        {},
+        shown=False,
+        flag="--storage KEY=VALUE",
+        prefix="storage.",
+    )
+    time_zone: str | None = option(
+        "time_zone",
+        "The time zone of the JVM of the job, such as `America/New_York`; UTC by default. A `SQL_DATE` or `SQL_TIME` is "
+        "stored as the point in time at which clocks in this zone show it. Rows of Flink SQL do not depend on the zone.",
+        flag="--time-zone ZONE",
+        on=VALUES - {Kind.COUNTS} | {Kind.SIZES, Kind.REPORTS},
+    )
 
     __repr__ = redacted_repr
 
@@ -79,13 +116,11 @@ class SnapshotAccess:
         OptionError
             If one has a value of another kind.
         """
-        own = {o.argument: arguments[o.argument] for o in SNAPSHOT_OPTIONS if o.argument in arguments}
-        return cls(**fields_of(SNAPSHOT_OPTIONS, check_arguments(own)))
+        return cls(**checked(SNAPSHOT_OPTIONS, arguments))
 
     def values(self) -> dict[str, Any]:
         """Return the values that are set, by keyword argument."""
-        values = {o.argument: getattr(self, o.field or o.argument) for o in SNAPSHOT_OPTIONS}
-        return {argument: value for argument, value in values.items() if value}
+        return {o.argument: value for o in SNAPSHOT_OPTIONS if (value := getattr(self, o.argument))}
 
     def open(self, path: str | PathLike[str]) -> Snapshot:
         """Open a snapshot after importing the modules that register serializers.
@@ -131,6 +166,9 @@ class SnapshotAccess:
         from state_processor.backends.files.storage import Storage
 
         return Storage(self.storage_options)
+
+
+SNAPSHOT_OPTIONS: Final = options_of(SnapshotAccess)
 
 
 def read_uids(path: str, storage: Storage) -> tuple[str, ...]:

@@ -1,16 +1,16 @@
-"""Kinds of reads, and the refusal of options that do not apply to one.
+"""Refusal of options that would do nothing.
 
-An entry of the table of options names the kinds that the option acts on (``on``), those where it holds in any case
-(``holds_on``), and the options that it needs (``needs``). Signatures and flags follow from it. Where one call reads
-several kinds, :func:`check_effects` refuses every other use, whichever way the option was given.
+An option declares the kinds of reads that it acts on (``on``), the kinds whose rows are as it asks anyway (``holds_on``), and the
+options that it needs (``needs``). Signatures and flags follow the declaration. One call may read several kinds, so
+:func:`check_effects` refuses every other use, whichever way the option was given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from state_processor.backends.read.option import Kind
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
@@ -18,51 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from state_processor.options.option import Option
-
-
-class Kind(Enum):
-    """What is read; the value is its name in messages and documentation."""
-
-    KEYED = "keyed state"
-    WINDOW = "window state"
-    WHOLE = "all keyed states side by side"
-    LOOKUP = "look-ups"
-    TIMERS = "timers"
-    LIST = "list state"
-    UNION = "union list state"
-    BROADCAST = "broadcast state"
-    RAW = "raw state"
-    DIFF = "differences"
-    COUNTS = "counts of differences"
-    SIZES = "sizes"
-    CHANNELS = "in-flight data"
-    SPLITS = "source splits"
-    SINK = "sink state"
-    TABLES = "tables of metadata"
-    SNAPSHOTS = "lists of snapshots"
-    CHECKS = "checks"
-    REPORTS = "reports"
-    COPIES = "copies"
-
-
-ALL: Final = frozenset(Kind)
-NAMED: Final = frozenset({Kind.KEYED, Kind.WINDOW})
-"""Keyed state that is read by its name."""
-KEYED: Final = NAMED | {Kind.WHOLE, Kind.LOOKUP}
-"""Keyed state, by name or not."""
-OPERATOR: Final = frozenset({Kind.LIST, Kind.UNION, Kind.BROADCAST})
-"""Operator state."""
-ROWS: Final = NAMED | {Kind.WHOLE, Kind.TIMERS, Kind.RAW} | OPERATOR
-"""Reads of rows of any state."""
-DIFFERENCES: Final = frozenset({Kind.DIFF, Kind.COUNTS})
-VALUES: Final = ROWS - {Kind.RAW} | {Kind.LOOKUP} | DIFFERENCES
-"""Reads that decode values."""
-OPENED: Final = ALL - {Kind.SNAPSHOTS}
-"""Reads that open a snapshot: lists only look at files."""
-STORES: Final = KEYED | DIFFERENCES | {Kind.TIMERS, Kind.SIZES, Kind.CHECKS, Kind.REPORTS, Kind.COPIES}
-"""Reads of keyed state, which RocksDB may have written."""
-PYTHON: Final = NAMED | {Kind.LOOKUP, Kind.BROADCAST}
-"""State that may have a type of PyFlink."""
 
 
 def check_effects(given: Collection[str], kind: Kind, options: Iterable[Option], where: str) -> None:

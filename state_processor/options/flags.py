@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Collection
 from typing import Any, Final
 
-from state_processor.options.effects import Kind
+from state_processor.backends.read.option import Kind
+from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS
+from state_processor.options.source import READ_OPTIONS
 from state_processor.options.values import FIELDS
 from state_processor.serializers.errors import OptionError
 

@@ -1,6 +1,6 @@
 """Groups of options as keyword arguments: what methods and functions take, by the kinds of reads that they make.
 
-Each is the options that act on these kinds, or hold there, by the table of options; tests compare the two.
+``python -m tests.state_processor.options.option_groups`` writes this module from the declarations of options.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class TimerOptions(TypedDict, total=False):
     """Options of reading timers."""
 
-    columns: Sequence[str] | None
     metadata: bool
+    columns: Sequence[str] | None
     keys: Keys | None
     nanos: Nanos
     row_kind: bool
@@ -41,8 +41,8 @@ class TimerOptions(TypedDict, total=False):
 class OperatorStateOptions(TypedDict, total=False):
     """Options of reading list, union and broadcast state."""
 
-    columns: Sequence[str] | None
     metadata: bool
+    columns: Sequence[str] | None
     nanos: Nanos
     row_kind: bool
     types: DeclaredTypes | None
@@ -54,14 +54,25 @@ class OperatorStateOptions(TypedDict, total=False):
     batch_memory: int | str
 
 
-class KeyedStateOptions(OperatorStateOptions, total=False):
+class KeyedStateOptions(TypedDict, total=False):
     """Options of reading keyed and window state."""
 
     flatten: bool
+    metadata: bool
+    columns: Sequence[str] | None
     keys: Keys | None
+    nanos: Nanos
+    row_kind: bool
     ttl: str | timedelta | None
     as_of: str | int | datetime | None
     expired: Expired
+    types: DeclaredTypes | None
+    python_type: PythonTypeArgument | None
+    python_types: Mapping[str, PythonTypeArgument] | None
+    unpickle: bool | TypeSerializer
+    fields: Mapping[str, Sequence[str]] | None
+    undescribed: Undescribed
+    batch_memory: int | str
     infer_kryo: bool
 
 
@@ -74,11 +85,11 @@ class LookupOptions(TypedDict, total=False):
     ttl: str | timedelta | None
     as_of: str | int | datetime | None
     expired: Expired
-    fields: Mapping[str, Sequence[str]] | None
-    undescribed: Undescribed
     python_type: PythonTypeArgument | None
     python_types: Mapping[str, PythonTypeArgument] | None
     unpickle: bool | TypeSerializer
+    fields: Mapping[str, Sequence[str]] | None
+    undescribed: Undescribed
     batch_memory: int | str
 
 
@@ -90,28 +101,35 @@ class CountOptions(TypedDict, total=False):
     batch_memory: int | str
 
 
-class DiffOptions(CountOptions, total=False):
+class DiffOptions(TypedDict, total=False):
     """Options of comparing states."""
 
+    nanos: Nanos
     row_kind: bool
     python_types: Mapping[str, PythonTypeArgument] | None
+    undescribed: Undescribed
+    batch_memory: int | str
 
 
 class WorkerOptions(TypedDict, total=False):
-    """Options of every method that opens or writes a snapshot: what the processes that do the work need."""
+    """Options of the processes that read or write a snapshot."""
 
-    serializers: Sequence[str]
+    serializers: Sequence[str] | None
     scratch: str | PathLike[str] | None
     storage_options: Mapping[str, Any] | None
     time_zone: str | None
 
 
-class AccessOptions(WorkerOptions, total=False):
-    """Options of opening a snapshot, beside where its files are now."""
+class AccessOptions(TypedDict, total=False):
+    """Options of opening a snapshot whose files are where they were."""
 
     allow_paths: Iterable[str | PathLike[str]] | None
+    serializers: Sequence[str] | None
+    scratch: str | PathLike[str] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None
     uids: str | PathLike[str] | Sequence[str] | None
+    storage_options: Mapping[str, Any] | None
+    time_zone: str | None
 
 
 class DirectoryOptions(TypedDict, total=False):
@@ -122,18 +140,28 @@ class DirectoryOptions(TypedDict, total=False):
     storage_options: Mapping[str, Any] | None
 
 
-class OpeningOptions(DirectoryOptions, total=False):
-    """Options of opening a snapshot of which no values are read: metadata, bytes, what connectors keep."""
+class OpeningOptions(TypedDict, total=False):
+    """Options of opening a snapshot without reading values: metadata, bytes, state of connectors."""
 
-    serializers: Sequence[str]
+    path_mapping: Mapping[str, str] | None
+    allow_paths: Iterable[str | PathLike[str]] | None
+    serializers: Sequence[str] | None
     scratch: str | PathLike[str] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None
     uids: str | PathLike[str] | Sequence[str] | None
+    storage_options: Mapping[str, Any] | None
 
 
-class SnapshotOptions(OpeningOptions, total=False):
+class SnapshotOptions(TypedDict, total=False):
     """Options of opening a snapshot."""
 
+    path_mapping: Mapping[str, str] | None
+    allow_paths: Iterable[str | PathLike[str]] | None
+    serializers: Sequence[str] | None
+    scratch: str | PathLike[str] | None
+    plan: str | PathLike[str] | Mapping[str, Any] | None
+    uids: str | PathLike[str] | Sequence[str] | None
+    storage_options: Mapping[str, Any] | None
     time_zone: str | None
 
 

@@ -11,11 +11,11 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar
 
-from state_processor.options.data_sources import TEXT_OPTIONS
-from state_processor.options.option import Option
-from state_processor.options.table import KEYWORD_OPTIONS
+from state_processor.options import groups
+from state_processor.options.option import Option, checked
+from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS
 from state_processor.options.text import hint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -28,22 +28,23 @@ def takes_options(function: Function) -> Function:
     """Give a function the options that its ``Unpack`` names: in its signature, its docstring, and for its callers' mistakes."""
     signature = inspect.signature(function)
     *named, variable = signature.parameters.values()
-    taken = get_args(eval(variable.annotation, function.__globals__))[0].__annotations__
+    group = getattr(groups, variable.annotation.removeprefix("Unpack[").removesuffix("]"))
+    taken = group.__annotations__
     options = [KEYWORD_OPTIONS[argument] for argument in taken]
     known = [p.name for p in named if p.name not in ("self", "cls")] + [o.argument for o in options]
 
     @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checking(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in known:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}; {hint(name, known)}")
         return function(*args, **kwargs)
 
-    checked.__signature__ = signature.replace(  # type: ignore[attr-defined]
+    checking.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*named, *(_parameter(o, taken[o.argument].__forward_arg__) for o in options)]
     )
-    checked.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOther Parameters\n----------------\n{described(options)}"
-    return checked  # type: ignore[return-value]
+    checking.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOther Parameters\n----------------\n{described(options)}"
+    return checking  # type: ignore[return-value]
 
 
 def _parameter(option: Option, annotation: str) -> inspect.Parameter:
@@ -89,4 +90,4 @@ def check_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     OptionError
         If one has a value of another kind.
     """
-    return {n: KEYWORD_OPTIONS[n].kind.of_argument(n, value) for n, value in given.items() if value is not None}
+    return checked(map(KEYWORD_OPTIONS.__getitem__, given), given)

@@ -1,54 +1,27 @@
-"""An entry of the table of options."""
+"""Options that dataclasses declare, with the values that users may pass."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, get_args
 
-from state_processor.options.effects import ALL, Kind
-from state_processor.options.values import ValueKind
+from state_processor.backends.read.option import Declaration, Kind, declarations
+from state_processor.options.values import VALUES, ValueKind, one_of
 from state_processor.serializers.doors import text_name
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option.
+@dataclass(frozen=True)
+class Option(Declaration):
+    """An option: the declaration, and the keyword argument, which is the name of the field."""
 
-    Parameters
-    ----------
-    argument
-        The keyword argument.
-    kind
-        What values it has.
-    doc
-        What it is for.
-    default
-        The normal form of its value where it is not given.
-    field
-        The field of ``ReadOptions`` or ``SnapshotAccess`` that has the value, if its name is another.
-    flag
-        The argument of the command line and its operand: ``--scratch DIR``. With ``=`` in the operand it may be repeated, and
-        the value is a mapping; with ``...`` the value is a list. Without an operand it inverts the default.
-    prefix
-        For a mapping whose entries are options of the data source: what their names begin with.
-    on
-        The kinds of reads that it acts on. Others refuse it: see :mod:`~state_processor.options.effects`.
-    holds_on
-        The kinds whose rows are as the option asks, whatever its value is.
-    needs
-        Other options, one of which is required with it.
-    """
+    argument: str = ""
 
-    argument: str
-    kind: ValueKind
-    doc: str
-    default: Any = None
-    field: str = ""
-    flag: str = ""
-    prefix: str = ""
-    on: frozenset[Kind] = ALL
-    holds_on: frozenset[Kind] = frozenset()
-    needs: tuple[str, ...] = ()
+    @property
+    def kind(self) -> ValueKind:
+        """The values that users may pass."""
+        return value_kind(self.values)
 
     @property
     def applies_to(self) -> frozenset[Kind]:
@@ -59,3 +32,35 @@ class Option:
     def name(self) -> str:
         """Name as an option of the data source, in camel case."""
         return text_name(self.argument)
+
+
+@cache
+def value_kind(values: Any) -> ValueKind:
+    """Return the kind of values that a declaration names: an entry of ``VALUES``, or the choices of a ``Literal``."""
+    return VALUES[values] if isinstance(values, str) else one_of(*get_args(values))
+
+
+def options_of(holder: type) -> tuple[Option, ...]:
+    """Return the options that a dataclass declares."""
+    found = declarations(holder).items()
+    return tuple(Option(**{f.name: getattr(d, f.name) for f in fields(d)}, argument=argument) for argument, d in found)
+
+
+def values_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of some options, out of those of all."""
+    return {o.argument: values[o.argument] for o in options if o.argument in values}
+
+
+def checked(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out.
+
+    Raises
+    ------
+    OptionError
+        If a value is of another kind than its option.
+    """
+    return {o.argument: o.kind.of_argument(o.argument, given[o.argument]) for o in options if given.get(o.argument) is not None}
+
+
+UID = Option("text", "The operator, by uid.", argument="uid")
+UID_HASH = Option("text", "The operator, by the hash of its uid.", argument="uid_hash")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
+from state_processor.backends.read.option import option
 from state_processor.backends.state.python_states import PythonType
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.data_sources import WRITING
+from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.effects import check_given
-from state_processor.options.source import named_operator
-from state_processor.options.table import SNAPSHOT_OPTIONS, fields_of
+from state_processor.options.option import UID, UID_HASH, options_of, values_of
+from state_processor.options.source import SAVEPOINT_FORMAT, named_operator
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
 from state_processor.types.identifier import OperatorIdentifier
+
+NewKind = Literal["VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING"]
 
 _OF_BASE: Final = ("replace", "path_mapping", "allow_paths", "plan", "uids")
 """Options about the source savepoint."""
@@ -26,25 +28,36 @@ _OF_BASE: Final = ("replace", "path_mapping", "allow_paths", "plan", "uids")
 class SinkOptions:
     """Checked options of a write.
 
-    Fields are named as in the table of options; ``None`` stands for an option that is not given. ``access`` is for the source
-    savepoint.
+    ``None`` stands for an option that is not given. ``access`` is for the source savepoint.
     """
 
     path: str
     operator: OperatorIdentifier
-    base: str | None = None
-    state: str | None = None
-    replace: bool = False
-    key: str = "key"
-    key_type: str | None = None
-    value_type: str | None = None
-    python_type: PythonType | None = None
-    kind: str | None = None
-    ttl: bool | None = None
-    parallelism: int | None = None
-    max_parallelism: int | None = None
-    flink_version: str | None = None
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
+    base: str | None = option(
+        "path", "The source savepoint. A state that it has is updated for the keys of the rows; a null removes a key."
+    )
+    state: str | None = option(
+        "text",
+        "Name of the state, whose values are in the column `value` or the column of that name. Without it every column but the "
+        "key is a state.",
+    )
+    replace: bool = option("boolean", "Replaces a state of the source savepoint as a whole.", False)
+    key: str = option("text", "The column of the key.", "key")
+    key_type: str | None = option("text", "Flink's type of the key, such as `LONG`; inferred from the column by default.")
+    value_type: str | None = option(
+        "text",
+        "Flink's type of the values, such as `MAP<STRING,LONG>`, or `POJO<com.acme.Account>` with the fields of the column.",
+    )
+    python_type: PythonType | None = option(
+        "python_type",
+        "The type that a PyFlink job declares for the state, such as `LONG`, `ListState<LONG>` or `MapState<STRING,LONG>`.",
+    )
+    kind: str | None = option(NewKind, "The kind of a new state; `VALUE` by default.")
+    ttl: bool | None = option("boolean", "True for a new state with time-to-live; false by default.")
+    parallelism: int | None = option("count", "Parallelism of the operator.")
+    max_parallelism: int | None = option("count", "Number of key groups: by default that of the source savepoint, or 128.")
+    flink_version: str | None = option("text", "The oldest Flink version to restore the savepoint.")
 
     __repr__ = redacted_repr
 
@@ -58,12 +71,16 @@ class SinkOptions:
             If one is misspelt or has a value of another kind, or the path or the operator is missing.
         """
         with entered(Door.DATA_SOURCE):
-            values = parse_options(WRITING, options, allowed)
+            values = parse_options(f"writing {SAVEPOINT_FORMAT}", WRITING_OPTIONS, options, allowed)
             path, operator = required_path(options, "save"), named_operator(values)
             if "base" not in values:
                 check_given(values, _OF_BASE, f"with {spelled('base')}: add that")
         if operator is None:
             raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
-        access = SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values))
-        named = {"uid", "uid_hash", *(o.argument for o in SNAPSHOT_OPTIONS)}
-        return cls(path, operator, access=access, **{name: value for name, value in values.items() if name not in named})
+        access = SnapshotAccess(**values_of(SNAPSHOT_OPTIONS, values))
+        return cls(path, operator, access, **values_of(_OF_SINK, values))
+
+
+_OF_SINK: Final = options_of(SinkOptions)
+WRITING_OPTIONS: Final = (UID, UID_HASH, *_OF_SINK, *SNAPSHOT_OPTIONS)
+"""Options of writing with the format ``flink-savepoint``."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
+from state_processor.backends.read.option import NAMED, ROWS, Kind, option
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.data_sources import SAVEPOINT_FORMAT
-from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, UNPICKLE, fields_of
+from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
+from state_processor.options.option import UID, UID_HASH, options_of, values_of
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
 from state_processor.types.identifier import OperatorIdentifier
+
+SAVEPOINT_FORMAT: Final = "flink-savepoint"
+METADATA_FORMAT: Final = "flink-savepoint-metadata"
+
+StateKind = Literal["KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR"]
+Table = Literal["operators", "states", "handles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +31,37 @@ class SourceOptions:
     ----------
     path
         The snapshot.
-    operator, state, kind
-        The state; ``None`` where the options do not name it.
-    table
-        A table about the snapshot.
+    operator
+        The operator; ``None`` if the options do not name it.
     read, access
         How state is read, and how the snapshot is opened.
-    split_bytes
-        Size of what one task reads; ``None`` for the default.
-    pushdown
-        ``None`` to follow Spark's configuration.
     given
         The options that are given, as keyword arguments.
     """
 
     path: str
     operator: OperatorIdentifier | None = None
-    state: str | None = None
-    kind: str | None = None
-    table: str = "operators"
     read: ReadOptions = field(default_factory=ReadOptions)
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
-    split_bytes: int | None = None
-    pushdown: bool | None = None
     given: frozenset[str] = frozenset()
+    state: str | None = option(
+        "text", "Name of the state. Without it all keyed states are read: one row per key, one column per state."
+    )
+    kind: str | None = option(
+        StateKind,
+        "The expected kind of state. `TIMER` without a state reads all timers; `RAW_KEYED` and `RAW_OPERATOR`, without a state, "
+        "read the bytes that the operator wrote itself.",
+        flag="--kind KIND",
+        on=ROWS,
+    )
+    table: str = option(Table, "One row per operator, state, or stored piece.", "operators")
+    split_size: int | None = option("size", "Approximate bytes of the snapshot that one task reads; 96m by default.")
+    pushdown: bool | None = option(
+        "boolean",
+        "With `key =` and `key IN` only the key groups that hold these keys are read, if keys are text, whole numbers or "
+        "booleans. By default as `spark.sql.python.filterPushdown.enabled` says, without which `true` is refused.",
+        on=NAMED | {Kind.WHOLE, Kind.TIMERS},
+    )
 
     __repr__ = redacted_repr
 
@@ -68,7 +81,8 @@ class SourceOptions:
             If one is misspelt or has a value of another kind, or there is no path.
         """
         with entered(Door.DATA_SOURCE):
-            values = parse_options(f"reading {source}", options, allowed)
+            known = READING_OPTIONS if source == SAVEPOINT_FORMAT else METADATA_OPTIONS
+            values = parse_options(f"reading {source}", known, options, allowed)
             return cls.of(required_path(options, "load"), values)
 
     @classmethod
@@ -83,15 +97,22 @@ class SourceOptions:
         return cls(
             path,
             named_operator(values),
-            values.get("state"),
-            values.get("kind"),
-            values.get("table", "operators"),
-            ReadOptions(**fields_of((*READ_OPTIONS, UNPICKLE), values)),
-            SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values)),
-            values.get("split_size"),
-            values.get("pushdown"),
+            ReadOptions(**values_of(READ_OPTIONS, values)),
+            SnapshotAccess(**values_of(SNAPSHOT_OPTIONS, values)),
             frozenset(values),
+            **values_of(SOURCE_OPTIONS.values(), values),
         )
+
+
+READ_OPTIONS: Final = options_of(ReadOptions)
+SOURCE_OPTIONS: Final = {o.argument: o for o in options_of(SourceOptions)}
+_OF_STATE: Final = (UID, UID_HASH, SOURCE_OPTIONS["state"], SOURCE_OPTIONS["kind"])
+_OF_TASKS: Final = (SOURCE_OPTIONS["split_size"], SOURCE_OPTIONS["pushdown"])
+
+READING_OPTIONS: Final = (*_OF_STATE, *(o for o in READ_OPTIONS if not o.code_only), *SNAPSHOT_OPTIONS, *_OF_TASKS)
+"""Options of reading with the format ``flink-savepoint``."""
+METADATA_OPTIONS: Final = (SOURCE_OPTIONS["table"], *(o for o in SNAPSHOT_OPTIONS if Kind.TABLES in o.applies_to))
+"""Options of reading with the format ``flink-savepoint-metadata``."""
 
 
 def named_operator(values: Mapping[str, Any]) -> OperatorIdentifier | None:

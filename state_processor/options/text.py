@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 from state_processor.options.allowed_modules import check_allowed
-from state_processor.options.data_sources import TEXT_OPTIONS
 from state_processor.options.option import Option
 from state_processor.serializers.errors import OptionError
 
@@ -26,13 +25,15 @@ _TABLE_OPTION: Final = "option."
 """Prefix under which ``CREATE TABLE`` repeats each option; a name that it does not repeat is a property of the table."""
 
 
-def parse_options(where: str, given: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, Any]:
+def parse_options(where: str, options: Sequence[Option], given: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, Any]:
     """Return the normal forms of options, by keyword argument.
 
     Parameters
     ----------
     where
-        A key of ``TEXT_OPTIONS``.
+        What takes the options, for messages: ``reading flink-savepoint``.
+    options
+        The options of the data source.
     given
         Options as Spark hands them over.
     allowed
@@ -43,7 +44,6 @@ def parse_options(where: str, given: Mapping[str, str], allowed: Iterable[str] =
     OptionError
         If an option is unknown, has a value of another kind, or names a module that is not allowed.
     """
-    options = TEXT_OPTIONS[where]
     by_lower = {name.lower(): text for name, text in given.items()}
     for option in options:
         if option.prefix:
@@ -55,9 +55,9 @@ def parse_options(where: str, given: Mapping[str, str], allowed: Iterable[str] =
     return values
 
 
-def format_options(where: str, values: Mapping[str, Any]) -> dict[str, str]:
+def format_options(known: Iterable[Option], values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of options from their normal forms, by keyword argument; the inverse of :func:`parse_options`."""
-    options = [o for o in TEXT_OPTIONS[where] if o.argument in values]
+    options = [o for o in known if o.argument in values]
     text = {o.name: o.kind.encode(values[o.argument]) for o in options if not o.prefix}
     for option in options:
         if option.prefix:

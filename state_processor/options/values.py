@@ -44,6 +44,8 @@ class ValueKind:
     ----------
     expected
         Description of the values, for messages and documentation: ``true or false``.
+    annotation
+        The type of keyword arguments, as in :mod:`~state_processor.options.groups`.
     check
         Returns the normal form of a value, or raises a ``ValueError`` or ``TypeError`` with the reason.
     decode
@@ -55,6 +57,7 @@ class ValueKind:
     """
 
     expected: str
+    annotation: str
     check: Callable[[Any], Any]
     decode: Callable[[str], Any] = _unchanged
     encode: Callable[[Any], str] = str
@@ -101,7 +104,7 @@ def one_of(*choices: str) -> ValueKind:
             raise ValueError
         return by_lower[value.strip().lower()]
 
-    return ValueKind(f"one of {', '.join(map(repr, choices))}", check)
+    return ValueKind(f"one of {', '.join(map(repr, choices))}", "str", check)
 
 
 def _check_text(value: Any) -> str:
@@ -346,51 +349,89 @@ def _encode_settings(value: Mapping[str, Any]) -> str:
     return json.dumps({name: given if isinstance(given, str) else json.dumps(given) for name, given in value.items()})
 
 
-TEXT: Final = ValueKind("text", _check_text)
-PATH: Final = ValueKind("a path", _check_path)
-BOOLEAN: Final = ValueKind("true or false", _check_boolean, _decode_boolean, lambda value: str(value).lower())
-COUNT: Final = ValueKind("a number", _check_count)
-SIZE: Final = ValueKind("a size such as 64m or 67108864", _check_size)
-DURATION: Final = ValueKind("a duration such as 1h, 7d or PT1H", duration_ms, encode=duration_text)
-INSTANT: Final = ValueKind("now, a point in time such as 2024-01-31T12:00:00Z, or epoch milliseconds", instant_ms)
-KEYS: Final = ValueKind('a list of keys such as ["a", "b"], or a table of keys', _check_keys, parse_json, _encode_keys)
-NAMES: Final = ValueKind('names such as ["key", "value.id"]', _check_names, _decode_names, json.dumps)
-PATH_MAPPING: Final = ValueKind(
-    'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, parse_json, json.dumps
-)
-PATHS: Final = ValueKind('a path, or paths such as ["/data/flink", "s3://bucket/flink"]', _check_paths, encode=json.dumps)
-MODULES: Final = ValueKind("names of modules, separated by commas", _check_modules, encode=",".join)
-SETTINGS: Final = ValueKind(
-    'settings such as {"endpoint_override": "http://localhost:9000"}',
-    _check_settings,
-    _decode_settings,
-    _encode_settings,
-    is_secret=True,
-)
-PYTHON_TYPE: Final = ValueKind(
-    "a type such as LONG, or a state such as ListState<LONG>", _check_python_type, _decode_python_type, _encode_python_type
-)
-PYTHON_TYPES: Final = ValueKind(
-    'types by state such as {"total": "LONG", "items": "ListState<STRING>"}',
-    _check_python_types,
-    _decode_python_types,
-    _encode_python_types,
-)
-UNPICKLED: Final = ValueKind("true, false or a type", _check_unpickled, _decode_boolean, lambda value: str(value).lower())
-TIME_ZONE: Final = ValueKind("a time zone such as America/New_York or +05:30", _check_time_zone)
-TYPES: Final = ValueKind(
-    'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types
-)
+TEXT: Final = ValueKind("text", "str", _check_text)
+BOOLEAN: Final = ValueKind("true or false", "bool", _check_boolean, _decode_boolean, lambda value: str(value).lower())
+COUNT: Final = ValueKind("a number", "int", _check_count)
 FIELDS: Final = ValueKind(
     'names by state such as {"left-records": ["id", "amount"]}',
+    "Mapping[str, Sequence[str]]",
     _check_fields,
     parse_json,
     lambda value: json.dumps(dict(value)),
 )
-PLAN: Final = ValueKind("a path, or the JSON of a compiled plan", _check_plan)
-UIDS: Final = ValueKind(
-    'the path of a file with a uid on each line, or uids such as ["orders", "payments"]',
-    _check_uids,
-    _decode_uids,
-    lambda value: value if isinstance(value, str) else json.dumps(value),
-)
+PLAN: Final = ValueKind("a path, or the JSON of a compiled plan", "str | PathLike[str] | Mapping[str, Any]", _check_plan)
+
+VALUES: Final = {
+    "text": TEXT,
+    "path": ValueKind("a path", "str | PathLike[str]", _check_path),
+    "boolean": BOOLEAN,
+    "count": COUNT,
+    "size": ValueKind("a size such as 64m or 67108864", "int | str", _check_size),
+    "duration": ValueKind("a duration such as 1h, 7d or PT1H", "str | timedelta", duration_ms, encode=duration_text),
+    "instant": ValueKind(
+        "now, a point in time such as 2024-01-31T12:00:00Z, or epoch milliseconds", "str | int | datetime", instant_ms
+    ),
+    "keys": ValueKind('a list of keys such as ["a", "b"], or a table of keys', "Keys", _check_keys, parse_json, _encode_keys),
+    "names": ValueKind('names such as ["key", "value.id"]', "Sequence[str]", _check_names, _decode_names, json.dumps),
+    "path_mapping": ValueKind(
+        'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}',
+        "Mapping[str, str]",
+        _check_strings,
+        parse_json,
+        json.dumps,
+    ),
+    "paths": ValueKind(
+        'a path, or paths such as ["/data/flink", "s3://bucket/flink"]',
+        "Iterable[str | PathLike[str]]",
+        _check_paths,
+        encode=json.dumps,
+    ),
+    "modules": ValueKind("names of modules, separated by commas", "Sequence[str]", _check_modules, encode=",".join),
+    "settings": ValueKind(
+        'settings such as {"endpoint_override": "http://localhost:9000"}',
+        "Mapping[str, Any]",
+        _check_settings,
+        _decode_settings,
+        _encode_settings,
+        is_secret=True,
+    ),
+    "python_type": ValueKind(
+        "a type such as LONG, or a state such as ListState<LONG>",
+        "PythonTypeArgument",
+        _check_python_type,
+        _decode_python_type,
+        _encode_python_type,
+    ),
+    "python_types": ValueKind(
+        'types by state such as {"total": "LONG", "items": "ListState<STRING>"}',
+        "Mapping[str, PythonTypeArgument]",
+        _check_python_types,
+        _decode_python_types,
+        _encode_python_types,
+    ),
+    "unpickled": ValueKind(
+        "true, false or a type",
+        "bool | TypeSerializer",
+        _check_unpickled,
+        _decode_boolean,
+        lambda value: str(value).lower(),
+    ),
+    "time_zone": ValueKind("a time zone such as America/New_York or +05:30", "str", _check_time_zone),
+    "types": ValueKind(
+        'types by path such as {"value.counters": "MAP<STRING,LONG>"}',
+        "DeclaredTypes",
+        _check_types,
+        _decode_types,
+        _encode_types,
+    ),
+    "fields": FIELDS,
+    "plan": PLAN,
+    "uids": ValueKind(
+        'the path of a file with a uid on each line, or uids such as ["orders", "payments"]',
+        "str | PathLike[str] | Sequence[str]",
+        _check_uids,
+        _decode_uids,
+        lambda value: value if isinstance(value, str) else json.dumps(value),
+    ),
+}
+"""The kinds of values by the names that declarations of options use."""

@@ -26,7 +26,8 @@ from state_processor.display.text_tables import json_text
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DiffOptions
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import READ_OPTIONS, fields_of
+from state_processor.options.option import values_of
+from state_processor.options.source import READ_OPTIONS
 from state_processor.read.sizes import SizeReport
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
@@ -161,7 +162,7 @@ def open_differences(
     given = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
     old, new = (access.open(path) for path in paths)
     operator = None if uid is None else OperatorIdentifier.of(uid)
-    return list(state_differences(old, new, operator, state, ReadOptions(**fields_of(READ_OPTIONS, given))))
+    return list(state_differences(old, new, operator, state, ReadOptions(**values_of(READ_OPTIONS, given))))
 
 
 def state_differences(

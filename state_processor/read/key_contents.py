@@ -12,14 +12,17 @@ import pyarrow as pa
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.key_rows import rows_of_key
+from state_processor.backends.read.option import Kind
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator, operator_label, survey
 from state_processor.backends.state.python_states import stored_name
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
-from state_processor.options.effects import Kind, check_effects, check_time_to_live
+from state_processor.options.effects import check_effects, check_time_to_live
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import EFFECTIVE_OPTIONS, READ_OPTIONS, UNPICKLE, fields_of
+from state_processor.options.option import values_of
+from state_processor.options.source import READ_OPTIONS
+from state_processor.options.table import EFFECTIVE_OPTIONS
 from state_processor.types.identifier import OperatorIdentifier
 
 _TIMERS = "timers"
@@ -61,7 +64,7 @@ class KeyContents:
         check_effects(given, Kind.LOOKUP, EFFECTIVE_OPTIONS, operator_label(found))
         if "ttl" in given:
             _check_time_to_live(snapshot, found, state, given)
-        read = ReadOptions(**fields_of((*READ_OPTIONS, UNPICKLE), given))
+        read = ReadOptions(**values_of(READ_OPTIONS, given))
         states, timers = rows_of_key(snapshot, found, key, state, replace(read, flatten=False))
         return cls(operator, key, states, timers)
 

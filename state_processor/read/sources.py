@@ -12,12 +12,13 @@ import pyarrow as pa
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import handles, operators, states
 from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.option import Kind
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state, survey_for
 from state_processor.backends.read.state_listing import Survey, find_operator, operator_label
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.python_states import check_known, stored_name
-from state_processor.options.effects import Kind, check_effects, check_time_to_live
+from state_processor.options.effects import check_effects, check_time_to_live
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import EFFECTIVE_OPTIONS
 from state_processor.read.nanoseconds import refuse_nanoseconds
@@ -151,7 +152,7 @@ def takes_keys(reader: StateReader) -> bool:
 
 def splits_of(reader: StateReader, options: SourceOptions) -> list[Any]:
     """Return the parts that tasks read, of the size in the options or the default one."""
-    return list(reader.splits() if options.split_bytes is None else reader.splits(options.split_bytes))
+    return list(reader.splits() if options.split_size is None else reader.splits(options.split_size))
 
 
 @dataclass(frozen=True, slots=True)

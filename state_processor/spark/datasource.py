@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
-from state_processor.options.data_sources import METADATA_FORMAT, READING, READING_METADATA, SAVEPOINT_FORMAT, WRITING
 from state_processor.options.keywords import documents
-from state_processor.options.source import SourceOptions
+from state_processor.options.source import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions
+from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
@@ -219,7 +219,7 @@ class SavepointStateReader(DataSourceReader):
 
         reader = ProjectedReader.of(self._reader, arrow_schema_of(self._schema))
         splits = splits_of(reader.reader, self._options)
-        return [StatePartition(reader, group) for group in grouped(splits, self._options.split_bytes)]
+        return [StatePartition(reader, group) for group in grouped(splits, self._options.split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one partition; Spark makes one without content if there are none."""

@@ -69,7 +69,7 @@ def filtered_batches(
     getLogger("SQLQueryContextLogger").setLevel(CRITICAL)  # what Spark finds wrong is in the error
     serializers = TaskSerializers.of_driver(access.serializers)
     splits, schema = splits_of(reader, source), spark_schema(reader.schema)
-    rows = planned_read(spark, reader, splits, schema, serializers, source.label, source.split_bytes)
+    rows = planned_read(spark, reader, splits, schema, serializers, source.label, source.split_size)
     try:
         chosen = rows.where(where)
     except AnalysisException as problem:

@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
-from state_processor.options.data_sources import SAVEPOINT_FORMAT
+from state_processor.options.source import SAVEPOINT_FORMAT
 from state_processor.options.text import is_of_table
 from state_processor.serializers.errors import OptionError
 

@@ -99,7 +99,7 @@ def test_fields_are_those_of_the_whole_value(form: str, state: str | None, flatt
 @FORMATS
 def test_expired_values_and_keys_are_left_out_whatever_is_selected(form: str) -> None:
     found = operator_of(form)
-    options: dict[str, Any] = {"ttl_ms": 10_000, "as_of_ms": 30_000, "keys": tuple(f"key-{i}" for i in range(0, 40, 2))}
+    options: dict[str, Any] = {"ttl": 10_000, "as_of": 30_000, "keys": tuple(f"key-{i}" for i in range(0, 40, 2))}
     expected = [{"key": row["key"]} for row in read_rows(found, "timed", **options)]
     assert 0 < len(expected) < 20
     assert read_rows(found, "timed", columns=("key",), **options) == expected

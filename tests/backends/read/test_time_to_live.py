@@ -59,8 +59,8 @@ def test_ttl_flattened(form: str, kind: str, column: str) -> None:
     with_times = [(r[column], r["_last_access"]) for r in read_rows(found, "t", metadata=True)]
     assert with_times == [(v, EPOCH + timedelta(milliseconds=ms)) for ms, v in TIMES]
     for metadata in (False, True):  # at 3000, what was last used at 2000 has lived its 1000 milliseconds
-        assert [r[column] for r in read_rows(found, "t", ttl_ms=1000, as_of_ms=3000, metadata=metadata)] == ["new"]
-    assert len(read_rows(found, "t", ttl_ms=1000, as_of_ms=2999)) == 2
+        assert [r[column] for r in read_rows(found, "t", ttl=1000, as_of=3000, metadata=metadata)] == ["new"]
+    assert len(read_rows(found, "t", ttl=1000, as_of=2999)) == 2
 
 
 @FORMATS
@@ -73,14 +73,14 @@ def test_ttl_nested(form: str, kind: str) -> None:
     assert columns(found, "t", flatten=False, metadata=True)["_last_access"].startswith("list<")
     (row,) = read_rows(found, "t", flatten=False, metadata=True)
     assert (row["value"], row["_last_access"]) == (shown, times)
-    (row,) = read_rows(found, "t", flatten=False, metadata=True, ttl_ms=1000, as_of_ms=2500)
+    (row,) = read_rows(found, "t", flatten=False, metadata=True, ttl=1000, as_of=2500)
     assert (row["value"], row["_last_access"]) == (shown[1:], times[1:])
-    assert read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=9000) == []
-    assert read_rows(found, ttl_ms=1000, as_of_ms=3000) == [{"key": 1, "t": shown[2:]}]
-    (row,) = read_rows(found, "t", flatten=False, metadata=True, ttl_ms=1000, as_of_ms=2500, expired="only")
+    assert read_rows(found, "t", flatten=False, ttl=1000, as_of=9000) == []
+    assert read_rows(found, ttl=1000, as_of=3000) == [{"key": 1, "t": shown[2:]}]
+    (row,) = read_rows(found, "t", flatten=False, metadata=True, ttl=1000, as_of=2500, expired="only")
     assert (row["value"], row["_last_access"]) == (shown[:1], times[:1])
-    assert read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=1500, expired="only") == []
-    assert len(read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=9000, expired="include")) == 1
+    assert read_rows(found, "t", flatten=False, ttl=1000, as_of=1500, expired="only") == []
+    assert len(read_rows(found, "t", flatten=False, ttl=1000, as_of=9000, expired="include")) == 1
 
 
 @FORMATS
@@ -88,7 +88,7 @@ def test_only_expired_values(form: str) -> None:
     aged = TtlSerializer.of(LONG)
     entries = {1: {0: [void(long(k), aged.serialize((1000 * k, k))) for k in (1, 2, 3)], 1: [void(long(1), long(7))]}}
     found = one(form, LONG, [keyed("t", aged), keyed("v", LONG)], entries)
-    asked = {"ttl_ms": 1000, "as_of_ms": 3500}
+    asked = {"ttl": 1000, "as_of": 3500}
     assert [r["key"] for r in read_rows(found, "t", **asked)] == [3]
     assert [r["key"] for r in read_rows(found, "t", expired="only", **asked)] == [1, 2]
     assert [r["key"] for r in read_rows(found, "t", expired="include", **asked)] == [1, 2, 3]

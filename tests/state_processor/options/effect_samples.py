@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, read_metadata, write_metadata
+from state_processor.backends.read.option import Kind
 from state_processor.backends.state.descriptions import OperatorDescription
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.options.effects import Kind
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register, registrations

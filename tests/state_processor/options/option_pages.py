@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from state_processor.options.data_sources import READING, READING_METADATA, TEXT_OPTIONS, WRITING
-from state_processor.options.effects import Kind
+from state_processor.backends.read.option import Kind
+from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.table import EFFECTIVE_OPTIONS, INFER_KRYO, READ_OPTIONS, SNAPSHOT_OPTIONS
+from state_processor.options.source import READ_OPTIONS
+from state_processor.options.table import EFFECTIVE_OPTIONS, INFER_KRYO, READING, READING_METADATA, TEXT_OPTIONS, WRITING
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 
@@ -67,7 +68,7 @@ def section(options: Iterable[Option]) -> str:
     rows = [["argument", "option", "values", "default", "meaning"], ["---"] * 5]
     for o in options:
         default = "" if o.default in (None, (), {}) else f"`{o.kind.encode(o.default)}`"
-        name = "" if o is INFER_KRYO else f"`{o.name}`"
+        name = "" if o.code_only else f"`{o.name}`"
         command_line = f" On the command line `{o.flag}`." if o.flag else ""
         rows.append([f"`{o.argument}`", name, o.kind.expected.replace("|", "\\|"), default, o.doc + command_line])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

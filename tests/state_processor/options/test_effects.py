@@ -11,10 +11,9 @@ import pytest
 import state_processor as sp
 from state_processor import cli
 from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.option import ROWS, Kind
 from state_processor.commands import showing
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.data_sources import READING
-from state_processor.options.effects import ROWS, Kind
+from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.groups import (
     CountOptions,
     DiffOptions,
@@ -28,15 +27,8 @@ from state_processor.options.groups import (
 )
 from state_processor.options.keywords import check_arguments
 from state_processor.options.option import Option
-from state_processor.options.table import (
-    EFFECTIVE_OPTIONS,
-    INFER_KRYO,
-    KEYWORD_OPTIONS,
-    PUSHDOWN,
-    READ_OPTIONS,
-    SNAPSHOT_OPTIONS,
-    UNPICKLE,
-)
+from state_processor.options.source import READ_OPTIONS, READING_OPTIONS
+from state_processor.options.table import EFFECTIVE_OPTIONS, KEYWORD_OPTIONS, PUSHDOWN
 from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.doors import Door, entered, flag_name, read_with, registering, spelled, text_name
@@ -149,9 +141,9 @@ def test_functions_refuse(option: Option, kind: Kind) -> None:
 
 @CELLS
 def test_data_sources_refuse(option: Option, kind: Kind) -> None:
-    if option in (INFER_KRYO, UNPICKLE):
+    if option.code_only:
         return
-    text = {"pushdown": "true"} if option is PUSHDOWN else format_options(READING, check_arguments(given(option)))
+    text = {"pushdown": "true"} if option is PUSHDOWN else format_options(READING_OPTIONS, check_arguments(given(option)))
     source = FlinkSavepointDataSource({"path": ORDERS_PATH, **READ[kind], **text})
     with pytest.raises(sp.OptionError, match=r"does not apply to") as refusal:
         source.schema()
@@ -240,8 +232,8 @@ def test_look_ups_and_get_have_the_same_options() -> None:
     showing.add_commands(parser.add_subparsers(dest="command"))
     flags = vars(parser.parse_args(["get", WINDOWS_PATH, "--uid", "windows", "key"])).keys()
     of_lookups = {o.argument for o in READ_OPTIONS if Kind.LOOKUP in o.on}
-    assert flags & {o.argument for o in READ_OPTIONS} == of_lookups
-    assert of_lookups | {UNPICKLE.argument} == set(LookupOptions.__annotations__)  # pickles are loaded by code only
+    assert flags & {o.argument for o in READ_OPTIONS} == of_lookups - {"unpickle"}  # code alone loads pickles
+    assert of_lookups == set(LookupOptions.__annotations__)
 
 
 def test_flags_of_get(capsys: pytest.CaptureFixture[str]) -> None:

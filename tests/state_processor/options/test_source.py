@@ -10,11 +10,10 @@ import pytest
 
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.errors import OptionError
-from state_processor.options.data_sources import READING
 from state_processor.options.keywords import check_arguments
+from state_processor.options.option import values_of
 from state_processor.options.sink import SinkOptions
-from state_processor.options.source import SourceOptions
-from state_processor.options.table import READ_OPTIONS, fields_of
+from state_processor.options.source import READ_OPTIONS, READING_OPTIONS, SourceOptions
 from state_processor.options.task_registrations import import_serializers
 from state_processor.options.text import format_options
 
@@ -22,11 +21,11 @@ PATH = {"path": "/savepoints/1"}
 
 
 def read_options(**arguments: Any) -> ReadOptions:
-    return ReadOptions(**fields_of(READ_OPTIONS, check_arguments(arguments)))
+    return ReadOptions(**values_of(READ_OPTIONS, check_arguments(arguments)))
 
 
 def option_strings(**arguments: Any) -> dict[str, str]:
-    return format_options(READING, check_arguments(arguments))
+    return format_options(READING_OPTIONS, check_arguments(arguments))
 
 
 def test_options_are_parsed_whatever_their_case() -> None:
@@ -57,9 +56,9 @@ def test_options_are_parsed_whatever_their_case() -> None:
     assert (options.state, options.kind) == ("total", "KEYED")
     assert options.read.keys == ("a", 1)
     assert (options.read.flatten, options.read.metadata, options.read.row_kind) == (False, True, True)
-    assert (options.read.nanos, options.read.ttl_ms, options.read.as_of_ms) == ("string", 3_600_000, 1_706_702_400_000)
+    assert (options.read.nanos, options.read.ttl, options.read.as_of) == ("string", 3_600_000, 1_706_702_400_000)
     assert options.access.path_mapping == {"/old": "/new"}
-    assert options.split_bytes == 64 << 20
+    assert options.split_size == 64 << 20
     assert options.access.serializers == ("mine.one", "mine.two")
     assert options.access.scratch == "/fast/disk"
     assert options.pushdown is False
@@ -69,7 +68,7 @@ def test_defaults() -> None:
     options = SourceOptions.parse(PATH)
     assert options.operator is None
     assert options.read == read_options()
-    assert (options.split_bytes, options.access.serializers, options.pushdown, options.table) == (None, (), None, "operators")
+    assert (options.split_size, options.access.serializers, options.pushdown, options.table) == (None, (), None, "operators")
 
 
 def test_uid_hash() -> None:

@@ -3,17 +3,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from state_processor import arrow, list_snapshots
-from state_processor.backends.read.read_options import Expired, ReadOptions
-from state_processor.backends.state.column_types import Undescribed
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.data_sources import TEXT_OPTIONS, WRITING
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.groups import (
     AccessOptions,
     CountOptions,
@@ -33,14 +30,13 @@ from state_processor.options.groups import (
     WorkerOptions,
 )
 from state_processor.options.option import Option
-from state_processor.options.sink import SinkOptions
-from state_processor.options.table import KEYWORD_OPTIONS, READ_OPTIONS, SNAPSHOT_OPTIONS, UNPICKLE, fields_of
+from state_processor.options.source import READ_OPTIONS
+from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS
 from state_processor.reader import SavepointReader
-from state_processor.serializers.decode_options import Nanos
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.difference import diff
 from state_processor.writer import SavepointWriter
-from tests.state_processor.options import option_pages
+from tests.state_processor.options import option_groups, option_pages
 
 ALL = [*{id(o): o for o in chain(KEYWORD_OPTIONS.values(), *TEXT_OPTIONS.values())}.values()]
 
@@ -79,7 +75,7 @@ def of_group(group: Any) -> set[str]:
 
 
 def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
-    assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo", "unpickle"}
+    assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo"}
     assert of_group(SnapshotOptions) == {o.argument for o in SNAPSHOT_OPTIONS}
     for group in (TimerOptions, OperatorStateOptions, LookupOptions, DiffOptions, CountOptions):
         assert of_group(group) < of_group(KeyedStateOptions)
@@ -87,20 +83,14 @@ def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
     assert of_group(StateSnapshotOptions) | {"kind"} == set(KEYWORD_OPTIONS)
 
 
-def test_every_option_of_reading_and_opening_has_a_field() -> None:
-    for options, holder in (((*READ_OPTIONS, UNPICKLE), ReadOptions), (SNAPSHOT_OPTIONS, SnapshotAccess)):
-        named = fields_of(options, {o.argument: o.default for o in options})
-        of_snapshot = {"time_zone"} if holder is ReadOptions else set()
-        assert set(named) == {f.name for f in fields(holder)} - {"tell_nanos", "names"} - of_snapshot
-        assert holder(**named) == holder()
+def test_defaults_are_normal_forms() -> None:
+    for options, holder in ((READ_OPTIONS, ReadOptions), (SNAPSHOT_OPTIONS, SnapshotAccess)):
+        assert holder(**{o.argument: o.default for o in options}) == holder()
 
 
-def test_options_of_the_sink_have_fields() -> None:
-    options = {o.argument: o for o in TEXT_OPTIONS[WRITING] if o not in SNAPSHOT_OPTIONS}
-    held = {f.name: f for f in fields(SinkOptions)}
-    assert set(held) - {"path", "operator", "access"} == set(options) - {"uid", "uid_hash"}
-    for name in set(held) & set(options):
-        assert held[name].default in (options[name].default, None)
+def test_the_module_of_groups_follows_the_declarations() -> None:
+    found = option_groups.MODULE.read_text("utf-8")
+    assert found == option_groups.module(), "groups.py is outdated: python -m tests.state_processor.options.option_groups"
 
 
 @pytest.mark.parametrize(("function", "group"), SURFACES, ids=lambda value: getattr(value, "__qualname__", ""))
@@ -153,12 +143,6 @@ def test_docstrings_of_data_sources() -> None:
             surfaces -= 1
             assert all(f"\n{o.name} : {o.kind.expected}" in (source.__doc__ or "") for o in TEXT_OPTIONS[surface])
         assert not surfaces
-
-
-def test_choices_are_those_of_annotations() -> None:
-    for name, literal in (("nanos", Nanos), ("undescribed", Undescribed), ("expired", Expired)):
-        assert KeyedStateOptions.__annotations__[name].__forward_arg__ == name.capitalize()
-        assert KEYWORD_OPTIONS[name].kind.expected == f"one of {', '.join(map(repr, get_args(literal)))}"
 
 
 def test_page() -> None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from state_processor.errors import OptionError
-from state_processor.options.data_sources import READING, TEXT_OPTIONS
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import KEYWORD_OPTIONS
+from state_processor.options.table import KEYWORD_OPTIONS, READING, TEXT_OPTIONS
 from state_processor.options.text import parse_options
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import ListState, MapState, ValueState
@@ -101,7 +100,7 @@ def of_text(argument: str, text: str) -> Any:
     if option.prefix:  # each entry is an option
         entries = option.kind.of_text(option.name, text)
         given = {f"{option.prefix}{n}": value if isinstance(value, str) else json.dumps(value) for n, value in entries.items()}
-    return parse_options(READING, given, allowed=["one", "two"])[argument]
+    return parse_options(READING, TEXT_OPTIONS[READING], given, allowed=["one", "two"])[argument]
 
 
 @pytest.mark.parametrize(("argument", "value", "text"), SAME)

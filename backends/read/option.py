@@ -1,0 +1,120 @@
+"""Declarations of options: a field of a dataclass, with what users need to know of it.
+
+A class whose fields are made by :func:`option` declares options. Keyword arguments, options of data sources, flags of the
+command line, the table of the kinds of reads and the documentation follow from the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, Final
+
+
+class Kind(Enum):
+    """What is read; the value is its name in messages and documentation."""
+
+    KEYED = "keyed state"
+    WINDOW = "window state"
+    WHOLE = "all keyed states side by side"
+    LOOKUP = "look-ups"
+    TIMERS = "timers"
+    LIST = "list state"
+    UNION = "union list state"
+    BROADCAST = "broadcast state"
+    RAW = "raw state"
+    DIFF = "differences"
+    COUNTS = "counts of differences"
+    SIZES = "sizes"
+    CHANNELS = "in-flight data"
+    SPLITS = "source splits"
+    SINK = "sink state"
+    TABLES = "tables of metadata"
+    SNAPSHOTS = "lists of snapshots"
+    CHECKS = "checks"
+    REPORTS = "reports"
+    COPIES = "copies"
+
+
+ALL: Final = frozenset(Kind)
+NAMED: Final = frozenset({Kind.KEYED, Kind.WINDOW})
+"""Keyed state that is read by its name."""
+KEYED: Final = NAMED | {Kind.WHOLE, Kind.LOOKUP}
+"""Keyed state, by name or not."""
+OPERATOR: Final = frozenset({Kind.LIST, Kind.UNION, Kind.BROADCAST})
+"""Operator state."""
+ROWS: Final = NAMED | {Kind.WHOLE, Kind.TIMERS, Kind.RAW} | OPERATOR
+"""Reads of rows of any state."""
+DIFFERENCES: Final = frozenset({Kind.DIFF, Kind.COUNTS})
+VALUES: Final = ROWS - {Kind.RAW} | {Kind.LOOKUP} | DIFFERENCES
+"""Reads that decode values."""
+OPENED: Final = ALL - {Kind.SNAPSHOTS}
+"""Reads that open a snapshot. A list of snapshots only looks at files."""
+STORES: Final = KEYED | DIFFERENCES | {Kind.TIMERS, Kind.SIZES, Kind.CHECKS, Kind.REPORTS, Kind.COPIES}
+"""Reads of keyed state, which RocksDB may have written."""
+PYTHON: Final = NAMED | {Kind.LOOKUP, Kind.BROADCAST}
+"""State that may have a type of PyFlink."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a field declares about its option.
+
+    Parameters
+    ----------
+    values
+        The values that users pass: a name in the table ``VALUES`` of :mod:`state_processor.options.values`, or the ``Literal``
+        of the choices.
+    doc
+        The sentence for documentation and help.
+    default
+        The normal form of the value if the option is not given.
+    flag
+        The argument of the command line and its operand: ``--scratch DIR``. An operand with ``=`` may be repeated, and the value
+        is a mapping. With ``...`` the value is a list. Without an operand the flag inverts the default.
+    prefix
+        For a mapping whose entries are options of the data source: the prefix of their names.
+    on
+        The kinds of reads that the option acts on. Reads of other kinds refuse it.
+    holds_on
+        The kinds whose rows are as the option asks, whatever its value is.
+    needs
+        Other options, one of which is required with this one.
+    code_only
+        True if data sources don't have the option.
+    """
+
+    values: Any
+    doc: str
+    default: Any = None
+    flag: str = ""
+    prefix: str = ""
+    on: frozenset[Kind] = ALL
+    holds_on: frozenset[Kind] = frozenset()
+    needs: tuple[str, ...] = ()
+    code_only: bool = False
+
+
+def option(values: Any, doc: str, default: Any = None, *, shown: bool = True, **others: Any) -> Any:
+    """Return a field of a dataclass that declares an option.
+
+    Parameters
+    ----------
+    values, doc, default, **others
+        See :class:`Declaration`.
+    shown
+        False to leave the value out of the object's ``repr``.
+    """
+    metadata = {_DECLARATION: Declaration(values, doc, default, **others)}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), repr=shown, metadata=metadata)
+    return field(default=default, repr=shown, metadata=metadata)
+
+
+def declarations(holder: type) -> Mapping[str, Declaration]:
+    """Return the options that a dataclass declares, by the names of their fields."""
+    return {f.name: f.metadata[_DECLARATION] for f in fields(holder) if _DECLARATION in f.metadata}
+
+
+_DECLARATION: Final = "declaration"
