@@ -15,6 +15,7 @@ from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.catalog_schemas import SCHEMAS
+from state_processor.backends.read.column_comments import comments_of
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants, survey
@@ -46,11 +47,11 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.table.row_evolution import resolve_by_name
-from state_processor.spark.data_source_registration import format_with_code, register_for_reader
+from state_processor.spark.data_source_registration import format_of_read, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
 from state_processor.spark.plots import SnapshotPlots
-from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.schemas import arrow_schema_of, spark_schema, with_comments
 from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
@@ -391,7 +392,8 @@ class SavepointReader(SnapshotPlots):
         values = state_values(self._snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options) | self._access.values()
         source = SourceOptions.of(self.path, values)
         reader = find_reader(source, self._snapshot)
-        delivered = spark_schema(reader.schema) if schema is None else _delivered(schema, reader.schema)
+        asked = spark_schema(reader.schema) if schema is None else _delivered(schema, reader.schema)
+        delivered = with_comments(asked, comments_of(reader.schema))
         projected = ProjectedReader.of(reader, arrow_schema_of(delivered))
         if not can_plan(self._spark):
             if values.get("unpickle"):
@@ -399,16 +401,17 @@ class SavepointReader(SnapshotPlots):
                     "unpickle: Spark plans this read, and gets options as text, which load no pickles: set "
                     "spark.sql.python.filterPushdown.enabled to false, or read with sp.arrow.read_state"
                 )
-            return self._load(values, delivered)
+            return self._load(values, delivered, source.label)
         serializers = TaskSerializers.of_driver(self._access.serializers)
         splits = splits_of(projected.reader, source)
         return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_size)
 
-    def _load(self, values: dict[str, Any], schema: StructType) -> DataFrame:
-        """Read by the data source, which Spark plans."""
+    def _load(self, values: dict[str, Any], schema: StructType, label: str) -> DataFrame:
+        """Read by the data source, which Spark plans. Plans show the label."""
         register_for_reader(self._spark)
         code = TaskSerializers.of_driver(values.pop("serializers", ()))
-        format_ = format_with_code(self._spark, FlinkSavepointDataSource, code, values.pop("storage_options", {}))
+        storage = values.pop("storage_options", {})
+        format_ = format_of_read(self._spark, FlinkSavepointDataSource, label, code, storage)
         with unwrap_spark_errors():
             return (
                 self._spark.read.format(format_).options(**format_options(READING_OPTIONS, values)).schema(schema).load(self.path)

@@ -203,8 +203,14 @@ def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Return the schema that holds the rows of all: the columns of each, in the order they come."""
-    types: dict[str, list[pa.DataType]] = {}
+    columns: dict[str, list[pa.Field]] = {}
     for schema in schemas:
         for field in schema:
-            types.setdefault(field.name, []).append(field.type)
-    return pa.schema([(name, reduce(wider, found)) for name, found in types.items()])
+            columns.setdefault(field.name, []).append(field)
+    return pa.schema([wider_field(found) for found in columns.values()])
+
+
+def wider_field(fields: Sequence[pa.Field]) -> pa.Field:
+    """Return the field that holds the values of all, with the first metadata that one of them has."""
+    metadata = next((f.metadata for f in fields if f.metadata), None)
+    return pa.field(fields[0].name, reduce(wider, [f.type for f in fields]), metadata=metadata)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -89,9 +89,8 @@ class JoinedStatesReader(Selectable):
     @cached_property
     def schema(self) -> pa.Schema:
         """``key``, a column per state, and the metadata columns where they are asked for."""
-        keys = (r.schema.field(layouts.KEY).type for r in self._readers.values())
-        fields = [pa.field(layouts.KEY, reduce(shapes.wider, keys))]
-        fields += [pa.field(self._columns[n], r.schema.field(layouts.VALUE).type) for n, r in self._readers.items()]
+        fields = [shapes.wider_field([r.schema.field(layouts.KEY) for r in self._readers.values()])]
+        fields += [r.schema.field(layouts.VALUE).with_name(self._columns[n]) for n, r in self._readers.items()]
         if self._metadata:
             fields += shapes.METADATA
         return applied(self._selection, pa.schema(fields))

@@ -16,6 +16,7 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.column_comments import with_comments
 from state_processor.backends.read.decoded_columns import FIRES_AT, WINDOW
 from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
@@ -133,7 +134,7 @@ class KeyedStateReader(Selectable):
             fields |= {f.name: f.type for f in shapes.METADATA}
             if nested:
                 fields[shapes.LAST_ACCESS] = pa.list_(shapes.TIMESTAMP)
-        return pa.schema(list(fields.items()))
+        return with_comments(pa.schema(list(fields.items())), state)
 
     def _value_fields(self, state: KeyedDescription) -> dict[str, pa.DataType]:
         plain = replace(self._options.decode, ttl=False)

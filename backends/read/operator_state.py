@@ -21,6 +21,7 @@ from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GR
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.column_comments import with_comments
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.selectable import Selectable
 from state_processor.backends.read.state_listing import naming_state, subtask_label
@@ -96,7 +97,8 @@ class OperatorStateReader(Selectable):
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives: ``value``, or ``key`` and ``value`` of broadcast state."""
         options = self._options.decode
-        merged = shapes.wider_schema([pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]) for v in self._variants])
+        schemas = [with_comments(pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]), v) for v in self._variants]
+        merged = shapes.wider_schema(schemas)
         return applied(self._selection, pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged)
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:

@@ -151,6 +151,7 @@ class MillisSerializer(TemporalSerializer):
         super().__init__(snapshot_class(self._kind.java_name))
         self.name = name
         self.operation = self._kind.operation
+        self.zoned_period = "" if self._kind.is_zoned else None
 
     def in_zone(self, zone: JavaZone) -> MillisSerializer:
         """Return the serializer for a JVM in another zone."""
@@ -217,6 +218,7 @@ class SqlTimestampSerializer(TemporalSerializer):
     length = smallest = 12
     name = "SQL_TIMESTAMP"
     operation = Op.SQL_TIMESTAMP
+    zoned_period = " before 1582-10-15"
 
     def __init__(self, zone: JavaZone = UTC_ZONE) -> None:
         super().__init__()
@@ -267,7 +269,7 @@ class SqlTimestampSerializer(TemporalSerializer):
         return fold_long(signed(values, 0, 8) // 1000 * 1000 + signed(values, 8, 12) // 1_000_000)
 
 
-_ZONED: Final = (MillisSerializer, SqlTimestampSerializer)
+_ZONED: Final[tuple[type[MillisSerializer | SqlTimestampSerializer], ...]] = (MillisSerializer, SqlTimestampSerializer)
 
 SCALARS: Final = (
     ScalarType(MillisSerializer("DATE"), "java.util.Date", PythonCoder.DATE),
@@ -283,6 +285,12 @@ for _scalar in SCALARS:
 def in_time_zone(part: P, zone: JavaZone) -> P:
     """Return a serializer, or a dataclass of serializers, that handles ``java.sql`` like a JVM in a zone."""
     return part if zone.is_utc else transform(part, lambda found: found.in_zone(zone) if isinstance(found, _ZONED) else found)
+
+
+def zoned_types(*parts: Any) -> list[tuple[str, str]]:
+    """Return the types that are read in the time zone of the job's JVM, each with the name of the zone."""
+    found = {f"{s}{s.zoned_period}": s.zone.name for s in nested(_ZONED, *parts) if s.zoned_period is not None}
+    return sorted(found.items())
 
 
 def depends_on_zone(*parts: Any) -> bool:

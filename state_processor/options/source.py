@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from state_processor.backends.read.option import NAMED, ROWS, Kind, option
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.display.text_tables import printable
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.option import UID, UID_HASH, options_of, values_of
 from state_processor.options.text import parse_options, required_path
@@ -69,7 +70,7 @@ class SourceOptions:
     def label(self) -> str:
         """What is read, as Spark's plans and user interface show it: operator and state, and how many keys are looked up."""
         what = f"{self.operator}.{self.state}" if self.state else f"{self.operator}, {self.kind or 'all keyed states'}"
-        return what if self.read.keys is None else f"{what}, keys: {len(self.read.keys)}"
+        return printable(what if self.read.keys is None else f"{what}, keys: {len(self.read.keys)}")
 
     @classmethod
     def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT, allowed: Iterable[str] = ()) -> SourceOptions:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.column_comments import with_comments_of
 from state_processor.options.keywords import check_arguments
 from state_processor.read.kryo_inference import inferred_kryo_types
 from state_processor.read.projection import overridden
@@ -79,7 +80,7 @@ def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], given: pa.Schema
         If the argument is neither a schema nor a mapping of names to types, or names an unknown column.
     """
     if isinstance(schema, pa.Schema):
-        return schema
+        return with_comments_of(schema, given)
     if not isinstance(schema, Mapping):
         raise OptionError(f"schema={schema!r}: expected a pyarrow.Schema, or a mapping of column names to types")
     for name, data_type in schema.items():

@@ -20,7 +20,6 @@ from pyspark.sql.datasource import DataSource
 
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.serializers.doors import Door
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.packages import send_package
@@ -33,9 +32,10 @@ _NOT_THERE: Final = "DATA_SOURCE_NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True)
-class _FormatWithCode:
+class _FormatOfRead:
     name: str
     source: type[DataSource]
+    label: str
     code: TaskSerializers
     storage_options: Mapping[str, Any] = field(repr=False)
 
@@ -46,7 +46,7 @@ class _Formats:
 
     allowed: tuple[str, ...]
     settings: Mapping[str, Any] = field(repr=False)
-    with_code: list[_FormatWithCode] = field(default_factory=list)
+    of_reads: list[_FormatOfRead] = field(default_factory=list)
 
 
 _SESSIONS: Final[WeakKeyDictionary[SparkSession, _Formats]] = WeakKeyDictionary()
@@ -107,7 +107,7 @@ def _register_formats(spark: SparkSession, allow_serializers: str | Iterable[str
         is_found = known is None and not attributes and _are_found(spark)
         for source in () if is_found else (FlinkSavepointDataSource, FlinkSavepointMetadataDataSource):
             _register(spark, _variant(source, source.name(), **attributes) if attributes else source)
-        _SESSIONS[spark] = _Formats(allowed, settings, known.with_code if known else [])
+        _SESSIONS[spark] = _Formats(allowed, settings, known.of_reads if known else [])
 
 
 def _are_found(spark: SparkSession) -> bool:
@@ -124,25 +124,38 @@ def _are_found(spark: SparkSession) -> bool:
         return False
 
 
-def format_with_code(
-    spark: SparkSession, source: type[DataSource], code: TaskSerializers, storage_options: Mapping[str, Any] | None = None
+def format_of_read(
+    spark: SparkSession,
+    source: type[DataSource],
+    label: str,
+    code: TaskSerializers,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the name of a format of the session that is like ``source``, and whose tasks know ``code`` and its door.
+    """Return the name of a format of the session for reads of one state.
 
-    Storage options go the same way: options of a data source are shown by Spark's user interface, and classes are not.
+    Parameters
+    ----------
+    spark
+        The session.
+    source
+        The data source of the format.
+    label
+        What is read. It is part of the name: Spark shows nothing else of the read in plans and in its user interface.
+    code
+        Serializers that the tasks of the format know, and their door.
+    storage_options
+        Settings of storage. Spark's user interface shows the options of a data source, but not its class, which has these.
     """
     settings = dict(storage_options or {})
-    if not code and not settings and code.door in (None, Door.DATA_SOURCE):
-        return source.name()
     with _LOCK:
-        known = _SESSIONS[spark].with_code
+        known = _SESSIONS[spark].of_reads
         for format_ in known:
-            same = format_.source is source and format_.code.content == code.content
+            same = format_.source is source and format_.label == label and format_.code.content == code.content
             if same and format_.storage_options == settings:
                 return format_.name
-        name = f"{source.name()}-{next(_NUMBERS)}"
+        name = f"{source.name()}-{next(_NUMBERS)} {label}"
         spark.dataSource.register(_variant(source, name, code=code, storage_options=settings))
-        known.append(_FormatWithCode(name, source, code, settings))
+        known.append(_FormatOfRead(name, source, label, code, settings))
     return name
 
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
+from state_processor.backends.read.column_comments import COMMENT, comments_of
 from state_processor.spark.versions import UTC
+
+_COMMENT: Final = COMMENT.decode()
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Return Spark's schema for columns of Arrow; timestamps without a time zone are ``timestamp_ntz``."""
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    """Return Spark's schema for columns of Arrow, with comments; timestamps without a time zone are ``timestamp_ntz``."""
+    return with_comments(from_arrow_schema(schema, prefer_timestamp_ntz=True), comments_of(schema))
+
+
+def with_comments(schema: StructType, comments: Mapping[str, str]) -> StructType:
+    """Return the schema with comments on columns that have none."""
+    fields = (
+        StructField(f.name, f.dataType, f.nullable, {_COMMENT: comments[f.name], **f.metadata}) if f.name in comments else f
+        for f in schema.fields
+    )
+    return StructType(list(fields))
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:

@@ -18,7 +18,7 @@ import state_processor as sp
 from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
-from state_processor.spark.data_source_registration import _register, _variant, format_with_code
+from state_processor.spark.data_source_registration import _register, _variant, format_of_read
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from tests.state_processor.samples import ORDERS_PATH
 
@@ -157,7 +157,7 @@ def test_threads_get_the_formats_of_their_own_code(session: SparkSession) -> Non
     def find(number: int) -> None:
         with registrations():
             register_kryo_class(f"com.acme.Thread{number % 4}", ["A"])
-            names[number] = format_with_code(session, FlinkSavepointDataSource, TaskSerializers.of_driver(()))
+            names[number] = format_of_read(session, FlinkSavepointDataSource, "o.s", TaskSerializers.of_driver(()))
 
     threads = [threading.Thread(target=find, args=(number,)) for number in range(8)]
     for thread in threads:

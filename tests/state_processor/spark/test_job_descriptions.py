@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import state_processor as sp
+from state_processor.options.source import SourceOptions
 from tests.state_processor.samples import ORDERS_PATH
 
 pytestmark = pytest.mark.spark
@@ -46,3 +48,22 @@ def test_jobs_of_a_write_are_described(spark: SparkSession, tmp_path: Path) -> N
     jobs = context._jsc.sc().statusStore().jobsList(None)
     described = [str(jobs.apply(i).description()) for i in range(jobs.size())]
     assert any(text == f"Some(Write savepoint {tmp_path / 'described'})" for text in described)
+
+
+@pytest.mark.parametrize("pushdown", ["true", "false"])
+def test_plans_name_operator_and_state_where_spark_plans_the_read(
+    spark: SparkSession, pushdown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.python.filterPushdown.enabled", pushdown)
+    frame = sp.SavepointReader.read(session, ORDERS_PATH).read_keyed_state("orders", "total").where("key = 'elif'")
+    scan = r"BatchScan flink-savepoint-\d+ orders\.total" if pushdown == "true" else r"Flink state orders\.total\("
+    assert re.search(scan, plan_of(frame, capsys))
+    assert frame.count() == 1
+    executions = session._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[attr-defined]
+    assert re.search(scan, executions.apply(executions.size() - 1).physicalPlanDescription())
+
+
+def test_control_characters_in_names_are_escaped_in_plans() -> None:
+    source = SourceOptions.of("/savepoint", {"uid": "a\x1b[31m", "state": "b\n"})
+    assert source.label == r"a\x1b[31m.b\n"
