@@ -1,4 +1,4 @@
-"""Entries of a keyed state as framed bytes, whatever format they come from, and fingerprints to compare them by."""
+"""Entries of a keyed state of any format as framed bytes, and fingerprints that compare them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def _print(data, table, prints):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True, slots=True)
 class StateEntries:
-    """The entries of one state of one handle in some key groups, wherever the source keeps them.
+    """The entries of one state of one handle in some key groups.
 
     Parameters
     ----------
     source, state
-        The keyed state of the handle, and the state as it registers it.
+        The keyed state of the handle, and the state in its header.
     subtask, key_groups, max_parallelism
         The subtask of the handle, the key groups, and the max parallelism of the operator.
     """
@@ -53,11 +53,11 @@ class StateEntries:
     max_parallelism: int
 
     def runs(self) -> list[EntryRun]:
-        """Return the entries as runs that lie in one way each."""
+        """Return the entries as runs; all entries of a run have the same layout."""
         return list(self.source.runs(self.state.name, self.key_groups))
 
     def framed(self, runs: Iterable[EntryRun] | None = None) -> Iterator[EntryBytes]:
-        """Yield the entries, or those of some runs, as framed bytes, in parts."""
+        """Yield the entries, or the entries of some runs, as framed bytes, in parts."""
         copying = KeyedPassThrough(1, self.max_parallelism, self.max_parallelism)
         for run in self.runs() if runs is None else runs:
             for batch in copying.blobs_of(run, 0, self.source.context):
@@ -65,22 +65,22 @@ class StateEntries:
 
     @property
     def types(self) -> tuple[bytes, ...]:
-        """The serializer snapshots: entries with equal bytes have equal values if these are equal, too."""
+        """The serializer snapshots. Entries with equal bytes have equal values if their serializer snapshots are equal."""
         return tuple(serializer.snapshot().to_bytes() for serializer in self.state.serializers.values())
 
 
 @dataclass(frozen=True, slots=True)
 class EntryBytes:
-    """Entries of one state of one handle as bytes, in memory: what identifies each, and its value.
+    """Entries of one state of one handle as bytes in memory: the identity and the value of each.
 
     Parameters
     ----------
     origin
-        Where they come from.
+        Source of the entries.
     buffer, entries
         The entries.
     layout
-        The layout of entries whose parts lie together without lengths, as in heap files; ``None`` for framed ones.
+        The layout of entries without lengths, such as entries of heap files; ``None`` for framed entries.
     """
 
     origin: StateEntries
@@ -98,17 +98,17 @@ class EntryBytes:
         return cls(origin, buffer, entry_table(buffer, prefix_size(origin.max_parallelism), groups))
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Return a line per entry: 128 bits of the key (with namespace and map key), then 128 of the value."""
+        """Return a row per entry: 128 bits of the key (with namespace and map key), then 128 bits of the value."""
         prints = np.empty((len(self.entries), _FINGERPRINTS), dtype=np.uint64)
         _print(self.buffer, self.entries, prints)
         return prints
 
     def selected(self, rows: npt.NDArray[np.int64]) -> EntryBytes:
-        """Return some of the entries."""
+        """Return some entries."""
         return replace(self, entries=np.ascontiguousarray(self.entries[rows]))
 
     def joined_with(self, others: Sequence[EntryBytes]) -> EntryBytes:
-        """Return the entries and others of the same types and layout."""
+        """Return the entries and other entries with the same types and layout."""
         parts = [copied(part.buffer, part.entries) for part in (self, *others)]
         starts = np.cumsum([0, *(len(buffer) for buffer, _ in parts)])
         for (_, entries), start in zip(parts, starts[:-1], strict=True):
@@ -118,7 +118,7 @@ class EntryBytes:
 
 
 class EntriesInMemory(KeyedStateSource):
-    """Some entries of one state as a source of keyed state."""
+    """Entries of one state as a source of keyed state."""
 
     def __init__(self, found: EntryBytes) -> None:
         super().__init__(found.origin.source.header, found.origin.source.context)
@@ -126,7 +126,7 @@ class EntriesInMemory(KeyedStateSource):
 
     @property
     def backend(self) -> str:
-        """Name of the backend that the entries come from."""
+        """Name of the source backend of the entries."""
         return self._found.origin.source.backend
 
     def _runs(

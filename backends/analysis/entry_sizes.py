@@ -1,4 +1,4 @@
-"""Sizes of keyed state: entries are counted and measured, values are not decoded."""
+"""Sizes of keyed state: numbers and bytes of entries, without decoding values."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _CHUNK_BYTES: Final = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class KeysSplit:
-    """A range of key groups, and all handles that have some of them: a key may have state in one, and timers in another."""
+    """A range of key groups, and all handles with these key groups: state and timers of a key may be in different handles."""
 
     key_groups: h.KeyGroupRange
     handles: tuple[KeyedHandle, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of the snapshot to read, if key groups are alike."""
+        """Estimated bytes of the snapshot to read."""
         return sum(x.handle.state_size * len(self.key_groups) // max(1, len(x.key_groups)) for x in self.handles)
 
 
@@ -69,11 +69,11 @@ class KeyedSizes:
         return {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator_for_tasks(self.operator)}
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
-        """Plan splits, each of which a task can measure."""
+        """Plan splits for tasks."""
         return plan_splits(list(keyed_handles(self.operator, self.snapshot)), None, split_bytes)
 
     def splits_of_keys(self, split_bytes: int = SPLIT_BYTES, among: Sequence[h.KeyGroupRange] | None = None) -> list[KeysSplit]:
-        """Plan splits, each of which has all entries of its keys; ``among`` limits them to some key groups."""
+        """Plan splits that contain all entries of their keys; ``among`` limits them to some key groups."""
         handles = tuple(keyed_handles(self.operator, self.snapshot))
         everything = h.KeyGroupRange(0, self.operator.max_parallelism - 1)
         size = sum(x.handle.state_size for x in handles)

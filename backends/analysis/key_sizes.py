@@ -1,4 +1,4 @@
-"""The largest of measured keys. Keys are compared as bytes; only those that are returned are decoded."""
+"""The largest of measured keys. Keys are compared as bytes; only returned keys are decoded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Numbers = npt.NDArray[np.int64]
 
 @entry_point(*(read(uint8), read(int64, 2), read(int64), written(int32)), *(written(int64), written(int64), written(uint8)))
 def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignore[no-untyped-def]
-    """Add sizes and counts of all entries of a key to those of its first, and mark that.
+    """Add sizes and counts of all entries of a key to its first entry, and mark the first entry.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignor
     slots
         Room for twice the entries of the largest key group: a power of two.
     sizes, counts
-        What is summed up.
+        The sizes and counts to add.
     first
         Zeros, which become ones for the first entry of each key.
     """
@@ -72,7 +72,7 @@ def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignor
 
 @entry_point(read(uint8), read(int64, 2), written(uint8))
 def _copy_keys(data, keys, out):  # type: ignore[no-untyped-def]
-    """Copy keys into ``out``, one after the other."""
+    """Copy keys into ``out`` without gaps."""
     at = 0
     for i in range(len(keys)):
         for j in range(keys[i, 0], keys[i, 1]):
@@ -91,7 +91,7 @@ class KeySizes:
 
     @classmethod
     def of_each(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
-        """Return the largest entries of a state that has one for each key."""
+        """Return the largest entries of a state with one entry per key."""
         kept: list[Self] = []
         least, largest = 0, np.empty(0, dtype=np.int64)
         for entries in parts:
@@ -107,7 +107,7 @@ class KeySizes:
 
     @classmethod
     def by_key(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
-        """Return the largest keys, over all their entries in several states."""
+        """Return the largest keys by all their entries in several states."""
         kept, groups = [], [np.empty(0, dtype=np.uint16)]
         for entries in parts:
             groups.append(entries.key_groups.astype(np.uint16))
@@ -122,7 +122,7 @@ class KeySizes:
         return found._taken(np.flatnonzero(first)).largest(top)
 
     def largest(self, top: int) -> Self:
-        """Return the largest keys, without those of which nothing is stored."""
+        """Return the largest keys; keys without bytes are omitted."""
         order = np.lexsort((-self.counts, -self.sizes))[:top]
         return self._taken(order[self.counts[order] > 0])
 

@@ -1,7 +1,7 @@
-"""Rows in which a keyed state differs between two snapshots.
+"""Rows of a keyed state that differ between two snapshots.
 
-Entries are compared as bytes; only those that differ are decoded. Equal values may have other bytes: those of another type, and
-those with another time of last access, which is not compared.
+Entries are compared as bytes, and decoded if the bytes differ. Equal values may have different bytes: values of different types,
+and values with different times of last access. The time of last access is not compared.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _Sources = dict[KeyedHandle, KeyedStateSource]
 
 @dataclass(frozen=True, slots=True)
 class DifferenceSplit:
-    """A range of key groups, and the handles of both snapshots that have some of them: what one task compares.
+    """A range of key groups, and the handles of both snapshots with these key groups. One task compares a split.
 
-    ``whole`` is true if the snapshots have other numbers of key groups, so that a key is in one group here and in another there.
+    ``whole`` is true if the snapshots have different numbers of key groups. Then a key has different key groups in them.
     """
 
     key_groups: h.KeyGroupRange
@@ -55,19 +55,19 @@ class DifferenceSplit:
 
     @property
     def size(self) -> int:
-        """Bytes of the snapshots to read, if key groups are alike."""
+        """Estimated bytes of the snapshots to read."""
         return sum(x.handle.state_size * len(self.key_groups) // max(1, len(x.key_groups)) for x in (*self.old, *self.new))
 
 
 class Side:
-    """One of the two snapshots: the state in it, if it has it.
+    """A state in one of the two snapshots, if it exists there.
 
     Parameters
     ----------
     snapshot, operator
-        Where the state is; the operator is ``None`` if the snapshot does not have it.
+        The snapshot and the operator of the state; the operator is ``None`` if the snapshot does not have it.
     variants
-        The state as the headers of subtasks register it; empty if the operator does not have it.
+        The state in the headers of subtasks; empty if the operator does not have it.
     """
 
     def __init__(self, snapshot: Snapshot, operator: OperatorState | None, variants: Sequence[KeyedDescription]) -> None:
@@ -81,13 +81,13 @@ class Side:
         return vars(self) | {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator, "variants": ()}
 
     def handles(self) -> tuple[KeyedHandle, ...]:
-        """Return the keyed handles of the operator, if it has the state."""
+        """Return the keyed handles of the operator; empty without the state."""
         if self.operator is None or not self.variants:
             return ()
         return tuple(keyed_handles(self.operator, self.snapshot if self.variants[0].is_timer else None))
 
     def reader(self, options: ReadOptions) -> KeyedStateReader | None:
-        """Return the reader of the state, if there is one; rows have the names of the plan."""
+        """Return the reader of the state, if it exists; rows have the names of the plan."""
         if self.operator is None or not self.variants:
             return None
         name = self.variants[0].name
@@ -96,7 +96,7 @@ class Side:
 
 
 class KeyedDifference:
-    """Reads the rows in which a keyed state differs, as a reader of a state does.
+    """Reads the rows of a keyed state that differ, like a reader of a state.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ class KeyedDifference:
     old, new
         The snapshots; at least one has the state.
     options
-        How values are represented.
+        Representation of values.
 
     Raises
     ------
     UnsupportedFormatError
         If keys, namespaces or the kind of the state differ.
     OptionError
-        If the plan is that of another query than one of the snapshots is of.
+        If the plan does not match a snapshot.
     """
 
     def __init__(self, name: str, old: Side, new: Side, options: ReadOptions) -> None:
@@ -141,7 +141,7 @@ class KeyedDifference:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """``change``, the columns that identify a value (``key``, namespace, ``map_key``), ``before`` and ``after``."""
+        """``change``, the identifying columns (``key``, namespace, ``map_key``), ``before`` and ``after``."""
         before, after = self._readers
         known = after or before
         assert known is not None
@@ -151,7 +151,7 @@ class KeyedDifference:
         return pa.schema(fields)
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[DifferenceSplit]:
-        """Plan splits, each of which a task can compare."""
+        """Plan splits for tasks."""
         old, new = self._old.handles(), self._new.handles()
         counts = {s.max_parallelism for s, handles in ((self._old, old), (self._new, new)) if handles}
         if len(counts) > 1:
@@ -166,7 +166,7 @@ class KeyedDifference:
         return [DifferenceSplit(r, _with(old, r), _with(new, r)) for r in ranges]
 
     def read(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
-        """Compare one split, a few key groups at a time, and yield the rows that differ."""
+        """Compare one split in steps of a few key groups, and yield the rows that differ."""
         whole = (split.key_groups,)
         sources: tuple[_Sources, _Sources] = ({}, {})
         for key_groups in whole if split.whole else key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
@@ -185,7 +185,7 @@ class KeyedDifference:
     def _beside(
         self, sources: tuple[_Sources, _Sources], key_groups: h.KeyGroupRange, whole: bool
     ) -> Iterator[tuple[list[StateEntries], list[StateEntries]]]:
-        """Yield the entries of both snapshots, cut where a handle of either begins or ends."""
+        """Yield the entries of both snapshots, split at the starts and ends of handles."""
         bounds = [] if whole else [x.key_groups for found in sources for x in found]
         for part in cut_at_bounds(key_groups, bounds):
             old, new = (
@@ -201,7 +201,7 @@ class KeyedDifference:
     def _opened(
         self, split: DifferenceSplit, key_groups: h.KeyGroupRange, before: tuple[_Sources, _Sources]
     ) -> tuple[_Sources, _Sources]:
-        """Return the sources of some key groups; those that are open stay so."""
+        """Return the sources of some key groups; open sources stay open."""
         old, new = (
             {x: opened.get(x) or x.open(side.snapshot) for x in _with(handles, key_groups)}
             for side, handles, opened in zip((self._old, self._new), (split.old, split.new), before, strict=True)
@@ -225,7 +225,7 @@ class KeyedDifference:
         before, after = self._decoded(0, old, partner), self._decoded(1, new, paired)
         if before is None or after is None:
             return
-        if before.num_rows != after.num_rows:  # a reader leaves out entries that Flink drops, such as nulls with TTL
+        if before.num_rows != after.num_rows:  # a reader omits entries that Flink drops, such as nulls with TTL
             yield from self._rows(DELETE, before, None)
             yield from self._rows(INSERT, None, after)
             return
@@ -235,7 +235,7 @@ class KeyedDifference:
         yield from self._rows(UPDATE, before, after)
 
     def _decoded(self, side: int, parts: list[EntryBytes], rows: npt.NDArray[np.int64]) -> pa.Table | None:
-        """Return some entries as rows, in the order of ``rows``."""
+        """Decode some entries to rows, in the order of ``rows``."""
         if self._readers[side] is None or not len(rows):
             return None
         bounds = np.cumsum([0, *(len(p.entries) for p in parts)])
@@ -248,12 +248,12 @@ class KeyedDifference:
         try:
             table = self._read(side, _joined(chosen))
         except StateProcessorError:
-            table = self._read(side, chosen)  # one by one: the error names the subtask
+            table = self._read(side, chosen)  # entry by entry: the error names the subtask
         order = np.argsort(rows, kind="stable")
         return table.take(pa.array(np.argsort(order, kind="stable"))) if table.num_rows == len(rows) else table
 
     def _read(self, side: int, parts: Iterable[EntryBytes]) -> pa.Table:
-        """Decode entries, which share a decoder as far as they are given together."""
+        """Decode entries. Entries that are passed together share a decoder."""
         reader = self._readers[side]
         assert reader is not None
         groups = h.KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
@@ -277,7 +277,7 @@ class KeyedDifference:
 
 
 def _joined(parts: Iterable[EntryBytes]) -> Iterator[EntryBytes]:
-    """Join entries of subtasks as far as they have the same types."""
+    """Join entries of subtasks with the same types."""
     for _, found in groupby(parts, lambda part: (part.origin.types, part.layout)):
         first, *others = found
         yield first.joined_with(others)
@@ -318,7 +318,7 @@ def _values(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _changed(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return whether values differ. Arrow compares neither nested values, nor NaN with NaN as equal."""
+    """Return whether values differ. Arrow does not compare nested values, and does not regard NaN as equal to NaN."""
     if before.type != after.type or pa.types.is_nested(before.type) or pa.types.is_floating(before.type):
         return pa.array([repr(a) != repr(b) for a, b in zip(before.to_pylist(), after.to_pylist(), strict=True)], pa.bool_())
     one_is_null = pc.xor(pc.is_null(before), pc.is_null(after))

@@ -1,7 +1,7 @@
 """Kernels that match entries of two snapshots by their bytes.
 
-Entries have the fields of :mod:`~state_processor.backends.formats.framing`: the bounds of what identifies an entry, and of its
-value. Two entries are the same if both are, byte by byte, and different if only the value is.
+Entries have the fields of :mod:`~state_processor.backends.formats.framing`: the bounds of the identity of an entry, and of its
+value. Two entries are equal if identity and value have equal bytes. An entry is changed if only its value differs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from state_processor.serializers.kernel.signatures import int32, int64, read, ui
 OLD: Final = 0
 NEW: Final = 1
 LEFT: Final = 2
-"""The number of entries that are left of the current block of the old side; after it that of the new side."""
+"""Field with the number of unmatched entries in the current block of the old side; the next field is for the new side."""
 _CREDIT: Final = 4
 _GROUP: Final = 5
 _WALK_FIELDS: Final = 6
 
 _AHEAD: Final = 24
-"""Number of entries that a walk looks ahead for one that the other side has."""
+"""Number of entries that a walk looks ahead for a common entry."""
 _CREDIT_OF_GROUP: Final = 16 * _AHEAD
 _MOST_CREDIT: Final = 1 << 16
 
@@ -46,19 +46,19 @@ def _same_key(old, olds, i, new, news, j):  # type: ignore[no-untyped-def]
     *(written(int64), written(int64), written(int64)),
 )
 def walk_along(old, olds, new, news, walk, old_left, new_left):  # type: ignore[no-untyped-def]
-    """Walk along the entries of both sides together, to the end of one, and tell which have no equal beside them.
+    """Walk along the entries of both sides to the end of one side, and collect the entries without an equal at the same position.
 
-    Where the sides differ, the walk looks for the next entry that both have, a few ahead. What it spends on that is bounded by
-    what it has found: entries in another order on both sides are all left.
+    If the sides differ, the walk looks a few entries ahead for a common entry. The number of matches bounds the effort: if the
+    order differs, all entries stay unmatched.
 
     Parameters
     ----------
     old, olds, new, news
         The entries.
     walk
-        Where it stands on both sides; updated.
+        The position on both sides; updated.
     old_left, new_left
-        Room for the numbers of the entries that are left.
+        Output: numbers of the unmatched entries.
     """
     i = walk[OLD]
     j = walk[NEW]
@@ -126,7 +126,7 @@ def walk_along(old, olds, new, news, walk, old_left, new_left):  # type: ignore[
     *(written(int32), written(uint8), written(uint8)),
 )
 def look_up_equals(old, olds, new, news, slots, old_left, new_left):  # type: ignore[no-untyped-def]
-    """Mark the entries that have no equal on the other side, wherever it is in the key group.
+    """Mark the entries without an equal on the other side, at any position in the key group.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def look_up_equals(old, olds, new, news, slots, old_left, new_left):  # type: ig
     slots
         Room for twice the entries of the largest key group of the old side: a power of two.
     old_left, new_left
-        Ones, which become zeros for entries that have an equal.
+        Ones; they become zeros for entries with an equal.
     """
     i = 0
     j = 0
@@ -176,7 +176,7 @@ def look_up_equals(old, olds, new, news, slots, old_left, new_left):  # type: ig
 
 @entry_point(read(uint8), read(int64, 2), written(int64, 2), written(uint8))
 def _copy_entries(data, entries, copies, out):  # type: ignore[no-untyped-def]
-    """Copy entries into ``out``, which has room for all, key and value of each together."""
+    """Copy entries into ``out``: the key of each entry, then its value."""
     at = 0
     for entry in range(len(entries)):
         for part in (0, 2):
@@ -196,7 +196,7 @@ def _copy_entries(data, entries, copies, out):  # type: ignore[no-untyped-def]
 
 
 def copied(data: Buffer, entries: Entries) -> tuple[Buffer, Entries]:
-    """Return a copy of entries, key and value of each together."""
+    """Return a copy of entries: the key of each entry, then its value."""
     size = int(entries[:, 1].sum() - entries[:, 0].sum() + entries[:, 3].sum() - entries[:, 2].sum())
     out, copies = np.empty(size, dtype=np.uint8), np.empty_like(entries)
     _copy_entries(data, entries, copies, out)
@@ -204,7 +204,7 @@ def copied(data: Buffer, entries: Entries) -> tuple[Buffer, Entries]:
 
 
 def new_walk() -> npt.NDArray[np.int64]:
-    """Return a walk that has not started."""
+    """Return a new walk."""
     walk = np.zeros(_WALK_FIELDS, dtype=np.int64)
     walk[_GROUP] = -1
     return walk

@@ -1,6 +1,6 @@
-"""Entries of keyed state with their sizes, as they lie in any format: nothing is decoded, and nothing framed anew.
+"""Entries of keyed state in any format with their sizes, without decoding or framing.
 
-The size of an entry is that of its key, namespace and value as a canonical savepoint has them, without lengths.
+The size of an entry is the size of its key, namespace and value in a canonical savepoint, without lengths.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _WHOLE_MAP: Final = 2
 _FORMS: Final = {LIST: _WHOLE_LIST, MAP: _WHOLE_MAP}
 
 Spans = npt.NDArray[np.int64]
-"""A line for each: begin and end."""
+"""A row for each entry: start and end."""
 
 
 @entry_point(read(uint8), read(int64, 2), int64, written(int64), written(int64))
 def _measure(data, entries, form, sizes, counts):  # type: ignore[no-untyped-def]
-    """Measure entries as canonical ones.
+    """Compute the canonical sizes of entries.
 
-    A list in the heap's format begins with its length, where a canonical one has a byte between elements; so does a map, where
-    a canonical file has an entry for each of the map's.
+    A list in the heap's format starts with its length; a canonical list has a byte between elements. A map in the heap's format
+    starts with its length; a canonical file has an entry for each entry of the map.
     """
     for i in range(len(entries)):
         identity = entries[i, 1] - entries[i, 0]
@@ -60,14 +60,14 @@ def _measure(data, entries, form, sizes, counts):  # type: ignore[no-untyped-def
 
 @dataclass(frozen=True, slots=True)
 class MeasuredEntries:
-    """Some entries of a state, and what a canonical savepoint has for each.
+    """Entries of a state, with their sizes in a canonical savepoint.
 
     Parameters
     ----------
     origin, run
-        Where they come from.
+        Source of the entries.
     buffer, entries
-        The bounds of what identifies each, and of its value.
+        The bounds of the identity of each entry, and of its value.
     sizes, counts
         Bytes and number of the canonical entries.
     """
@@ -80,7 +80,7 @@ class MeasuredEntries:
     counts: npt.NDArray[np.int64]
 
     def taken(self, rows: npt.NDArray[np.int64]) -> MeasuredEntries:
-        """Return some of the entries."""
+        """Return some entries."""
         entries = np.ascontiguousarray(self.entries[rows])
         return replace(self, entries=entries, sizes=self.sizes[rows], counts=self.counts[rows])
 
@@ -98,7 +98,7 @@ class MeasuredEntries:
         return self.buffer, np.stack([begins, ends], axis=1)
 
     def _extracted_keys(self) -> tuple[Buffer, Spans]:
-        """Return keys that have to be stepped over to know where they end."""
+        """Return keys whose ends are found by skipping the keys."""
         state = self.origin.state
         bare = state.with_serializers(key=PassThroughSerializer(state.key))
         if isinstance(self.run, FramedRun):
@@ -117,7 +117,7 @@ class MeasuredEntries:
 
 
 def measured(found: StateEntries) -> Iterator[MeasuredEntries]:
-    """Yield the entries of a state with their sizes, in parts. Each is valid until the next one is asked for."""
+    """Yield the entries of a state with their sizes, in parts. Each part is valid until the next part."""
     state = found.state
     suffixed = state.key.length < 0 and state.namespace.length < 0 and not state.is_timer
     for run in found.runs():
@@ -127,7 +127,7 @@ def measured(found: StateEntries) -> Iterator[MeasuredEntries]:
         elif isinstance(run, UnframedRun) and not suffixed:
             for buffer, _, entries in run.bounded():
                 yield _measured(found, run, buffer, entries, _FORMS.get(state.kind, _PLAIN))
-        else:  # canonical files have the lengths of key and namespace besides
+        else:  # canonical files also have the lengths of key and namespace
             for part in found.framed([run]):
                 framed = FramedRun(state, f"{found.source.context}, state {state.name!r}", iter(()))
                 yield _measured(found, framed, part.buffer, part.entries, _PLAIN)
@@ -140,6 +140,6 @@ def _measured(found: StateEntries, run: FramedRun | UnframedRun, buffer: Buffer,
 
 
 def has_one_entry_for_each_key(entries: StateEntries) -> bool:
-    """Return whether no two entries of a state have the same key, wherever they lie."""
+    """Return whether all entries of a state have different keys."""
     state = entries.state
     return state.in_void_namespace and not state.is_timer and state.kind != MAP

@@ -1,4 +1,4 @@
-"""Rows in which operator state differs between two snapshots: lists as multisets, broadcast state by key."""
+"""Rows of operator state that differ between two snapshots: lists are compared as multisets, broadcast state by key."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class BothSplits:
 
 
 class OperatorDifference:
-    """Compares the rows of two readers of operator state, which fit in memory.
+    """Compares the rows of two readers of operator state in memory.
 
     Parameters
     ----------
     name
         The state.
     old, new
-        The readers; one may be ``None`` if its snapshot does not have the state.
+        The readers; ``None`` if a snapshot does not have the state.
     """
 
     def __init__(self, name: str, old: OperatorStateReader | None, new: OperatorStateReader | None) -> None:
@@ -61,7 +61,7 @@ class OperatorDifference:
         return pa.schema([pa.field(CHANGE, pa.string()), *keys, *values])
 
     def splits(self, split_bytes: int = 0) -> list[BothSplits]:
-        """Return the only split: all of both snapshots."""
+        """Return the only split: both whole snapshots."""
         return [BothSplits(*(tuple(reader.splits()) if reader is not None else () for reader in self._readers))]
 
     def read(self, split: BothSplits) -> Iterator[pa.RecordBatch]:
@@ -86,7 +86,7 @@ def _by_key(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[di
 
 
 def _by_value(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Compare without an order: Flink deals elements out to subtasks anew."""
+    """Compare without order: Flink redistributes elements to subtasks."""
     before, after = (Counter(repr(row) for row in rows) for rows in (old, new))
     values = {repr(row): row[_VALUE] for row in (*old, *new)}
     yield from ({CHANGE: DELETE, BEFORE: values[text]} for text in (before - after).elements())

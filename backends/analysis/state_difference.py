@@ -18,7 +18,7 @@ from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
 
 States = dict[str, list[StateDescription]]
-"""States by name, each as the subtasks register it."""
+"""States by name, each with the registrations of the subtasks."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class OperatorPair:
 
     @cached_property
     def states(self) -> tuple[States, States]:
-        """The states in the old and in the new snapshot that can be read."""
+        """The readable states in the old and in the new snapshot."""
         return self._surveys[0][0], self._surveys[1][0]
 
     @property
@@ -41,7 +41,7 @@ class OperatorPair:
         Raises
         ------
         UnsupportedFormatError
-            If one can't be read.
+            If a state can't be read.
         """
         for _, unread in self._surveys:
             for state in unread:
@@ -61,7 +61,7 @@ class OperatorPair:
         NotFoundError
             If neither snapshot has the state.
         UnsupportedFormatError
-            If the state can't be read, or is of another kind or has other keys in the two snapshots. Others do not matter.
+            If the state can't be read, or has different kinds or keys in the two snapshots. Other states are ignored.
         """
         old, new = (states.get(name, []) for states in self.states)
         for found, (_, unread) in zip((old, new), self._surveys, strict=True):
@@ -83,7 +83,7 @@ def _reader(
 ) -> OperatorStateReader | None:
     """Return the reader of an operator state; ``None`` if the snapshot does not have it.
 
-    Rows have the names of the plan, and dates the zone of the job.
+    Rows have the names of the plan; dates use the time zone of the job.
     """
     if operator is None or not variants:
         return None

@@ -1,7 +1,7 @@
-"""The entries of a state that differ between two snapshots, found by their bytes.
+"""Search for the entries of a state with different bytes in two snapshots.
 
-Most entries are the same in both snapshots, and in the same order. They are walked along together where they lie, and only what
-has no equal beside it is copied. What has one elsewhere in its key group is then found by its hash.
+Most entries are equal in both snapshots, and in the same order. A walk along both snapshots compares them in place, and copies
+the entries without an equal at the same position. A hash table then finds equal entries at other positions of the key group.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NO_BYTES: Final = np.zeros(1, dtype=np.uint8)
 
 
 def unequal_entries(old: StateEntries, new: StateEntries) -> tuple[list[EntryBytes], list[EntryBytes]]:
-    """Return the entries of both sides that the other does not have, byte by byte.
+    """Return the entries of each side that the other side does not have, compared by bytes.
 
-    Key groups have to be those of the same max parallelism. Entries without lengths, which have whole maps, are compared as they
-    lie if both sides have them, else as framed ones.
+    Both sides need the same max parallelism. Entries without lengths contain whole maps. They are compared in place if both sides
+    have this layout, otherwise as framed entries.
     """
     runs = (old.runs(), new.runs())
     if all(isinstance(run, FramedRun) for found in runs for run in found):
@@ -44,7 +44,7 @@ def unequal_entries(old: StateEntries, new: StateEntries) -> tuple[list[EntryByt
 
 
 def _lie_alike(old: list[EntryRun], new: list[EntryRun]) -> bool:
-    """Return whether all entries have no lengths and lie in one way: heap files, or timers in raw state."""
+    """Return whether all entries are without lengths and have the same layout: heap files, or timers in raw state."""
     layouts = {run.layout if isinstance(run, UnframedRun) else None for run in (*old, *new)}
     return len(layouts) == 1 and len(old) <= 1 and len(new) <= 1
 
@@ -58,9 +58,10 @@ def _bounded_blocks(runs: Iterable[EntryRun], guide: Guide | None = None) -> Ite
 
 
 class _Guide:
-    """Blocks of one side, along the current one of which the other side's entries are found.
+    """Blocks of one side. The entries of the other side are matched with the current block.
 
-    The current one is that of the same key group as long as both sides have the same ones: a walk goes on on this side first.
+    While both sides have the same key groups, the current block has the key group of the other side: a walk continues on this
+    side first.
     """
 
     def __init__(self, blocks: Iterator[_Bytes]) -> None:
@@ -74,7 +75,7 @@ class _Guide:
         self._current = _NO_BYTES, _NO_ENTRIES
 
     def of(self, key_group: int) -> _Bytes | None:
-        """Return the current block if it is of a key group."""
+        """Return the current block if it belongs to a key group."""
         entries = self._current[1]
         return self._current if len(entries) and entries[0, KEY_GROUP] == key_group else None
 
@@ -84,7 +85,7 @@ def _parts(side: StateEntries, buffer: Buffer, entries: Entries, layout: LayoutO
 
 
 def _bounded(side: StateEntries, runs: Iterable[EntryRun], buffer: Buffer, entries: Entries) -> list[EntryBytes]:
-    """Return entries without lengths; of maps, whose entries are compared one by one, as framed ones."""
+    """Return the bounds of entries without lengths; entries of maps as framed entries, because they are compared one by one."""
     for run in runs:
         if isinstance(run, UnframedRun) and len(entries):
             if side.state.kind == MAP:
@@ -94,7 +95,7 @@ def _bounded(side: StateEntries, runs: Iterable[EntryRun], buffer: Buffer, entri
 
 
 def _without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Bytes, _Bytes]:
-    """Return the entries of both sides that have no equal on the other, each as one block."""
+    """Return the entries of each side without an equal on the other side, as one block per side."""
     walk = new_walk()
     one, other = _Walked(old, walk, OLD), _Walked(new, walk, NEW)
     while one.has_entries() and other.has_entries():
@@ -110,7 +111,7 @@ def _without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Byte
 
 
 class _Walked:
-    """One side of a walk: its entries block by block, of which what is left of each is copied."""
+    """One side of a walk: its blocks of entries. Unmatched entries of each block are copied."""
 
     def __init__(self, blocks: Iterable[_Bytes], walk: npt.NDArray[np.int64], side: int) -> None:
         self._blocks = iter(blocks)
@@ -119,7 +120,7 @@ class _Walked:
         self.buffer, self.entries, self.left = _NO_BYTES, _NO_ENTRIES, np.empty(0, dtype=np.int64)
 
     def has_entries(self) -> bool:
-        """Return whether there are entries where the walk stands on this side; it goes on to the next block if need be."""
+        """Return whether this side has more entries; continue with the next block if necessary."""
         while self._walk[self._side] >= len(self.entries):
             self._keep(self.entries[self.left[: self._walk[LEFT + self._side]]])
             if not self._next():
@@ -127,7 +128,7 @@ class _Walked:
         return True
 
     def kept(self) -> _Bytes:
-        """Return what is left: of the current block also all from where the walk stands, and all other blocks."""
+        """Return the unmatched entries, the rest of the current block, and all further blocks."""
         rest = np.arange(self._walk[self._side], len(self.entries))
         self._keep(self.entries[np.append(self.left[: self._walk[LEFT + self._side]], rest)])
         while self._next():
@@ -142,7 +143,7 @@ class _Walked:
         return buffer, entries
 
     def _next(self) -> bool:
-        """Go on to the next block, of which nothing is left yet; to none behind the last."""
+        """Continue with the next block, without unmatched entries; set it to ``None`` after the last block."""
         self.buffer, self.entries = next(self._blocks, (_NO_BYTES, _NO_ENTRIES))
         if len(self.entries) > len(self.left):
             self.left = np.empty(len(self.entries), dtype=np.int64)
