@@ -25,25 +25,25 @@ from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError
 
 _WINDOW: Final = 1 << 19
-"""Bytes that are read, indexed and decoded at a time: they stay in the processor's cache meanwhile."""
+"""Bytes to read, index and decode at a time; they fit into the processor's cache."""
 _REMOTE_WINDOW: Final = 4 << 20
-"""The same in remote storage, where each read is a request."""
+"""The same for remote storage: each read is a request."""
 _LARGE: Final = 4 << 20
-"""Bytes of a value from which on it is read apart from others."""
+"""Minimum size of a value that is read separately."""
 _TABLE_ROWS: Final = 1 << 14
 _NO_STATE: Final = -2
 _FRAMING_PROBLEMS: Final = {
     framing.MORE_INPUT: "the last entry is cut off",
-    framing.BAD_LENGTH: "the length of a key or value leads out of the file",
-    framing.BAD_STATE: "the number of a state that the header does not register",
+    framing.BAD_LENGTH: "the length of a key or value exceeds the file",
+    framing.BAD_STATE: "a state id that the header does not register",
     framing.BAD_KEY_GROUP: "an entry of another key group",
-    framing.REPEATED_STATE: "the number of a state that the key group has already had",
-    framing.BAD_END: "the key group does not end where the next one begins",
+    framing.REPEATED_STATE: "a repeated state id in a key group",
+    framing.BAD_END: "the end of the key group is not the start of the next one",
 }
 
 
 class CanonicalSource(KeyGroupFile):
-    """The canonical format, which every backend writes and restores (Flink: ``FullSnapshotAsyncWriter``)."""
+    """The canonical format; every backend writes and restores it (Flink: ``FullSnapshotAsyncWriter``)."""
 
     def __init__(
         self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str, max_parallelism: int
@@ -79,7 +79,7 @@ class CanonicalSource(KeyGroupFile):
         return pieces.decode(self._entries(self.header.state_id(request.name), request.key_groups))
 
     def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
-        """Check if the framing leads from the start of each block exactly to its end."""
+        """Check if the entries of each block end exactly at its end."""
         try:
             for offset, end, key_group in self.key_group_blocks(key_groups):
                 for _ in self._walk(_NO_STATE, [(offset, end, key_group)], self.stream):

@@ -1,8 +1,7 @@
-"""Keyed state of the changelog backend: a materialized part of another backend, and the changes since (Flink: ``changelog``).
+"""Keyed state of the changelog backend: a materialized part of another backend, and later changes (Flink: ``changelog``).
 
-Key groups without changes are read as the backend below wrote them. In the others, all entries of the state are taken
-apart into their serialized pieces, the changes are applied to these, and what remains is put together as a canonical file
-has it.
+Key groups without changes are read directly from the materialized part. In other key groups, the entries of the state are split
+into serialized pieces, the changes are applied to the pieces, and the result is framed like in a canonical file.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ class ChangelogSource(KeyedStateSource):
     Parameters
     ----------
     handle
-        Which key groups there are.
+        The handle; it defines the key groups.
     materialized
         The sources of the materialized parts.
     changes
-        The changes since.
+        The changes after the materialization.
     header
-        The states of both.
+        The states of both parts.
     context
         Operator and subtask, for messages.
     """
@@ -66,7 +65,7 @@ class ChangelogSource(KeyedStateSource):
         context: str,
         max_parallelism: int,
     ) -> ChangelogSource:
-        """Open a handle whose materialized parts are open; the log is read."""
+        """Open a handle from its open materialized parts, and read the log."""
         changes = log.read_log(snapshot, handle, context)
         header = log.changelog_header(changes, [part.header for part in materialized], context, max_parallelism)
         return cls(handle, materialized, changes, header, context)
@@ -87,7 +86,7 @@ class ChangelogSource(KeyedStateSource):
         yield FramedRun(state, where, (self._replayed(state, key_group, begins) for key_group in changed)).of_keys(keys)
 
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
-        """Yield the entries of a state as columns, which are those of framed entries: the heap below has whole maps."""
+        """Yield the entries of a state as the columns of framed entries; rows of the heap have whole maps."""
         state = self.describe(request.name)
         if state is not None:
             layout = layouts.framed_layout(evolved(state, request.types), request.columns)
@@ -97,7 +96,7 @@ class ChangelogSource(KeyedStateSource):
                     yield part.select(list(names))
 
     def _replayed(self, state: KeyedDescription, key_group: int, keys: frozenset[bytes] | None) -> Block:
-        """Return the entries of a key group after all changes, framed; of some keys, if they are given."""
+        """Return the framed entries of a key group after all changes; only for ``keys`` if given."""
         pieces = Pieces(state)
         entries: dict[Scope, Value] = {}
         for source in self._materialized:
@@ -124,7 +123,7 @@ def _between(groups: h.KeyGroupRange, changed: Sequence[int]) -> Iterator[h.KeyG
 
 
 def _as_framed(batch: pa.RecordBatch, state: KeyedDescription) -> Iterable[pa.RecordBatch]:
-    """Return rows of the heap, which has whole maps, as those of framed formats."""
+    """Convert rows of the heap with whole maps to rows of framed formats."""
     if state.kind == MAP and layouts.VALUE in batch.schema.names:
         return shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)
     return (batch,)

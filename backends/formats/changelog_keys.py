@@ -1,7 +1,7 @@
 """The type of the keys of a changelog that was never materialized.
 
-Such a checkpoint stores the serializers of namespaces and values, and of keys only in timers. Every change stands under the
-key group of its key, though: a serializer whose keys fall into the right groups without exception is the one that wrote them.
+Such a checkpoint stores the serializers of namespaces and values; it stores the serializer of keys only in timers. But every
+change is recorded with the key group of its key. A serializer fits if all keys have the recorded key groups.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ _CANDIDATES: Final[tuple[TypeSerializer, ...]] = (
     NumberSerializer("BOOLEAN"),
 )
 _EXPONENTS: Final = {8: (52, 0x7FF, range(0x3C0, 0x440)), 4: (23, 0xFF, range(0x60, 0xA0))}
-"""By size: where the exponent of a floating-point number is, and those of numbers between about 1e-19 (1e-9) and 1e19 (1e9)."""
+"""By size: the position of the exponent of floating-point numbers, and exponents of numbers from about 1e-19 (1e-9) to 1e19
+(1e9)."""
 _MOST_CHANGES: Final = 2000
 
 
 def deduce_key(changes: Iterable[tuple[int, memoryview, TypeSerializer]], max_parallelism: int) -> TypeSerializer | None:
-    """Return the one basic serializer whose keys are in the right key groups; ``None`` where none is, or more than one.
+    """Return the only basic serializer with keys in the recorded key groups; ``None`` if zero or several serializers fit.
 
-    Floating-point numbers have the bytes and hash codes of integers: where all keys would make ordinary ones, neither is taken.
+    Floating-point numbers have the bytes and hash codes of integers. If all keys are also plausible floating-point numbers, the
+    type is ambiguous.
 
     Parameters
     ----------
     changes
-        Key group, bytes from the key on, and the namespace's serializer of each change.
+        Key group, bytes from the key, and the serializer of the namespace for each change.
     max_parallelism
-        The operator's.
+        Max parallelism of the operator.
     """
     sample = list(islice(changes, _MOST_CHANGES))
     fitting = [c for c in _CANDIDATES if sample and _fits(c, sample, max_parallelism)]
@@ -70,8 +72,8 @@ def _looks_like_float(key: bytes) -> bool:
 
 
 def no_key_type(context: str) -> UnsupportedFormatError:
-    """Return the error for keys whose type is not known."""
+    """Return the error for keys of unknown type."""
     return UnsupportedFormatError(
-        f"{context}: a changelog that was never materialized does not say what type its keys have; neither the operator's timers "
+        f"{context}: a changelog that was never materialized does not contain the type of keys; neither the operator's timers "
         "nor the key groups of its keys determine it. Take a savepoint, or a checkpoint after the next materialization"
     )

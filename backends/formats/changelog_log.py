@@ -1,4 +1,4 @@
-"""The log of a changelog checkpoint: which changes were made since the materialized part.
+"""The log of a changelog checkpoint: changes after the materialization.
 
 Formats: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``StateMetaInfoSnapshotReadersWriters``.
 """
@@ -33,7 +33,7 @@ ADD_ELEMENT: Final = 5
 ADD_OR_UPDATE_ELEMENT: Final = 6
 REMOVE_ELEMENT: Final = 7
 OPERATIONS: Final = ("CLEAR", "SET", "SET_INTERNAL", "ADD", "MERGE_NS", "ADD_ELEMENT", "ADD_OR_UPDATE_ELEMENT", "REMOVE_ELEMENT")
-"""Flink's ``StateChangeOperation`` by code; metadata has a separate key group."""
+"""Flink's ``StateChangeOperation`` by code. Metadata has a separate key group."""
 
 _METADATA_GROUP: Final = -1
 STATE_METADATA: Final = FormatVersions("metadata of a state in a changelog", {6: "1.14", 7: "1.18"})
@@ -43,7 +43,7 @@ _COMPRESSED: Final = {0: False, 1: True}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a state: what was done, and to what."""
+    """One change of a state: the operation, and its data."""
 
     operation: int
     payload: memoryview
@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(slots=True)
 class ChangeLog:
-    """The changes of a handle in the order in which they apply: by state, then by key group."""
+    """The changes of a handle in order: by state, then by key group."""
 
     states: dict[str, mi.StateMetaInfo] = field(default_factory=dict)
     changes: dict[str, dict[int, list[Change]]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class ChangeLog:
         return self.changes.get(name, {})
 
     def key(self, max_parallelism: int) -> TypeSerializerSnapshot | None:
-        """Return the keys' serializer, from timers or else deduced; ``None`` if neither works."""
+        """Return the serializer of keys, from timers or by deduction; ``None`` if both fail."""
         for meta in self.states.values():
             if meta.backend_type == mi.PRIORITY_QUEUE:
                 timer = meta.restore(mi.VALUE)
@@ -80,18 +80,18 @@ class ChangeLog:
 
 
 def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str) -> ChangeLog:
-    """Read the log of a handle; changes of key groups that the handle does not cover are left out.
+    """Read the log of a handle, without changes of key groups outside of the handle.
 
     Raises
     ------
     MissingFileError
-        If a file of the log is not there.
+        If a file of the log does not exist.
     CorruptSnapshotError
         If a file of the log is damaged.
     """
     log = ChangeLog()
     for part in handle.changes:
-        names: dict[int, str] = {}  # state ids are the writer's, and announced anew in each part
+        names: dict[int, str] = {}  # each writer has its own state ids, and each part announces them
         for change, where in _state_changes(snapshot, part, context):
             source = DataInput(change.data, where, flink_major=snapshot.flink_major)
             operation = source.read_byte()
@@ -100,7 +100,7 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
             elif change.key_group in handle.key_groups:
                 state_id = source.read_short()
                 if state_id not in names:
-                    raise source.corrupt(f"a change of state {state_id}, which was not announced")
+                    raise source.corrupt(f"a change of the unknown state id {state_id}")
                 by_group = log.changes.setdefault(names[state_id], {})
                 payload = source.data[source.position :]
                 by_group.setdefault(change.key_group, []).append(Change(operation, payload, where))
@@ -110,7 +110,7 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
 def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context: str, max_parallelism: int) -> mi.KeyedHeader:
     """Merge the states of the materialized parts and of the log into one header.
 
-    Where the type of the keys is not known, or a state has changed its type since it was materialized, the serializers are
+    If the type of the keys is not known, or the type of a state changed after the materialization, the serializers are
     :class:`~state_processor.serializers.core.unread.UnreadSnapshot`.
     """
     metas = {meta.name: meta for header in materialized for meta in header.states}
@@ -122,7 +122,7 @@ def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context
             meta = _unread(meta, str(problem))
         metas[name] = meta
     key = materialized[0].key if materialized else log.key(max_parallelism)
-    if key is None and not log.changes:  # states without entries: other subtasks have the types
+    if key is None and not log.changes:  # states without entries: other subtasks contain the types
         return mi.KeyedHeader(mi.KEYED_VERSION, False, VoidNamespaceSerializer().snapshot(), ())
     if key is None:
         key = UnreadSnapshot("", 0, None, str(no_key_type(context)))
@@ -149,7 +149,7 @@ def _check_same_type(old: mi.StateMetaInfo, new: mi.StateMetaInfo, context: str)
 
 
 def _announce(source: DataInput, log: ChangeLog, names: dict[int, str]) -> None:
-    """Read the metadata of a state; of what follows it (time-to-live, default value) only the id at the end matters."""
+    """Read the metadata of a state and the id at its end; time-to-live and default value in between are ignored."""
     start = source.position
     version = source.read_int()
     STATE_METADATA.check(version, source.source, start, source.flink_major)
@@ -177,7 +177,7 @@ def _state_changes(snapshot: Snapshot, part: h.ChangelogStateHandle, context: st
 
 
 def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str) -> tuple[memoryview, str]:
-    """Read the content of a log file behind its flag byte, decompressed; the recorded length does not count that byte."""
+    """Read and decompress the content of a log file after its flag byte; the recorded length excludes that byte."""
     stream = snapshot.open(handle, f"{context}, changelog")
     where = f"{context}, {stream.describe()}"
     if isinstance(handle, (h.FileStateHandle, h.RelativeFileStateHandle)):
@@ -190,7 +190,7 @@ def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str)
     source = DataInput(data, where)
     flag = source.read_unsigned_byte()
     if flag not in _COMPRESSED:
-        raise source.corrupt(f"a flag for compression is expected, found {flag}", 0)
+        raise source.corrupt(f"expected a compression flag, found {flag}", 0)
     return (snappy.decompress(data[1:], where).data if _COMPRESSED[flag] else data[1:]), where
 
 

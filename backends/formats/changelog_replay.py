@@ -1,4 +1,4 @@
-"""Replay of a changelog: entries taken apart into serialized pieces, and changes applied to these."""
+"""Replay of a changelog: entries are split into serialized pieces, and changes are applied to the pieces."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _NOT_NULL: Final = b"\x00"
 Scope = tuple[bytes, bytes]
 """Serialized key and namespace."""
 Value = Any
-"""Serialized: a value's bytes, a list's elements, or a map's values (flagged for null) by key."""
+"""Serialized value: the bytes of a value, the elements of a list, or the values of a map (flagged for null) by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The unknown result of a user's function that merged values: the log does not hold it."""
+    """The unknown result of a user function that merged values; the log does not contain it."""
 
     where: str
 
 
 class Pieces:
-    """Serialized pieces of a state's entries: reads them, and puts entries together from them."""
+    """Reads the serialized pieces of a state's entries, and builds entries from pieces."""
 
     def __init__(self, state: KeyedDescription) -> None:
         self.state = state
@@ -59,7 +59,7 @@ class Pieces:
         return _piece(source, self.state.stored_map_key)
 
     def whole(self, source: DataInput) -> Value:
-        """Read a value as the heap and the log have it: lists and maps with a count."""
+        """Read a value in the form of heap files and the log: lists and maps with a count."""
         if self.state.kind == LIST:
             return [self.value(source) for _ in range(source.read_count("list elements", self._value.smallest))]
         if self.state.kind == MAP:
@@ -72,7 +72,7 @@ class Pieces:
         return key, _NULL if source.read_boolean() else _NOT_NULL + self.value(source)
 
     def framed_scope(self, source: DataInput) -> Scope:
-        """Return the key and namespace in front of what else is in a framed key."""
+        """Return the key and namespace at the start of a framed key."""
         return self._suffixed_piece(source, self.key), self._suffixed_piece(source, self.namespace)
 
     def _suffixed_piece(self, source: DataInput, read: Callable[[DataInput], bytes]) -> bytes:
@@ -82,20 +82,20 @@ class Pieces:
         return piece
 
     def joined(self, source: DataInput) -> list[bytes]:
-        """Read the elements of a framed list, which are joined with commas."""
+        """Read the elements of a framed list; commas separate them."""
         elements: list[bytes] = []
         while not source.at_end():
             if elements and source.read_unsigned_byte() != _COMMA:
-                raise source.corrupt("a comma between elements is expected", source.position - 1)
+                raise source.corrupt("expected a comma between elements", source.position - 1)
             elements.append(self.value(source))
         return elements
 
     def framed(self, scope: Scope, value: Value) -> Iterator[tuple[bytes, bytes]]:
-        """Return the key and value of each entry as a canonical file has them, without the key group."""
+        """Return the key and value of each entry in the form of a canonical file, without the key group."""
         if isinstance(value, Merged):
             raise UnsupportedFormatError(
-                f"{value.where}, state {self.state.name!r}: the changelog records that windows were merged, but not the result: "
-                "that is known to the user's reduce or aggregate function alone. Take a savepoint"
+                f"{value.where}, state {self.state.name!r}: the changelog records a merge of windows without its result. "
+                "The user's reduce or aggregate function computes the result. Take a savepoint"
             )
         key, namespace = scope
         if self.state.is_timer:
@@ -111,7 +111,7 @@ class Pieces:
             yield composite, value
 
     def of_run(self, run: EntryRun) -> dict[Scope, Value]:
-        """Take the entries of a run apart."""
+        """Split the entries of a run into pieces."""
         entries: dict[Scope, Value] = {}
         match run:
             case FramedRun():
@@ -164,7 +164,7 @@ def apply_change(change: log.Change, pieces: Pieces, entries: dict[Scope, Value]
     Raises
     ------
     UnsupportedFormatError
-        If the kind of state has no such change.
+        If the kind of state does not support the change.
     CorruptSnapshotError
         If bytes of the change are left over.
     """
@@ -174,7 +174,7 @@ def apply_change(change: log.Change, pieces: Pieces, entries: dict[Scope, Value]
         known = change.operation < len(log.OPERATIONS)
         name = log.OPERATIONS[change.operation] if known else str(change.operation)
         state = pieces.state
-        raise UnsupportedFormatError(f"{change.where}: change {name} of {state.kind} state {state.name!r} is not known")
+        raise UnsupportedFormatError(f"{change.where}: unknown change {name} of {state.kind} state {state.name!r}")
     scope = (b"", b"") if pieces.state.is_timer else (pieces.key(source), pieces.namespace(source))
     apply(source, pieces, entries, scope)
     if not source.at_end():
@@ -233,7 +233,7 @@ def _remove_timer(source: DataInput, pieces: Pieces, entries: dict[Scope, Value]
 
 
 def _merge(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
-    """Move the values of several namespaces to one: the target's first, then the others' in their order."""
+    """Move the values of several namespaces to one: values of the target first, then values of the others in order."""
     key, _ = scope
     target = (key, pieces.namespace(source))
     scopes = [(key, pieces.namespace(source)) for _ in range(source.read_count("namespaces", 1))]

@@ -1,4 +1,4 @@
-"""Kernels over framed entries of canonical files: checking them, finding the last one, telling duplicates, framing raw ones."""
+"""Kernels over framed entries of canonical files: check entries, find the last entry, detect duplicates, frame raw entries."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ CROWDED: Final = 4
 
 _FIRST_SLOTS: Final = 1 << 10
 _MANY_SLOTS: Final = 1 << 18
-"""Tables of more, which take 4 MB, grow more slowly and become fuller."""
+"""Larger tables (4 MB) grow more slowly, and are filled more."""
 _SPARSE: Final = 16
-"""A table with more slots per key is made anew for the next keys."""
+"""A table with more slots per key is replaced for the next keys."""
 _AHEAD: Final = 32
-"""Entries whose slots of the table are fetched before the first is looked at: large tables are not in a core's cache."""
+"""Number of entries whose slots are prefetched: large tables do not fit into a core's cache."""
 
 
 @kernel
@@ -56,7 +56,7 @@ def _mixed(x):  # type: ignore[no-untyped-def]
 
 @kernel
 def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
-    """Return a 128-bit hash of a key; two keys of one state with the same hash are taken to be the same key."""
+    """Return a 128-bit hash of a key. Keys of one state with the same hash are regarded as equal."""
     one = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - begin)
     two = np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(end - begin)
     i = begin
@@ -75,7 +75,7 @@ def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def insert(seen, one, two):  # type: ignore[no-untyped-def]
-    """Add a fingerprint and return whether it was new; an empty slot holds two zeros, which no fingerprint does."""
+    """Add a fingerprint and return whether it is new. An empty slot has two zeros; fingerprints never do."""
     mask = len(seen) - 1
     slot = np.int64(two & np.uint64(mask))
     while seen[slot, 0] != 0:
@@ -97,9 +97,9 @@ def rehash(old, new):  # type: ignore[no-untyped-def]
 
 @entry_point(read(uint8), int64, int64, written(uint64, 2), written(int64), allocates=True)
 def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-untyped-def]
-    """Step through framed entries from ``result[POSITION]`` on, up to the end or to the first that is wrong.
+    """Check framed entries from ``result[POSITION]`` to the end or to the first wrong entry.
 
-    Each key has to begin with ``key_group`` in ``prefix`` bytes, and must not be in ``seen``, which it goes into.
+    Each key has to begin with ``key_group`` in ``prefix`` bytes. It must not be in ``seen``; it is added.
     """
     pos = result[POSITION]
     count = result[COUNT]
@@ -157,7 +157,7 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
 
 @entry_point(read(uint8), allocates=True)
 def entry_spans(data):  # type: ignore[no-untyped-def]
-    """Return a line for each framed entry: begin and end of its key, with the key group, and of its value."""
+    """Return a row for each framed entry: start and end of its key including the key group, start and end of its value."""
     count = 0
     pos = 0
     while pos < len(data):
@@ -178,7 +178,7 @@ def entry_spans(data):  # type: ignore[no-untyped-def]
 
 
 def entry_table(data: npt.NDArray[np.uint8], prefix: int, key_groups: int | npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Return framed entries as readers have them: keys without the bytes of their key group, which is in the last column."""
+    """Return framed entries in the form of readers: keys without the key group, and the key group in the last column."""
     spans = entry_spans(data)
     table = np.empty((len(spans), ENTRY_FIELDS), dtype=np.int64)
     table[:, :KEY_GROUP] = spans
@@ -189,10 +189,10 @@ def entry_table(data: npt.NDArray[np.uint8], prefix: int, key_groups: int | npt.
 
 @entry_point(read(uint8), read(int64, 2), read(int32), written(int64, 2), written(uint8))
 def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped-def]
-    """Copy framed entries into ``out``, those of each key group together and in the order they came in.
+    """Copy framed entries into ``out``, grouped by key group, in their order within a key group.
 
-    ``entries`` has lines as the encode kernel leaves them, ``groups`` the key group of each row. ``spans`` has a line of zeros
-    for each key group, and gets begin and end in ``out`` and the number of entries.
+    ``entries`` has rows from the encode kernel, ``groups`` the key group of each row. ``spans`` has a row of zeros for each key
+    group; it receives start and end in ``out`` and the number of entries.
     """
     for e in range(len(entries)):
         group = groups[entries[e, ROW]]
@@ -212,15 +212,15 @@ def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped
         spans[group, 1] = target + size
         for i in range(0, size - 7, 8):
             store_i64(out, target + i, load_i64(data, source + i))
-        # An entry has two lengths of four bytes; the last eight bytes may overlap those before.
+        # An entry has two lengths of four bytes; the last eight bytes may overlap the previous ones.
         store_i64(out, target + size - 8, load_i64(data, source + size - 8))
 
 
 @entry_point(read(uint8), read(int64, 2), read(int64), read(int32), int64, written(uint8), allocates=True)
 def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no-untyped-def]
-    """Frame raw entries (lines of key begin, key end, value begin, value end) into ``out``, which has room for all.
+    """Frame raw entries (rows of key start, key end, value start, value end) into ``out``.
 
-    Returns where each entry begins in ``out``, and the end of the last.
+    Returns the start of each entry in ``out``, and the end of the last entry.
     """
     starts = np.empty(len(order) + 1, np.int64)
     pos = 0
@@ -251,7 +251,7 @@ def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no
 
 
 def with_room(seen: npt.NDArray[np.uint64], entries: int) -> npt.NDArray[np.uint64]:
-    """Return a table so large that so many keys fill half of it, or three quarters where memory matters more than time."""
+    """Return a table for a number of keys: half full, or three quarters full if it is large, to save memory."""
     slots = len(seen)
     while slots < _MANY_SLOTS and slots < 2 * entries:
         slots *= 4
@@ -265,7 +265,7 @@ def with_room(seen: npt.NDArray[np.uint64], entries: int) -> npt.NDArray[np.uint
 
 
 class KeyFilter:
-    """The keys of one state in one key group that were seen so far."""
+    """The known keys of one state in one key group."""
 
     def __init__(self) -> None:
         self._seen = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
@@ -275,7 +275,7 @@ class KeyFilter:
         """Forget all keys."""
         if _SPARSE * self._used < len(self._seen):
             self._seen = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
-        else:  # most key groups of a state have about as many keys
+        else:  # most key groups of a state have similar numbers of keys
             self._seen.fill(0)
         self._used = 0
 

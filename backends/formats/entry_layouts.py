@@ -1,4 +1,4 @@
-"""Row layouts of keyed state: how an entry of each kind of state is put together in each format."""
+"""Row layouts of keyed state: the parts of an entry for each kind of state and each format."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ VALUE_SLOT: Final = 1
 
 
 def framed_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
-    """Build the layout of an entry with lengths around key and value: canonical files and RocksDB, after the key group prefix.
+    """Build the layout of an entry with framed key and value, after the key group prefix: canonical files and RocksDB.
 
-    Values that no column is asked of are passed by, whatever they are.
+    Values without a requested column are skipped.
 
     Flink: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``, ``RocksDBMapState``.
     """
@@ -53,7 +53,7 @@ def framed_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
 
 
 def heap_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
-    """Build the layout of an entry without any length: namespace, key, value (Flink: ``CopyOnWriteStateMapSnapshot``)."""
+    """Build the layout of an entry without lengths: namespace, key, value (Flink: ``CopyOnWriteStateMapSnapshot``)."""
     if isinstance(state, TimerDescription):
         return RowLayout((Part(None, _timer_fields(state), (1, 2)),), columns)
     fields = (Field(NAMESPACE, state.namespace), Field(KEY, state.key), Field(VALUE, state.whole))
@@ -61,7 +61,7 @@ def heap_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
 
 
 def around_key(layout: RowLayout) -> tuple[int, int]:
-    """Return the bytes in front of the key in the first part of an entry, and behind it, or ``VARIABLE``."""
+    """Return the number of bytes before and after the key in the first part of an entry, or ``VARIABLE``."""
     fields = layout.parts[0].fields
     at = next(i for i, field in enumerate(fields) if field.name == KEY)
     return size_of(fields[:at]), size_of(fields[at + 1 :])

@@ -1,4 +1,4 @@
-"""Selection of columns and of fields in them: what is decoded, of all that an entry has."""
+"""Selection of columns and of their fields: only selected parts of an entry are decoded."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Fields:
     inside: Mapping[str, Fields] | None = None
 
     def of(self, name: str) -> Fields:
-        """Return the fields inside of a part; nothing if it is not selected."""
+        """Return the selected fields inside of a part; ``None`` if the part is not selected."""
         return EVERYTHING if self.inside is None else self.inside.get(name, NOTHING)
 
     def applied(self, type_: pa.DataType) -> pa.DataType:
-        """Return a type with the fields that are selected. Lists and maps keep their elements, and maps their keys."""
+        """Return a type with the selected fields. Lists and maps keep their elements; maps keep their keys."""
         if self.inside is None:
             return type_
         if pa.types.is_struct(type_):
@@ -46,7 +46,7 @@ class Fields:
         return type_
 
     def timed(self) -> Fields:
-        """Return the selection in values that stand beside the time of their last access."""
+        """Return the selection for values with the time of their last access."""
         return self if self.inside is None else Fields({LAST_ACCESS_FIELD: EVERYTHING, "value": self})
 
 
@@ -62,23 +62,23 @@ def inside(part: str, fields: Fields) -> Fields:
 Columns: TypeAlias = Collection[str]
 """Names of columns, or a mapping of names to the :class:`Fields` in them."""
 Selection: TypeAlias = Mapping[str, Fields]
-"""The columns to read, in their order."""
+"""The columns to read, in order."""
 
 
 def fields_in(columns: Columns, name: str) -> Fields:
-    """Return the fields that are selected in a column."""
+    """Return the selected fields of a column."""
     return columns[name] if isinstance(columns, Mapping) else EVERYTHING
 
 
 def selected(paths: Sequence[str], schema: pa.Schema) -> Selection:
-    """Return the selection that paths name: columns, or fields in them such as ``value.id``.
+    """Return the selection of paths: columns, or fields in columns such as ``value.id``.
 
     A path continues with names of fields of structs, ``element`` of lists, ``key`` and ``value`` of maps.
 
     Raises
     ------
     OptionError
-        If there is no such column or field, or a path names several.
+        If a column or field does not exist, or a path is ambiguous.
     """
     tree: dict[str, _Node] = {}
     for path in paths:
@@ -100,7 +100,7 @@ class _Node:
 
 
 def applied(selection: Selection | None, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a selection, as far as a schema has them; all of the schema if there is no selection."""
+    """Return the columns of a selection that a schema has; the whole schema without a selection."""
     if selection is None:
         return schema
     known = {f.name: f for f in schema}
@@ -108,12 +108,12 @@ def applied(selection: Selection | None, schema: pa.Schema) -> pa.Schema:
 
 
 def _steps(path: str, schema: pa.Schema) -> Iterator[str]:
-    """Yield the names along a path. Names may have dots: one has to be whole, or be followed by another."""
+    """Yield the names along a path. Names may contain dots, so each name has to end at a dot of the path or at its end."""
     known = {f.name: f.type for f in schema}
     rest, where = path, ""
     while True:
         fitting = _begins(rest, known)
-        if len(fitting) > 1:  # those only that have what follows
+        if len(fitting) > 1:  # keep the names that have the rest of the path
             fitting = [n for n in fitting if n == rest or _begins(rest[len(n) + 1 :], _parts(known[n]))]
         if len(fitting) > 1:
             either = " or in ".join(repr(where + name) for name in fitting)
@@ -128,7 +128,7 @@ def _steps(path: str, schema: pa.Schema) -> Iterator[str]:
 
 
 def _begins(rest: str, known: Collection[str]) -> list[str]:
-    """Return the names that the rest of a path may begin with."""
+    """Return the names at the start of the rest of a path."""
     return [name for name in known if rest == name or rest.startswith(f"{name}.")]
 
 
@@ -143,9 +143,9 @@ def _parts(type_: pa.DataType) -> dict[str, pa.DataType]:
 
 
 def _unknown(path: str, where: str, rest: str, known: list[str]) -> OptionError:
-    place = f"{where[:-1]!r} has no field {rest!r}" if where else f"there is no column {path!r}"
+    place = f"{where[:-1]!r} does not have a field {rest!r}" if where else f"there is no column {path!r}"
     if not known:
-        return OptionError(f"columns: {path!r}: {where[:-1]!r} has no fields; leave out what is behind it")
+        return OptionError(f"columns: {path!r}: {where[:-1]!r} does not have fields; remove the rest of the path")
     near = get_close_matches(rest, known, n=1, cutoff=0.5) or get_close_matches(rest.split(".")[0], known, n=1, cutoff=0.5)
     hint = f"did you mean {where + near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
     return OptionError(f"columns: {path!r}: {place}; {hint}")

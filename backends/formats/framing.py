@@ -1,6 +1,6 @@
 """Framing of state files: kernels that find the boundaries of entries without decoding values.
 
-Each gives a table with one line per entry: start and end of the key part, start and end of the value part, key group.
+Each kernel returns a table with one row per entry: start and end of the key part, start and end of the value part, key group.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEY_GROUP: Final = 4
 END_OF_KEY_GROUP: Final = 0xFFFF
 LAST_OF_STATE: Final = 0x80
 
-# Fields of the walker's state, which goes from one window of a file to the next
+# Fields of the walker's state, for all windows of a file
 POSITION: Final = 0
 BLOCK: Final = 1
 STATE: Final = 2
@@ -27,7 +27,7 @@ FOUND: Final = 3
 STATUS: Final = 4
 NEEDED: Final = 5
 WALK_FIELDS: Final = 6
-"""Behind them is, for each state, the number of the last block that had the state, from 1 on."""
+"""Number of these fields. The number of the last block with a state follows for each state; blocks are counted from 1."""
 
 BETWEEN_STATES: Final = -1
 
@@ -59,16 +59,16 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
     blocks
         Offset, end and key group of each block, in file order.
     states
-        How many states there are; no larger id may occur.
+        Number of states; state ids are smaller.
     wanted
         The state id to index.
     prefix
-        Bytes of the key group in front of each key.
+        Bytes of the key group before each key.
     most
-        The largest value that has to be in the window. A larger one ends the table, with the status ``LARGE``, and may lie
-        behind the window. Values of other states are stepped over without being read.
+        Maximum size of a value in the window. A larger value ends the table with the status ``LARGE``; it may be outside of the
+        window. Values of other states are skipped without reading them.
     walk
-        Where the walk stands (file offsets); updated.
+        Position of the walk in file offsets; updated.
     table
         Receives the entries, with positions in ``buf``.
     """
@@ -159,18 +159,18 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
 
 @entry_point(read(uint8), int64, written(int64, 2))
 def index_pairs(buf, prefix, table):  # type: ignore[no-untyped-def]
-    """Index keys and values that Python's ``marshal`` wrote as lists of pairs, in its version 2. Return a status.
+    """Index lists of pairs of keys and values in version 2 of Python's ``marshal``. Return a status.
 
-    A list is ``[``, a pair ``(``, and bytes ``s``, each with a count as a little-endian ``int`` behind it.
+    A list is ``[``, a pair ``(``, bytes are ``s``; a count as a little-endian ``int`` follows each of them.
 
     Parameters
     ----------
     buf
         The lists, back to back.
     prefix
-        Bytes of the key group in front of each key.
+        Bytes of the key group before each key.
     table
-        Receives the entries, as many as it has lines.
+        Receives the entries, at most its number of rows.
     """
     pos = 0
     left = 0
@@ -206,7 +206,7 @@ def index_pairs(buf, prefix, table):  # type: ignore[no-untyped-def]
 
 
 def new_walk(states: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return a walk that has not started, through a file of so many states."""
+    """Return a new walk through a file with a number of states."""
     walk = np.zeros(WALK_FIELDS + states, dtype=np.int64)
     walk[STATE] = BETWEEN_STATES
     return walk

@@ -28,9 +28,9 @@ from state_processor.serializers.io import DataInput
 
 @dataclass(slots=True)
 class _Block:
-    """A key group, and where the entries of its states are, as far as ``position``.
+    """A key group, and the positions of the entries of its states up to ``position``.
 
-    ``buffer`` begins at ``start`` of the bytes that were read with the key group.
+    ``start`` is the offset of ``buffer`` in the bytes that were read with the key group.
     """
 
     where: str
@@ -45,7 +45,7 @@ class _Block:
 class HeapSource(KeyGroupFile):
     """The format of the heap backend's checkpoints and native savepoints (Flink: ``HeapSnapshotStrategy``).
 
-    Entries have no lengths, so other states are found by stepping through all before them.
+    Entries don't have lengths, so a state is found by skipping the entries of all earlier states.
     """
 
     def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
@@ -63,13 +63,13 @@ class HeapSource(KeyGroupFile):
         yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
-        """Yield where the entries of a state are in each key group; then check the counts of the states behind it.
+        """Yield the positions of the entries of a state in each key group; then check the counts of later states.
 
         Raises
         ------
         CorruptSnapshotError
-            If the counts of a key group do not lead to its end. Entries of later states are not decoded: where they differ in
-            size, :meth:`count_through` finds more.
+            If the counts of a key group do not match its end. Entries of later states are not decoded; if they differ in size,
+            :meth:`count_through` finds more damage.
         """
         state_id = self.header.state_id(name)
         if state_id < 0:
@@ -80,21 +80,21 @@ class HeapSource(KeyGroupFile):
                 while state_id not in block.sections:
                     self._index_next(block)
                 yield block.sections[state_id]
-            if not self.header.compressed:  # else each chunk has a checksum
+            if not self.header.compressed:  # chunks of compressed files have checksums
                 self._check_counts(data, blocks)
 
     def count_through(self, key_groups: h.KeyGroupRange) -> str:
-        """Step over the entries of all states.
+        """Skip the entries of all states.
 
         Returns
         -------
         str
-            Why entries can't be stepped over, of a state whose serializer is not known; empty if all were.
+            The reason if the entries of a state with an unknown serializer can't be skipped; otherwise empty.
 
         Raises
         ------
         CorruptSnapshotError
-            If an entry is damaged, or the entries of a key group do not end where it ends.
+            If an entry is damaged, or the entries of a key group do not end at its end.
         """
         problem = ""
         self._read(key_groups)
@@ -112,10 +112,10 @@ class HeapSource(KeyGroupFile):
         state_id, last = next(reversed(block.sections.items()))
         end = self._step_over(state_id, block, last.position, last.count)
         if end != last.end:
-            raise CorruptSnapshotError(f"{block.where}: {last.end - end} bytes are left over behind the last state")
+            raise CorruptSnapshotError(f"{block.where}: {last.end - end} bytes are left over after the last state")
 
     def _check_counts(self, data: Buffer, blocks: Sequence[_Block]) -> None:
-        """Check the counts of the states that are not indexed, as far as entries have one size."""
+        """Check the counts of the states that are not indexed, if their entries have a fixed size."""
         states = len(self.header.states)
         starts = np.array([block.start for block in blocks], dtype=np.int64)
         positions = starts + np.array([block.position for block in blocks], dtype=np.int64)
@@ -135,7 +135,7 @@ class HeapSource(KeyGroupFile):
         return EntrySizes(np.array(fixed, dtype=np.int64), np.array(smallest, dtype=np.int64))
 
     def _sizes_of(self, state_id: int) -> tuple[int, int]:
-        """Return the bytes of all entries of a state, or ``VARIABLE``, and of the smallest entry."""
+        """Return the fixed size of a state's entries, or ``VARIABLE``, and the minimum size of an entry."""
         try:
             fields = _fields(layouts.heap_layout(self._described(state_id), frozenset()))
         except UnsupportedFormatError:
@@ -143,7 +143,7 @@ class HeapSource(KeyGroupFile):
         return size_of(fields), sum(f.serializer.smallest for f in fields)
 
     def _read(self, key_groups: h.KeyGroupRange) -> None:
-        """Read the blocks of key groups; they are kept for the next state of the same key groups."""
+        """Read the blocks of key groups; they are cached for the next state."""
         if self._blocks_of == key_groups:
             return
         self._stretches, self._blocks_of = [], None
@@ -157,7 +157,7 @@ class HeapSource(KeyGroupFile):
     def _open(self, block: memoryview, offset: int, key_group: int, start: int) -> _Block:
         written = DataInput(block, self.at(offset)).read_int()
         if written != key_group:
-            raise CorruptSnapshotError(f"{self.at(offset)}: key group {key_group} expected, found {written}")
+            raise CorruptSnapshotError(f"{self.at(offset)}: expected key group {key_group}, found {written}")
         where, body = f"{self.at(offset + 4)}, key group {key_group}", block[4:]
         buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
         return _Block(where, buffer, offset + 4, key_group, start + 4)
@@ -171,13 +171,13 @@ class HeapSource(KeyGroupFile):
         is_last = len(block.sections) == len(self.header.states) - 1
         start = source.position
         if is_last and not count and not source.at_end():
-            raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
+            raise source.corrupt(f"{source.remaining} bytes are left over after the last state")
         end = len(block.buffer) if is_last else self._step_over(state_id, block, start, count)
         block.position = end
         block.sections[state_id] = Section(block.buffer, block.base, start, end, count, block.key_group)
 
     def _step_over(self, state_id: int, block: _Block, start: int, count: int) -> int:
-        """Return where the entries of a state end, which begin at ``start``."""
+        """Return the end of the entries of a state that begin at ``start``."""
         if not count:
             return start
         if state_id not in self._steppers:
@@ -195,7 +195,7 @@ class HeapSource(KeyGroupFile):
         return decoder.position
 
     def _described(self, state_id: int) -> KeyedDescription:
-        """Describe a state that has to be stepped over."""
+        """Return the description of a state to skip."""
         meta = self.header.states[state_id]
         try:
             state = describe_keyed(self.header, meta)
@@ -204,8 +204,8 @@ class HeapSource(KeyGroupFile):
             reason = str(problem)
         if reason:
             raise UnsupportedFormatError(
-                f"{self.context}, {self.stream.describe()}: the entries of state {meta.name!r} come first, have no lengths here, "
-                f"and can't be stepped over. Take a savepoint in the canonical format, or: {reason}"
+                f"{self.context}, {self.stream.describe()}: the entries of state {meta.name!r} come first, without lengths, "
+                f"so they can't be skipped. Take a savepoint in the canonical format, or: {reason}"
             )
         return state
 

@@ -1,8 +1,8 @@
-"""Counts of entries in key groups of heap files, of states that are not read: as far as the sizes of entries tell.
+"""Check of the counts of entries of unread states in heap files, by the sizes of entries.
 
-In each key group, the states follow each other without a length: a number, a count, and the entries. If one count is wrong,
-what follows does not lead to the end of the key group. Entries of one size are passed by arithmetic; of other entries only the
-count is compared with the bytes that are left.
+In each key group, the states follow each other without lengths: an id, a count, and the entries. A wrong count leads to a wrong
+end of the key group. For entries of a fixed size, the end is computed; for other entries, the count is only compared with the
+remaining bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from state_processor.backends.formats.entry_runs import Buffer
 from state_processor.serializers.base import VARIABLE
 
 HEAD: Final = 6
-"""Bytes in front of the entries of a state: its number and the count."""
+"""Bytes before the entries of a state: its id and the count."""
 
 _NUMBER: Final = np.array([1 << 8, 1, 0, 0, 0, 0])
 _COUNT: Final = np.array([0, 0, 1 << 24, 1 << 16, 1 << 8, 1])
@@ -27,14 +27,14 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class EntrySizes:
-    """Bytes of an entry of each state: of all entries, or ``VARIABLE``, and of the smallest entry."""
+    """Sizes of entries by state: the fixed size or ``VARIABLE``, and the minimum size."""
 
     fixed: Positions
     smallest: Positions
 
 
 class Damage(NamedTuple):
-    """The place where the counts of a key group do not lead to its end.
+    """The position of a wrong count in a key group.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Damage(NamedTuple):
     position
         Position in the buffer.
     problem
-        What is wrong there.
+        Description of the damage.
     """
 
     block: int
@@ -61,16 +61,16 @@ def find_damage(
     buffer
         The key groups.
     positions, ends
-        Where the next state of each key group begins, and where the key group ends.
+        Start of the next state of each key group, and end of each key group.
     unread
-        For each key group and state, whether the state follows. It is changed.
+        For each key group and state, whether the state follows; updated.
     sizes
-        Sizes of the entries. The walk through a key group stops at entries that differ in size.
+        Sizes of the entries. The walk through a key group stops at entries of variable size.
 
     Returns
     -------
     Damage or None
-        The first damage that is found.
+        The first damage.
     """
     positions = positions.copy()
     blocks = np.arange(len(positions))
@@ -82,7 +82,7 @@ def find_damage(
             at = blocks[wrong[0]]
             bytes_left = int(left[wrong[0]])
             problem = (
-                f"{bytes_left} bytes are left over behind the last state"
+                f"{bytes_left} bytes are left over after the last state"
                 if complete[wrong[0]]
                 else (f"{unread[at].sum()} states have to follow, {max(bytes_left, 0)} bytes are left")
             )

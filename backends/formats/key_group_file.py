@@ -17,12 +17,12 @@ KeyGroupBlock = tuple[int, int, int]
 
 
 class KeyGroupFile(KeyedStateSource):
-    """A file with a header, then a block per key group at the offsets of its handle: the common part of canonical and heap files.
+    """A file with a header, then a block per key group at the offsets of its handle.
 
     Parameters
     ----------
     stream, handle
-        The file, and where each key group begins in it.
+        The file, and the start of each key group.
     header, context
         See :class:`~state_processor.backends.formats.source.KeyedStateSource`.
     """
@@ -35,11 +35,11 @@ class KeyGroupFile(KeyedStateSource):
         self._bounds = np.append(offsets[offsets > 0], stream.size)
 
     def where(self, name: str) -> str:
-        """Name a state and its file in messages."""
+        """Return the description of a state and its file for messages."""
         return f"{self.context}, state {name!r}, {self.stream.describe()}"
 
     def key_group_blocks(self, key_groups: h.KeyGroupRange) -> list[KeyGroupBlock]:
-        """Return the blocks that are not empty, in file order."""
+        """Return the non-empty blocks in file order."""
         wanted = self.handle.key_groups.intersect(key_groups)
         blocks = []
         for key_group in wanted:
@@ -47,18 +47,18 @@ class KeyGroupFile(KeyedStateSource):
             if offset <= 0:
                 continue
             if offset >= self.stream.size:
-                raise CorruptSnapshotError(f"{self.at(offset)}: key group {key_group} starts behind the end of the file")
+                raise CorruptSnapshotError(f"{self.at(offset)}: key group {key_group} starts after the end of the file")
             end = int(self._bounds[np.searchsorted(self._bounds, offset, side="right")])
             blocks.append((offset, end, key_group))
         return sorted(blocks)
 
     def at(self, offset: int) -> str:
-        """Name a place of the file in messages."""
+        """Return the description of a position in the file for messages."""
         return f"{self.context}, {self.stream.describe()}, offset {offset}"
 
 
 def stretches(blocks: Sequence[KeyGroupBlock]) -> Iterator[list[KeyGroupBlock]]:
-    """Group blocks without a gap between them: each group is read at once."""
+    """Group adjacent blocks. Each group is read at once."""
     stretch: list[KeyGroupBlock] = []
     for block in blocks:
         if stretch and stretch[-1][1] != block[0]:

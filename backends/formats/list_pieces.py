@@ -1,4 +1,4 @@
-"""Large lists of framed entries, decoded in pieces: neither the bytes of one nor its elements are in memory as a whole."""
+"""Large lists of framed entries, decoded in pieces: a list is never completely in memory, neither as bytes nor as elements."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
 
 FIRST_INDEX: Final = b"first_index"
-"""Metadata of a batch that has a piece of a list: the index of its first element."""
+"""Metadata of a batch with a piece of a list: the index of its first element."""
 _LENGTH: Final = 4
 """Bytes of the length between the key and the value of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargeEntry:
-    """An entry whose value has not been read.
+    """An entry with an unread value.
 
     Parameters
     ----------
     read
-        Returns so many bytes from an offset on.
+        Function that returns a number of bytes from an offset.
     origin
-        What is added to offsets in messages.
+        Value that is added to offsets in messages.
     key, value, end
-        Offsets at which the key begins, the value begins and the value ends.
+        Offsets of the start of the key, the start of the value and the end of the value.
     key_group
         The key group.
     """
@@ -54,23 +54,23 @@ class LargeEntry:
         return self.block(view(self.read(self.key, self.end - self.key)), self.value)
 
     def block(self, buffer: Buffer, begin: int) -> Block:
-        """Return an entry of bytes: those in front of the value, and those of the value from ``begin`` on."""
+        """Return the bytes of an entry: the bytes before the value, and the bytes of the value from ``begin``."""
         head = self.value - self.key
         entries = np.array([[0, head - _LENGTH, head, len(buffer), self.key_group]], dtype=np.int64)
         return buffer, self.origin + begin - head, entries
 
 
 class ListPieces:
-    """Decoder of the entries of a list state, which gives a large list as several rows with a part of its elements each.
+    """Decoder of the entries of a list state. A large list becomes several rows with a part of its elements each.
 
     Parameters
     ----------
     element
-        The serializer that elements were written with.
+        The serializer of elements.
     layout, options, where
         As for :func:`~state_processor.backends.formats.entry_runs.decode_framed`.
     size
-        Bytes of a list that are decoded at a time.
+        Bytes of a list to decode at a time.
     """
 
     def __init__(self, element: TypeSerializer, layout: RowLayout, options: DecodeOptions, where: str, size: int) -> None:
@@ -81,7 +81,7 @@ class ListPieces:
         self._size = size
 
     def decode(self, parts: Iterator[Block | LargeEntry]) -> Iterator[pa.RecordBatch]:
-        """Yield the entries as columns; the batch of a piece has the index of its first element in :data:`FIRST_INDEX`."""
+        """Yield the entries as columns. The batch of a piece has the index of its first element in :data:`FIRST_INDEX`."""
         decoder = self._layout.decoder(self._options)
         for part in parts:
             if not isinstance(part, LargeEntry):
@@ -104,7 +104,7 @@ class ListPieces:
             piece = view(entry.read(begin, min(size, entry.end - begin)))
             if begin + len(piece) < entry.end:
                 whole = stepper.end_of_whole_rows(piece)
-                if not whole:  # an element is larger than that, or damaged, which decoding the rest tells
+                if not whole:  # an element is larger, or damaged; decoding the rest detects damage
                     size *= 2
                     continue
                 piece = piece[: whole - 1]  # without the comma
@@ -115,7 +115,7 @@ class ListPieces:
 
     @cached_property
     def _kernels(self) -> tuple[ColumnDecoder, ColumnDecoder] | None:
-        """One that steps over elements with the comma behind each, and one for single rows; ``None`` where Python decodes."""
+        """Return a kernel that skips elements with their commas, and a kernel for single rows; ``None`` if Python decodes."""
         builder = DecodeBuilder(pa.schema([]), DecodeOptions())
         try:
             self._element.emit(builder, builder.column(None))

@@ -1,4 +1,4 @@
-"""Opening keyed state: from a state handle to the source that reads it. A new backend is registered here."""
+"""Opening keyed state: the source that reads a state handle. Register new backends here."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from state_processor.serializers.errors import UnsupportedFormatError
 
 
 def open_source(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, max_parallelism: int) -> KeyedStateSource:
-    """Open managed keyed state; only its header is read.
+    """Open managed keyed state, and read only its header.
 
     Parameters
     ----------
     snapshot
-        Gives access to the files.
+        The snapshot, with access to its files.
     handle
         The keyed state.
     context
         Operator and subtask, for messages.
     max_parallelism
-        Of the operator.
+        Max parallelism of the operator.
 
     Raises
     ------
     UnsupportedFormatError
-        If the handle is of a kind that is not read.
+        If the kind of handle is not supported.
     """
     opener = _OPENERS.get(type(handle))
     if opener is None:
-        raise UnsupportedFormatError(f"{context}: {type(handle).__name__} does not stand alone in any snapshot of Flink")
+        raise UnsupportedFormatError(f"{context}: {type(handle).__name__} is not a top-level handle in Flink's snapshots")
     return opener(snapshot, handle, context, max_parallelism)
 
 
 def open_raw_timers(snapshot: Snapshot, handle: h.KeyedStateHandle | None, context: str) -> RawTimersSource | None:
-    """Open the timers in raw keyed state; ``None`` where it holds bytes of the operator, or nothing."""
+    """Open the timers in raw keyed state; ``None`` if it contains bytes of the operator, or is empty."""
     if not isinstance(handle, h.KeyGroupsStateHandle):
         return None
     return RawTimersSource.open(snapshot, handle, context)
@@ -84,7 +84,7 @@ def open_key_groups(
 ) -> CanonicalSource | HeapSource:
     """Open a file with a block per key group: canonical or heap.
 
-    The codes 3 and 12 stand for both. The heap has no offset 0, and begins each block with the number of the key group.
+    The codes 3 and 12 are used for both. A heap file does not use offset 0, and each of its blocks begins with the key group.
     """
     canonical = CanonicalSource(stream, handle, header, context, max_parallelism)
     if handle.is_savepoint or not _is_heap(stream, handle, canonical):
@@ -100,7 +100,7 @@ def _is_heap(stream: StateStream, handle: h.KeyGroupsStateHandle, canonical: Can
     start = stream.read(int(offsets[0]), 6)
     if int.from_bytes(start[:4], "big") != first:
         return False
-    # The number of a small key group may as well be state id 0 and the upper half of a large key's length.
+    # A small key group has the same bytes as state id 0 and the upper half of a large key's length.
     key_size = int.from_bytes(start[2:], "big")
     may_be_key = 0 < key_size < stream.size - offsets[0]
     if not may_be_key:

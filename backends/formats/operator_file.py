@@ -1,4 +1,4 @@
-"""The file of a subtask's operator state: its header, and where elements are, both checked against the state handle.
+"""The file of a subtask's operator state: header and positions of elements, checked against the state handle.
 
 Flink: ``OperatorStateRestoreOperation``, ``DefaultOperatorStateBackendSnapshotStrategy``.
 """
@@ -30,7 +30,7 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StateBytes:
-    """Positions of one state's elements in ``buffer``, which begins at offset ``base`` of the file."""
+    """Positions of one state's elements in ``buffer``; ``base`` is the offset of ``buffer`` in the file."""
 
     buffer: Buffer
     base: int
@@ -41,22 +41,22 @@ class StateBytes:
 def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
     """Read the header of a subtask's operator state.
 
-    A state of the header may be missing in the handle: Flink restores it without elements.
+    A state of the header may be missing in the handle. Flink restores it without elements.
 
     Raises
     ------
     CorruptSnapshotError
-        If the handle has a state that the header does not register (Flink: "Found state without corresponding meta info"),
-        has one twice or in another mode, or has offsets that are impossible.
+        If the handle has a state that the header does not register (Flink: "Found state without corresponding meta info"), has a
+        state twice or with another mode, or has impossible offsets.
     """
     stream = snapshot.open(handle.stream, context)
     where = f"{context}, {stream.describe()}"
     first = min((int(o.min()) for o in map(_offsets, handle.states) if len(o)), default=stream.size)
     if not 0 <= first <= stream.size:
-        raise CorruptSnapshotError(f"{where}: an element is said to start at {first}; the file has {stream.size} bytes")
+        raise CorruptSnapshotError(f"{where}: an element starts at {first}; the file has {stream.size} bytes")
     header = read_header(mi.OperatorHeader.read, stream.read(0, first), where, snapshot.flink_major)
     _check_states(handle, header, where)
-    if not header.compressed:  # in compressed files Flink 1.18.0 wrote wrong offsets (FLINK-34063): elements are counted
+    if not header.compressed:  # Flink 1.18.0 wrote wrong offsets of compressed files (FLINK-34063): elements are counted instead
         _check_offsets(handle, header, stream, where)
     return header
 
@@ -99,14 +99,14 @@ def _check_offsets(handle: h.OperatorStateHandle, header: mi.OperatorHeader, str
         if len(falling) or offsets[-1] > stream.size:
             at = int(falling[0]) + 1 if len(falling) else len(offsets) - 1
             raise CorruptSnapshotError(
-                f"{where}: element {at} of state {state.name!r} is said to start at {offsets[at]}; "
-                f"{offsets[at - 1] if len(falling) else header.size} to {stream.size} is possible. {_ADVICE}"
+                f"{where}: element {at} of state {state.name!r} starts at {offsets[at]}; "
+                f"{offsets[at - 1] if len(falling) else header.size} to {stream.size} is valid. {_ADVICE}"
             )
         first = min(first, int(offsets[0]))
     if first != header.size:
         raise CorruptSnapshotError(
-            f"{where}: the header ends at {header.size}, the first element is said to start at {first}; "
-            f"the bytes between them belong to no state. {_ADVICE}"
+            f"{where}: the header ends at {header.size}, the first element starts at {first}; "
+            f"the bytes between them do not belong to a state. {_ADVICE}"
         )
 
 
@@ -117,7 +117,7 @@ def locate(snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.Operato
         return StateBytes(np.zeros(0, dtype=np.uint8), 0, own, own)
     stream = snapshot.open(handle.stream, where)
     if header.compressed:
-        # The snappy stream begins behind the header, and the first element a stream identifier later.
+        # The snappy stream begins after the header; the first element follows the stream identifier.
         data = stream.read(header.size, stream.size - header.size)
         return _locate_compressed(data, handle, header, name, where)
     ends = _ends(handle, name, np.concatenate([_offsets(s) for s in handle.states]), stream.size)
@@ -128,10 +128,9 @@ def locate(snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.Operato
 def _locate_compressed(
     data: memoryview, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
 ) -> StateBytes:
-    """Count elements through to their end; offsets serve where an element can't be decoded.
+    """Count elements by decoding them; use the offsets if an element can't be decoded.
 
-    Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063): those of the last chunk that had been written out, which
-    may look right.
+    Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063): the offsets of the last flushed chunk. They may look correct.
     """
     plain = snappy.decompress(data, where)
     try:
@@ -164,12 +163,12 @@ def _count_through(plain: Buffer, header: mi.OperatorHeader, handle: h.OperatorS
                 starts.append(start)
                 ends.append(source.position)
     if not source.at_end():
-        raise source.corrupt(f"{source.remaining} bytes are left over behind the last element")
+        raise source.corrupt(f"{source.remaining} bytes are left over after the last element")
     return StateBytes(plain, header.size, np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64))
 
 
 def _ends(handle: h.OperatorStateHandle, name: str, starts: Positions, size: int) -> Positions:
-    """Return where the elements of a state end: where the next element of the file starts, of any state.
+    """Return the ends of the elements of a state: the starts of the next elements in the file, of any state.
 
     ``starts`` has the elements of all states in the order of the handle.
     """

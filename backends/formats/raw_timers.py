@@ -1,7 +1,7 @@
-"""Timers that Flink keeps in raw keyed state: those on the heap beside RocksDB or ForSt.
+"""Timers in raw keyed state: heap timers of jobs with RocksDB or ForSt.
 
-Format: ``InternalTimerServiceSerializationProxy``, ``InternalTimersSnapshotReaderWriters``. Each key group has a
-block that lists all timer services with their serializers and timers. Unlike timers elsewhere, these start with the key.
+Format: ``InternalTimerServiceSerializationProxy``, ``InternalTimersSnapshotReaderWriters``. Each key group has a block with all
+timer services, their serializers and timers. Unlike other timers, these start with the key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIMESTAMP_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """A key group's bytes: ``offset`` up to ``end`` in the stream."""
+    """The bytes of a key group: from ``offset`` to ``end`` in the stream."""
 
     key_group: int
     offset: int
@@ -39,7 +39,7 @@ class RawBlock:
 
 @dataclass(frozen=True, slots=True)
 class RawTimers:
-    """The timers of one state in one block: where they lie and how many they are."""
+    """Position and number of the timers of one state in one block."""
 
     name: str
     key: TypeSerializer
@@ -49,12 +49,12 @@ class RawTimers:
 
 
 def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str) -> list[RawBlock]:
-    """Return the blocks of raw keyed state, in the order of the key groups; an offset of -1 means that there is none.
+    """Return the blocks of raw keyed state in the order of the key groups; key groups with the offset -1 are empty.
 
     Raises
     ------
     CorruptSnapshotError
-        If an offset is behind the end.
+        If an offset is after the end.
     """
     starts = [(k, handle.offset_of(k)) for k in handle.key_groups if handle.offset_of(k) >= 0]
     bounds = sorted({offset for _, offset in starts} | {stream.size})
@@ -63,18 +63,18 @@ def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str
     for key_group, offset in starts:
         if offset >= stream.size:
             at_end = DataInput(b"", f"{context}, {stream.describe()}")
-            raise at_end.corrupt(f"key group {key_group} starts behind the end of the file", offset)
+            raise at_end.corrupt(f"key group {key_group} starts after the end of the file", offset)
         blocks.append(RawBlock(key_group, offset, following[offset]))
     return blocks
 
 
 def holds_timers(stream: StateStream, blocks: list[RawBlock]) -> bool:
-    """Return whether raw keyed state is Flink's timers rather than an operator's own bytes."""
+    """Return whether raw keyed state contains Flink's timers, and not an operator's own bytes."""
     return bool(blocks) and blocks[0].end - blocks[0].offset >= 4 and bytes(stream.read(blocks[0].offset, 4)) == MAGIC
 
 
 def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> mi.KeyedHeader:
-    """Return the timer states as a header would register them; every block lists all services, so the smallest one is read."""
+    """Return the timer states as a header. Every block lists all services, so the smallest block is read."""
     smallest = min(blocks, key=lambda b: b.end - b.offset)
     source = block_input(stream, smallest, context, flink_major)
     states = list(read_block(source, _step_over(source)))
@@ -82,12 +82,12 @@ def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, fli
         mi.StateMetaInfo(s.name, mi.PRIORITY_QUEUE, {}, {mi.VALUE: TimerSerializer(s.key, s.namespace).snapshot()})
         for s in states
     ]
-    key = states[0].key if states else VoidNamespaceSerializer()  # without states nobody asks for it
+    key = states[0].key if states else VoidNamespaceSerializer()  # not used without states
     return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(metas))
 
 
 def block_input(stream: StateStream, block: RawBlock, context: str, flink_major: int) -> DataInput:
-    """Return the bytes of a block; offsets in errors count from its start."""
+    """Return the input of a block. Offsets in errors count from its start."""
     where = f"{context}, {stream.describe()}, key group {block.key_group} at offset {block.offset}"
     return DataInput(stream.read(block.offset, block.end - block.offset), where, flink_major=flink_major)
 
@@ -100,7 +100,7 @@ def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawT
     source
         The block.
     step
-        Gives the position behind the timers of a state: they have no lengths.
+        Function that returns the position after the timers of a state; timers don't have lengths.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawT
     """
     start = source.position
     if source.read_bytes(4) != MAGIC:
-        raise UnsupportedFormatError(f"{source.source}, offset {start}: timers without version, as Flink 1.3 wrote them")
+        raise UnsupportedFormatError(f"{source.source}, offset {start}: timers without a version, from Flink 1.3 or older")
     version = source.read_int()
     RAW_TIMERS.check(version, source.source, start + 4, source.flink_major)
     found = []

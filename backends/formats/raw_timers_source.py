@@ -1,4 +1,4 @@
-"""The source of timers in raw keyed state: those on the heap beside RocksDB and ForSt."""
+"""The source of timers in raw keyed state: heap timers of jobs with RocksDB or ForSt."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class RawTimersSource(KeyedStateSource):
     Parameters
     ----------
     stream, blocks
-        The bytes, and where each key group is in them.
+        The bytes, and the position of each key group.
     context
         Operator and subtask, for messages.
     flink_major
-        The major version of the Flink that wrote them.
+        The major version of the Flink that wrote the timers.
     """
 
     def __init__(self, stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> None:
@@ -50,7 +50,7 @@ class RawTimersSource(KeyedStateSource):
 
     @classmethod
     def open(cls, snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str) -> RawTimersSource | None:
-        """Open the timers of a handle; ``None`` where it holds bytes of the operator."""
+        """Open the timers of a handle; ``None`` if it contains bytes of the operator."""
         stream = snapshot.open(handle.stream, context)
         blocks = raw_blocks(stream, handle, context)
         if not holds_timers(stream, blocks):
@@ -59,14 +59,14 @@ class RawTimersSource(KeyedStateSource):
 
     @property
     def backend(self) -> str:
-        """Name in tables about a snapshot."""
+        """Name of the backend in tables about a snapshot."""
         return "raw"
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[UnframedRun]:
         yield UnframedRun(state, self._where(state.name), _layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
-        """Yield where the timers of a state are in each key group."""
+        """Yield the positions of the timers of a state in each key group."""
         where = self._where(name)
         for block in self._blocks:
             if block.key_group not in key_groups:
@@ -96,7 +96,7 @@ class RawTimersSource(KeyedStateSource):
             state = self.describe(name)
             if state is None:
                 where = f"{self.context}, {self._stream.describe()}"
-                raise CorruptSnapshotError(f"{where}: timer service {name!r} is listed by some key groups only")
+                raise CorruptSnapshotError(f"{where}: only some key groups list timer service {name!r}")
             layout = _layout(state, frozenset())
             self._steppers[name] = layout, layout.decoder(DecodeOptions())
         return self._steppers[name]
@@ -106,7 +106,7 @@ class RawTimersSource(KeyedStateSource):
 
 
 def _layout(state: KeyedDescription, columns: Columns) -> RowLayout:
-    """Build the layout of a timer here: unlike timers elsewhere, it starts with the key."""
+    """Build the layout of a raw timer: unlike other timers, it starts with the key."""
     fields = (
         Field(layouts.KEY, state.key),
         Field(layouts.NAMESPACE, state.namespace),

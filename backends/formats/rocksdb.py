@@ -1,7 +1,7 @@
 """Keyed state of RocksDB and ForSt: native savepoints and incremental checkpoints.
 
-A state is a column family. Its entries are those of a canonical file without the framing: the key group, the key, the
-namespace and for maps the map's key make up the key (Flink: ``CompositeKeySerializationUtils``).
+A state is a column family. Its entries are entries of a canonical file without framing. The key consists of key group, key,
+namespace, and the map key for map state (Flink: ``CompositeKeySerializationUtils``).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from state_processor.serializers.errors import CorruptSnapshotError, MissingFile
 _FIRST_WITH_FORST: Final = 2
 _FORST_LOGS: Final = re.compile(rb"db_log_dir=\S{0,4096}_attempt_\d+/db")
 _FORST_FILE: Final = re.compile(r"_attempt_\d+/db/[^/]+$")
-"""Working directory of ForSt (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``), where its options name a directory for
-logs, and where checkpoints refer to files that are in it."""
+"""Working directory of ForSt (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``). ForSt's options have the directory of logs in
+it, and checkpoints refer to files in it."""
 _MOST_SEEKS: Final = 10_000
-"""Looked-up keys times key groups up to which each is sought; beyond, reading all entries is faster."""
+"""Maximum number of seeks (keys times key groups). Above it, reading all entries is faster."""
 
 
 class RocksDbSource(KeyedStateSource):
-    """Keyed state in the files of an embedded store. They are opened when entries are asked for.
+    """Keyed state in the files of an embedded store. The first read of entries opens the files.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class RocksDbSource(KeyedStateSource):
     context
         Operator and subtask, for messages.
     max_parallelism
-        The operator's; it decides how long the key group in front of each key is.
+        Max parallelism of the operator. It determines the size of the key group prefix.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class RocksDbSource(KeyedStateSource):
 
     @cached_property
     def backend(self) -> str:
-        """Name of the backend. ForSt and RocksDB have the same files; headers name ForSt only by asynchronous states."""
+        """Name of the backend. ForSt and RocksDB have the same files; only asynchronous states in headers identify ForSt."""
         asynchronous = any(s.backend_type == mi.KEY_VALUE_V2 for s in self.header.states)
         return "forst" if asynchronous or self._shares_forst_files() or self._has_forst_options() else "rocksdb"
 
     def _shares_forst_files(self) -> bool:
-        """Check if a file is in the working directory of ForSt, which may be remote."""
+        """Check if a file is in ForSt's working directory; it may be remote."""
         streams = (file.stream for file in self._handle.files)
         return any(isinstance(stream, h.FileStateHandle) and _FORST_FILE.search(stream.path) for stream in streams)
 
     def _has_forst_options(self) -> bool:
-        """Check if the options name a log directory below a directory called as ForSt calls it."""
+        """Check if the options contain a log directory below a directory with ForSt's naming."""
         if self._snapshot.flink_major < _FIRST_WITH_FORST:
             return False
         for file in self._handle.files:
@@ -79,7 +79,7 @@ class RocksDbSource(KeyedStateSource):
                 try:
                     return _FORST_LOGS.search(self._snapshot.open(file.stream, self.context).read()) is not None
                 except MissingFileError:
-                    return False  # reading the state names it
+                    return False  # reading the state reports the problem
         return False
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
@@ -91,9 +91,9 @@ class RocksDbSource(KeyedStateSource):
             yield FramedRun(state, where, self.blocks(state.name, groups)).of_keys(keys)
 
     def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
-        """Yield framed entries of a state in the key groups that the handle covers.
+        """Yield framed entries of a state in the key groups of the handle.
 
-        After rescaling, files hold entries of other key groups too.
+        After rescaling, files also contain entries of other key groups.
         """
         groups = self._handle.key_groups.intersect(key_groups)
         if len(groups):
@@ -101,7 +101,7 @@ class RocksDbSource(KeyedStateSource):
             yield from self._store.blocks(name, lower, upper, self._prefix)
 
     def _sought(self, name: str, key_groups: h.KeyGroupRange, keys: SerializedKeys) -> Iterator[Block]:
-        """Yield the entries that begin with a key, wherever there are any."""
+        """Yield the entries that begin with a key."""
         for key_group in key_groups:
             for key in sorted(set(keys)):
                 lower = self._group(key_group) + key
@@ -116,6 +116,6 @@ class RocksDbSource(KeyedStateSource):
             return key_group.to_bytes(self._prefix, "big")
         except OverflowError:
             raise CorruptSnapshotError(
-                f"{self.context}: key group {key_group} does not fit the {self._prefix} bytes that keys begin with for the "
+                f"{self.context}: key group {key_group} does not fit into the prefix of {self._prefix} bytes for the "
                 "operator's max parallelism"
             ) from None

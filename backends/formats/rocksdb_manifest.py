@@ -1,8 +1,8 @@
-"""Manifests of RocksDB: the column families of a store, and the files that each consists of.
+"""Manifests of RocksDB: the column families of a store, and the files of each column family.
 
-A manifest is a log of edits (RocksDB: ``VersionEdit::DecodeFrom``). Here it is read to its end, and written anew as the few edits
-that come to the same. So a store can be given files that are elsewhere: RocksDB takes their names, bounds and sequence numbers
-from the manifest. What is written, each RocksDB since 6.20 knows.
+A manifest is a log of edits (RocksDB: ``VersionEdit::DecodeFrom``). This module reads all edits, and writes a short list of
+equivalent edits. A new manifest can add files to a store: RocksDB takes names, bounds and sequence numbers of files from the
+manifest. RocksDB since 6.20 reads the written manifests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, read, uint8
 
 DEFAULT_FAMILY: Final = "default"
-"""The column family that each store has, whose id is 0."""
+"""The column family that each store has; its id is 0."""
 
 _BLOCK: Final = 32 << 10
 _HEADER: Final = 7
@@ -27,7 +27,7 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _COMPARATOR, _LOG_NUMBER, _NEXT_FILE, _LAST_SEQUENCE, _CURSOR, _DELETED_FILE = 1, 2, 3, 4, 5, 6
 _PREVIOUS_LOG, _LEAST_LOG = 9, 10
 _NEW_FILES: Final = {7: 1, 100: 2, 102: 3, 103: 4}
-"""Tags of new files, by the version of what follows."""
+"""Tags of new files, with the versions of their formats."""
 _FAMILY, _ADD_FAMILY, _DROP_FAMILY, _LARGEST_FAMILY, _ATOMIC_GROUP = 200, 201, 202, 203, 300
 _NUMBERS: Final = frozenset({_LOG_NUMBER, _NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG, _LEAST_LOG, _LARGEST_FAMILY, _ATOMIC_GROUP})
 _BLOB_FILES: Final = frozenset({400, 401})
@@ -44,17 +44,17 @@ class TableFile:
     Attributes
     ----------
     level
-        Where it stands: entries of lower levels are newer.
+        Level of the file; entries of lower levels are newer.
     number
-        Its number, which is its name.
+        Number of the file; the name is derived from it.
     size
-        Its length in bytes.
+        Length of the file in bytes.
     smallest, largest
-        The first and the last internal key, as RocksDB has them.
+        The first and the last internal key.
     sequences
-        The least and the largest sequence number of its entries.
+        The smallest and the largest sequence number of the entries.
     details
-        Other properties, as bytes by their tags.
+        Other properties: bytes by tag.
     """
 
     level: int
@@ -72,11 +72,11 @@ class TableFile:
 
     @property
     def epoch(self) -> int | None:
-        """Its place in the order of files of level 0, which RocksDB has since 7.8."""
+        """Position in the order of level 0 files (RocksDB 7.8 and later)."""
         return next((_Bytes(value, "").number() for tag, value in self.details if tag == _EPOCH), None)
 
     def in_epoch(self, epoch: int | None) -> TableFile:
-        """Return the file in another epoch; ``None`` has RocksDB order the files by sequence numbers."""
+        """Return the file in another epoch; with ``None``, RocksDB orders files by sequence numbers."""
         details = tuple((tag, value) for tag, value in self.details if tag != _EPOCH)
         return replace(self, details=details if epoch is None else (*details, (_EPOCH, _varint(epoch))))
 
@@ -91,10 +91,10 @@ class Family:
     log_number: int = 0
 
     def above(self, below: Family) -> Family:
-        """Return the column family with the files of another one too, of which all entries are older."""
+        """Return the column family with additional files of another one; all entries of the other one are older."""
         epochs = [file.epoch for file in below.files]
         known = [epoch for epoch in epochs if epoch is not None]
-        if len(known) < len(epochs):  # RocksDB orders all by their sequence numbers
+        if len(known) < len(epochs):  # RocksDB orders all files by their sequence numbers
             return replace(self, files=tuple(file.in_epoch(None) for file in (*below.files, *self.files)))
         first = max(known, default=0)
         return replace(self, files=(*below.files, *(file.in_epoch((file.epoch or 0) + first) for file in self.files)))
@@ -102,14 +102,14 @@ class Family:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest says of a store.
+    """Content of a manifest.
 
     Attributes
     ----------
     families
         The column families by their ids.
     next_file, last_sequence, largest_family
-        The number of the next file, the last sequence number, and the largest id of a column family, dropped ones included.
+        The number of the next file, the last sequence number, and the largest id of a column family, including dropped ones.
     """
 
     families: Mapping[int, Family] = field(default_factory=dict)
@@ -118,18 +118,18 @@ class Manifest:
     largest_family: int = 0
 
     def only(self, names: Collection[str]) -> Manifest:
-        """Return the manifest of the store when other column families are dropped."""
+        """Return the manifest of the store without other column families."""
         kept = {number: family for number, family in self.families.items() if family.name in names or number == 0}
         return replace(self, families=kept)
 
     def without_files(self) -> Manifest:
-        """Return the manifest of a store with the same families, and none of the files."""
+        """Return the manifest of a store with the same families, but without files."""
         return replace(self, families={number: replace(family, files=()) for number, family in self.families.items()})
 
     def above(self, below: Manifest) -> Manifest:
-        """Return the manifest of a store that also has the files of another, of which all entries are older.
+        """Return the manifest of a store with additional files of another store; all entries of the other store are older.
 
-        Both have the column families of the other, with the same ids; numbers of files differ.
+        Both stores have the same column families with the same ids; numbers of files differ.
         """
         families = {
             number: family.above(below.families[number]) if number in below.families else family
@@ -156,9 +156,9 @@ def read_manifest(data: bytes | memoryview, where: str) -> Manifest:
     Raises
     ------
     CorruptSnapshotError
-        If it is damaged.
+        If the manifest is damaged.
     UnsupportedFormatError
-        If the store has blob files, or what this module does not know.
+        If the store has blob files or unknown properties.
     """
     reading = _Reading(where)
     for record in _records(np.frombuffer(data, dtype=np.uint8), where):
@@ -181,7 +181,7 @@ class _Reading:
         }
         found = Manifest(families, self._numbers[_NEXT_FILE], self._numbers[_LAST_SEQUENCE], self._numbers[_LARGEST_FAMILY])
         if any(not family.comparator for family in families.values()):
-            raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: a column family has no comparator")
+            raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: a column family does not have a comparator")
         return replace(
             found,
             next_file=max([found.next_file, *(file.number + 1 for file in found.files)]),
@@ -227,7 +227,7 @@ class _Reading:
         if name is not None:
             self._families[number], self._files[number] = Family(name, b""), {}
         if number not in self._families:
-            raise CorruptSnapshotError(f"{self._where}: an edit of the column family {number}, which there is not")
+            raise CorruptSnapshotError(f"{self._where}: an edit of the unknown column family {number}")
         if comparator is not None:
             self._families[number] = replace(self._families[number], comparator=comparator)
         if log_number is not None:
@@ -235,7 +235,7 @@ class _Reading:
         files = self._files[number]
         for level, one in deleted:
             if one not in files or files[one].level != level:
-                raise CorruptSnapshotError(f"{self._where}: the file {one} is deleted from level {level}, where it is not")
+                raise CorruptSnapshotError(f"{self._where}: the deleted file {one} is not in level {level}")
             del files[one]
         files.update((file.number, file) for file in added)
 
@@ -297,7 +297,7 @@ def _records(data: npt.NDArray[np.uint8], where: str) -> Iterator[bytes]:
         size, kind = int.from_bytes(head[4:6], "little"), head[6] if len(head) == _HEADER else 0
         end = position + _HEADER + size
         if not _FULL <= kind <= _LAST or _HEADER + size > room or end > len(data) or bool(parts) != (kind in (_MIDDLE, _LAST)):
-            raise CorruptSnapshotError(f"{where}: byte {position} of the manifest is not the beginning of a record")
+            raise CorruptSnapshotError(f"{where}: byte {position} of the manifest is not the start of a record")
         if _masked(int(_crc32c(data, position + 6, end))) != int.from_bytes(head[:4], "little"):
             raise CorruptSnapshotError(f"{where}: the checksum of the record at byte {position} of the manifest is wrong")
         parts.append(bytes(data[position + _HEADER : end]))
@@ -347,7 +347,7 @@ class _Bytes:
     Raises
     ------
     CorruptSnapshotError
-        From each method, if the edit ends before.
+        From each method, if the edit ends early.
     """
 
     def __init__(self, data: bytes, where: str) -> None:

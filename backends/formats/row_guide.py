@@ -1,4 +1,4 @@
-"""Rows that are known to begin and end where equal ones do, so that nothing has to be stepped over to find their bounds."""
+"""Rows whose bounds are known from equal rows of a guide, so that they don't have to be skipped to find their ends."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ def same_bytes(one, begin, end, other, other_begin, other_end):  # type: ignore[
 
 @entry_point(read(uint8), read(int64, 2), read(uint8), int64, int64, written(int64), written(int64, 2))
 def follow(guide, rows, buffer, end, skipped, place, entries):  # type: ignore[no-untyped-def]
-    """Fill in entries of two parts for rows that have the bytes of the guide's, up to the first that has not.
+    """Fill in entries of two parts for rows with the same bytes as the guide's rows, up to the first different row.
 
     Parameters
     ----------
     guide, rows
-        Entries of two parts, each of which is a row without a gap between the parts.
+        Entries of two adjacent parts; each entry is a row.
     buffer, end
-        Rows of the same layout, and where they end.
+        Rows of the same layout, and their end.
     skipped
-        How many rows before ``place`` are not the guide's: the row to begin with is sought among as many and a few more.
+        Number of rows before ``place`` that differ from the guide's. The row to begin with is searched among this number of rows
+        and a few more.
     place
-        The next row of the guide, the next entry to fill in, and where its row begins; updated.
+        The next row of the guide, the next entry to fill in, and the start of its row; updated.
     entries
         Receives the entries.
     """
@@ -58,7 +59,7 @@ def follow(guide, rows, buffer, end, skipped, place, entries):  # type: ignore[n
     position = place[POSITION]
     found = -1
     for ahead in range(skipped + _AHEAD):
-        # Rows that were changed come first, and rows that the guide has besides; then rows that the guide does not have.
+        # First changed rows, and additional rows of the guide; then rows that the guide does not have.
         k = first + (skipped + ahead if ahead < _AHEAD else ahead - _AHEAD)
         if k >= len(rows):
             continue

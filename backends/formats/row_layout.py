@@ -1,7 +1,7 @@
-"""Layouts of entries. They are decoded by the kernel, and in plain Python as its reference.
+"""Layouts of entries. The kernel decodes them; plain Python is its reference.
 
-A row layout is a list of parts. In framed formats (canonical files, RocksDB) a part is a byte range that must be used up;
-in the heap format there is one part without an end.
+A row layout is a list of parts. In framed formats (canonical files, RocksDB), a part is a byte range that has to be consumed
+completely. The heap format has one part without a known end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REFERENCE_BATCH_ROWS: Final = 4096
 _ROW: Final = "row"
 _PLACED: Final = re.compile(rf"{_ROW}, offset (\d+): (.*)", re.DOTALL)
 _DAMAGE: Final = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, struct.error)
-"""What reading damaged bytes in plain Python may raise beside our own errors."""
+"""Errors that plain Python may raise for damaged bytes, in addition to this library's errors."""
 _Where = Callable[[int], str]
 
 
@@ -50,7 +50,7 @@ _Where = Callable[[int], str]
 class Field:
     """A value inside an entry.
 
-    ``name`` is its column, ``None`` to step over it. With ``suffixed``, its length follows it in base 256, as Flink's
+    ``name`` is its column, or ``None`` to skip it. With ``suffixed``, its length in base 256 follows: Flink's
     ``CompositeKeySerializationUtils`` writes it between key and namespace of variable length.
     """
 
@@ -60,17 +60,17 @@ class Field:
 
 
 def size_of(fields: Iterable[Field]) -> int:
-    """Return the bytes of fields that lie together, or ``VARIABLE``."""
+    """Return the total size of adjacent fields, or ``VARIABLE``."""
     sizes = [VARIABLE if field.suffixed else field.serializer.size for field in fields]
     return VARIABLE if VARIABLE in sizes else sum(sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Fields that lie together.
+    """Adjacent fields.
 
-    ``slot`` is the part of a framed entry that they use up, ``None`` where nothing frames them. The bytes of the fields
-    from ``captured[0]`` to before ``captured[1]`` go into :data:`KEY_BYTES_COLUMN`.
+    ``slot`` is the part of a framed entry with these fields; ``None`` without framing. The bytes of the fields from
+    ``captured[0]`` to before ``captured[1]`` go into :data:`KEY_BYTES_COLUMN`.
     """
 
     slot: int | None
@@ -89,10 +89,10 @@ class RowDecoder(Protocol):
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """Return rows that lie back to back."""
+        """Return adjacent rows."""
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that no batch has been made of yet."""
+        """Yield the remaining rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class RowLayout:
     columns: Columns
 
     def schema(self, options: DecodeOptions) -> pa.Schema:
-        """Return the columns that decoding gives, in the order of the bytes, then the key group and the key's bytes."""
+        """Return the decoded columns in the order of the bytes, then the key group and the key's bytes."""
         whole = self._whole_schema(options)
         return pa.schema([f.with_type(fields_in(self.columns, f.name).applied(f.type)) for f in whole])
 
@@ -119,7 +119,7 @@ class RowLayout:
         return pa.schema(fields + [pa.field(n, t) for n, t in extra.items() if n in self.columns])
 
     def decoder(self, options: DecodeOptions) -> RowDecoder:
-        """Return the kernel, or its reference where a serializer's values can be decoded in Python only."""
+        """Return the kernel, or its reference if values of a serializer can only be decoded in Python."""
         builder = self._builder(options)
         try:
             return ColumnDecoder(self._compile(builder), memory_limit=options.batch_memory)
@@ -128,7 +128,7 @@ class RowLayout:
             return ReferenceDecoder(self, options)
 
     def framed(self) -> RowLayout:
-        """Return the layout of rows without lengths whose bounds are known: each is the first part of an entry."""
+        """Return the layout of rows without lengths, but with known bounds: each row is the first part of an entry."""
         (part,) = self.parts
         return RowLayout((replace(part, slot=0),), self.columns)
 
@@ -138,7 +138,7 @@ class RowLayout:
         Raises
         ------
         NotCompilableError
-            If a serializer has no kernel form.
+            If a serializer does not have a kernel form.
         """
         return self._compile(self._builder(options))
 
@@ -198,13 +198,13 @@ class RowLayout:
 
 
 def suffix_size(length: int) -> int:
-    """Return the bytes of a length written in base 256, little-endian, at least one."""
+    """Return the number of bytes of a length in little-endian base 256; at least one."""
     return max(1, (length.bit_length() + 7) // 8)
 
 
 @contextmanager
 def placing_errors(source: DataInput, where: _Where) -> Iterator[None]:
-    """Raise errors of reading a row of ``source`` in Python with the place that ``where`` gives for the position."""
+    """Add the place from ``where`` to errors of reading a row of ``source`` in Python."""
     try:
         yield
     except StateProcessorError as e:
@@ -228,7 +228,7 @@ def _place(locate: Locate, entry: int, row_start: int) -> _Where:
 
 
 class ReferenceDecoder:
-    """Decodes a row layout value by value in Python: the kernel's reference, and its stand-in for exotic serializers."""
+    """Decodes a row layout value by value in Python: the kernel's reference, and its replacement for rare serializers."""
 
     def __init__(self, layout: RowLayout, options: DecodeOptions, batch_rows: int = _REFERENCE_BATCH_ROWS) -> None:
         self._layout = layout
@@ -272,7 +272,7 @@ class ReferenceDecoder:
             yield self._batch()
 
     def _read(self, source: DataInput, part: Part, row: dict[str, Any], where: _Where) -> None:
-        """Read one part; errors say ``where`` only now, since describing a row means to read it again."""
+        """Read one part. The place is computed only for errors, because describing a row requires reading it again."""
         with placing_errors(source, where):
             self._layout.read(source, part, row, self._options)
 
@@ -291,10 +291,10 @@ class ReferenceDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _find_unfit(self, rows: list[tuple[dict[str, Any], _Where]]) -> None:
-        """Raise the error of the first value that its column can't hold."""
+        """Raise the error of the first value that does not fit into its column."""
         for row, where in rows:
             for f in self._schema:
                 try:
                     pa.array([row.get(f.name)], f.type)
                 except _DAMAGE as e:
-                    raise UndecodableValueError(f"{where(0)}: the column {f.name!r} of type {f.type} can't hold it: {e}") from e
+                    raise UndecodableValueError(f"{where(0)}: expected {f.type} in the column {f.name!r}: {e}") from e

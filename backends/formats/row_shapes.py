@@ -1,4 +1,4 @@
-"""From the columns that decoding gives to the shapes that users get: flattened or nested, with or without metadata.
+"""Conversion of decoded columns to the shapes for users: flattened or nested, with or without metadata.
 
 Everything here works on whole Arrow columns.
 """
@@ -24,17 +24,17 @@ LIST_VALUE: Final = "list_value"
 LAST_ACCESS: Final = "_last_access"
 SUBTASK: Final = "_subtask"
 MOST_ELEMENTS: Final = 1 << 16
-"""Rows of a batch of elements of lists or maps."""
+"""Maximum number of rows in a batch of elements of lists or maps."""
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 METADATA: Final = (pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(SUBTASK, pa.int32()), pa.field(LAST_ACCESS, TIMESTAMP))
-"""The columns that reading with metadata adds."""
+"""The additional columns of reading with metadata."""
 
 _FIRST_MILLIS: Final = -62135596800000  # 0001-01-01
 _LAST_MILLIS: Final = 253402300799999  # 9999-12-31
 
 
 def with_columns(batch: pa.RecordBatch, columns: dict[str, pa.Array | None]) -> pa.RecordBatch:
-    """Return the batch with columns replaced, added at the end, or dropped where the new one is ``None``."""
+    """Return the batch with columns replaced, added at the end, or dropped if the new column is ``None``."""
     merged = {name: batch.column(i) for i, name in enumerate(batch.schema.names)} | columns
     kept = {name: array for name, array in merged.items() if array is not None}
     return pa.RecordBatch.from_arrays(list(kept.values()), names=list(kept))
@@ -46,10 +46,10 @@ def take(batch: pa.RecordBatch, indices: pa.Array, *, without: tuple[str, ...] =
 
 
 def explode_list(batch: pa.RecordBatch, column: str) -> Iterator[pa.RecordBatch]:
-    """Flatten a list column: one row per element, with its index and value in place of the list.
+    """Flatten a list column to one row per element, with its index and value instead of the list.
 
     A list may have any number of elements, so rows come in batches of at most :data:`MOST_ELEMENTS`. The batch of a piece of a
-    list says which element is its first.
+    list contains the index of the first element.
     """
     first = int((batch.schema.metadata or {}).get(FIRST_INDEX, 0))
     lists = batch.column(column)
@@ -62,7 +62,7 @@ def explode_list(batch: pa.RecordBatch, column: str) -> Iterator[pa.RecordBatch]
 
 
 def explode_map(batch: pa.RecordBatch, column: str, key: str, value: str) -> Iterator[pa.RecordBatch]:
-    """Flatten a map column: one row per entry, with its key and value in place of the map; see :func:`explode_list`."""
+    """Flatten a map column to one row per entry, with its key and value instead of the map; see :func:`explode_list`."""
     maps = batch.column(column)
     for begin, end, rows in _pieces(maps.offsets.to_numpy()):
         entries = {key: maps.keys.slice(begin, end - begin), value: maps.items.slice(begin, end - begin)}
@@ -71,7 +71,7 @@ def explode_map(batch: pa.RecordBatch, column: str, key: str, value: str) -> Ite
 
 
 def _pieces(offsets: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
-    """Yield ranges of elements, at most :data:`MOST_ELEMENTS` each, and for each element the row that it belongs to."""
+    """Yield ranges of elements, at most :data:`MOST_ELEMENTS` each, and for each element the row of its list or map."""
     last = int(offsets[-1])
     for begin in range(int(offsets[0]), last, MOST_ELEMENTS):
         end = min(begin + MOST_ELEMENTS, last)
@@ -82,9 +82,9 @@ def _pieces(offsets: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, npt.NDAr
 
 
 def collect_map(batches: Iterator[pa.RecordBatch], group: str, key: str, value: str, into: str) -> Iterator[pa.RecordBatch]:
-    """Collect rows of equal ``group`` values into one with a map; undoes :func:`explode_map`.
+    """Collect rows with equal ``group`` values into one row with a map; the inverse of :func:`explode_map`.
 
-    Only the last run of a batch is held back, since the next batch may continue it.
+    Only the last run of a batch is delayed, because the next batch may continue it.
     """
     held: list[pa.RecordBatch] = []
     for batch in batches:
@@ -108,7 +108,7 @@ def collect_map(batches: Iterator[pa.RecordBatch], group: str, key: str, value: 
 
 
 def concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return one batch with the rows of several, which are copied; one alone is not (pyarrow 18 lacks ``concat_batches``)."""
+    """Return one batch with the rows of several batches; a single one is not copied (pyarrow 18 lacks ``concat_batches``)."""
     if len(batches) == 1:
         return batches[0]
     schema = batches[0].schema
@@ -130,7 +130,7 @@ def _as_maps(batch: pa.RecordBatch, group: str, key: str, value: str, into: str)
     keys, values = batch.column(key), batch.column(value)
     if keys.null_count:
         raise UndecodableValueError(
-            f"a map in {into!r} has a null key, which Spark's map type can't hold; read "
+            f"a map in {into!r} has a null key; Spark's maps do not support this. Read "
             f"this state alone, and without {spelled('flatten', False)}"
         )
     columns[into] = pa.MapArray.from_arrays(offsets, keys, values)
@@ -138,7 +138,7 @@ def _as_maps(batch: pa.RecordBatch, group: str, key: str, value: str, into: str)
 
 
 def split_ttl(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
-    """Take the time of the last access out of a column of ``struct<_last_access, value>``."""
+    """Split a column of ``struct<_last_access, value>`` into the time of the last access and the value."""
     wrapped = batch.column(column)
     return with_columns(batch, {column: pc.struct_field(wrapped, 1), LAST_ACCESS: pc.struct_field(wrapped, 0)})
 
@@ -149,16 +149,16 @@ def constant(value: int, rows: int) -> pa.Array:
 
 
 def instants(milliseconds: pa.Array) -> pa.Array:
-    """Return points in time of epoch milliseconds; null where the year is not one of 1 to 9999, as for ``Long.MAX_VALUE``."""
+    """Convert epoch milliseconds to timestamps; null for years outside of 1 to 9999, such as ``Long.MAX_VALUE``."""
     numbers = milliseconds.to_numpy()
     outside = (numbers < _FIRST_MILLIS) | (numbers > _LAST_MILLIS)
     return pa.array(np.where(outside, 0, numbers) * 1000, pa.int64(), mask=outside).cast(TIMESTAMP)
 
 
 def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Convert a column to a wider type: fields that it lacks are null, others are matched by name.
+    """Convert a column to a wider type. Fields are matched by name; missing fields are null.
 
-    Subtasks may describe one state differently, for instance after each met other subclasses of a POJO.
+    Subtasks may describe one state differently, for example if they found different subclasses of a POJO.
     """
     if array.type.equals(wanted):
         return array
@@ -185,7 +185,7 @@ def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return the type that holds values of both: structs get the fields of both, in the order they come."""
+    """Return the type for values of both types. Structs get the fields of both, in order."""
     if one.equals(other) or pa.types.is_null(other):
         return one
     if pa.types.is_null(one):
@@ -202,7 +202,7 @@ def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the schema that holds the rows of all: the columns of each, in the order they come."""
+    """Return the schema for the rows of all schemas: the columns of each, in order."""
     columns: dict[str, list[pa.Field]] = {}
     for schema in schemas:
         for field in schema:
@@ -211,6 +211,6 @@ def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def wider_field(fields: Sequence[pa.Field]) -> pa.Field:
-    """Return the field that holds the values of all, with the first metadata that one of them has."""
+    """Return the field for the values of all fields, with the first metadata of them."""
     metadata = next((f.metadata for f in fields if f.metadata), None)
     return pa.field(fields[0].name, reduce(wider, [f.type for f in fields]), metadata=metadata)

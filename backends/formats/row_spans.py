@@ -1,4 +1,4 @@
-"""The bounds of rows that have no lengths, and of the keys in them, found without decoding a value."""
+"""The bounds of rows without lengths, and of their keys, found without decoding values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ KEY_END: Final = 3
 
 _FEW: Final = 64
 _LONG: Final = 1024
-"""Number of rows in sequence that pay for a call of the decoder. After fewer, it steps over twice as many rows as before."""
+"""Minimum number of consecutive rows that justifies a call of the decoder. After fewer rows, it skips twice as many rows as
+before."""
 
 
 @entry_point(written(int64, 2), int64, int64, int64, int64)
@@ -46,7 +47,7 @@ def _fill(entries, position, row, identity, key_group):  # type: ignore[no-untyp
 
 @entry_point(written(int64, 2), boolean)
 def _end_identity(entries, whole):  # type: ignore[no-untyped-def]
-    """Turn rows and the keys in them into entries of two parts, the first of which ends with the key, or is the whole row."""
+    """Turn rows and their keys into entries of two parts. The first part ends with the key, or is the whole row."""
     for i in range(len(entries)):
         end = entries[i, ROW_END]
         identity = end if whole else entries[i, KEY_END]
@@ -56,14 +57,14 @@ def _end_identity(entries, whole):  # type: ignore[no-untyped-def]
 
 
 class RowSpans:
-    """Finder of rows and of the keys in them.
+    """Finder of rows and of their keys.
 
-    Rows are stepped over by the kernel, or by Python where a serializer needs it; those of one size, :attr:`fixed`, need none.
+    The kernel skips rows; Python skips rows if a serializer needs it. Rows of a fixed size, :attr:`fixed`, need neither.
 
     Parameters
     ----------
     layout
-        The layout of rows, whose one part captures the key.
+        The layout of rows. It has one part that captures the key.
     """
 
     def __init__(self, layout: RowLayout) -> None:
@@ -79,9 +80,9 @@ class RowSpans:
     def of(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, key_group: int
     ) -> npt.NDArray[np.int64]:
-        """Return an entry for each of ``count`` rows from ``position`` on: the row is its first part, the key its second.
+        """Return an entry for each of ``count`` rows from ``position``: the row is the first part, the key the second.
 
-        They are valid until the next call, which overwrites them.
+        Entries are valid until the next call.
         """
         entries = self._room_for(count)
         if count:
@@ -97,17 +98,16 @@ class RowSpans:
         key_group: int,
         guide: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]],
     ) -> npt.NDArray[np.int64]:
-        """Return entries like :meth:`in_parts` of ``count`` rows that are mostly those of a guide, in its order.
+        """Return entries like :meth:`in_parts` of ``count`` rows that are mostly equal to the rows of a guide, in its order.
 
         Parameters
         ----------
         buffer, bounds
-            The rows, from the first of the bounds on.
+            The rows, from the first of the bounds.
         count, locate, key_group
             As for :meth:`of`.
         guide
-            Bytes and entries of two parts, of rows of the same layout and the same key group. Rows with equal bytes are not
-            stepped over.
+            Bytes and entries of two parts, of rows with the same layout and key group. Rows with equal bytes are not skipped.
         """
         position, end = bounds
         entries = self._room_for(count)
@@ -149,14 +149,14 @@ class RowSpans:
             entries[:, KEY_END] = entries[:, KEY_BEGIN] + self._key
 
     def of_fixed(self, row: FixedRow, position: int, count: int, key_group: int, whole: bool) -> npt.NDArray[np.int64]:
-        """Return entries like :meth:`in_parts` of ``count`` rows of one size."""
+        """Return entries like :meth:`in_parts` of ``count`` rows of a fixed size."""
         entries = self._room_for(count)
         _fill(entries, position, row.size, row.size if whole else row.key_begin + row.key_size, key_group)
         return entries
 
     @staticmethod
     def in_parts(entries: npt.NDArray[np.int64], whole: bool) -> npt.NDArray[np.int64]:
-        """Turn what :meth:`of` returns into entries of two parts: all up to the end of the key, and the rest; or whole rows."""
+        """Turn the result of :meth:`of` into entries of two parts: the bytes up to the end of the key, and the rest."""
         _end_identity(entries, whole)
         return entries
 
@@ -171,12 +171,12 @@ class RowSpans:
 
     @cached_property
     def _decoder_of_few(self) -> ColumnDecoder | None:
-        """Return a decoder without room for a batch of usual size, which takes longer to make than a few rows to step over."""
+        """Return a decoder with small buffers: for a few rows, creating buffers of the usual size would dominate."""
         return ColumnDecoder(self._program, batch_rows=_FEW) if self._program is not None else None
 
     @cached_property
     def _program(self) -> DecodeProgram | None:
-        """Return the kernel's program that finds what differs from row to row; ``None`` if there is none."""
+        """Return the kernel's program that finds the variable parts of rows; ``None`` if it does not exist."""
         sought = [ROW_END] + [KEY_BEGIN] * (self._before == VARIABLE) + [KEY_END] * (self._key == VARIABLE)
         builder = DecodeBuilder(pa.schema([(str(bound), pa.int64()) for bound in sorted(sought)]), DecodeOptions())
         try:

@@ -1,4 +1,4 @@
-"""Entries with serialized bytes in the place of values: delimited, not decoded."""
+"""Entries with serialized bytes instead of values: delimited, but not decoded."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ ENTRY_COLUMNS: Final = frozenset(
 
 
 class PassThroughSerializer(TypeSerializer):
-    """Serializer whose values are the bytes of another serializer's values.
+    """Serializer of the bytes of another serializer's values.
 
     Parameters
     ----------
     inner
-        The serializer that knows where a value ends.
+        The serializer that finds the end of a value.
     """
 
     def __init__(self, inner: TypeSerializer) -> None:
@@ -76,7 +76,7 @@ class PassThroughSerializer(TypeSerializer):
         return self.inner.writes_null
 
     def write(self, value: bytes | None, target: DataOutput) -> None:
-        if value is None:  # the heap keeps no bytes of it
+        if value is None:  # heap files don't contain its bytes
             self.inner.write(None, target)
         else:
             target.write_bytes(value)
@@ -100,14 +100,14 @@ class PassThroughSerializer(TypeSerializer):
 def with_serialized_values(
     state: KeyedDescription, serialized: Callable[[TypeSerializer], TypeSerializer] = PassThroughSerializer
 ) -> KeyedDescription:
-    """Return the state with bytes in the place of all values.
+    """Return the state with bytes instead of all values.
 
     Parameters
     ----------
     state
         The state.
     serialized
-        Builds the serializer whose values are the bytes of another one's.
+        Function that returns the serializer of the bytes of another serializer's values.
     """
     return state.map_serializers(serialized)
 
@@ -115,14 +115,14 @@ def with_serialized_values(
 def serialized_entries(
     source: KeyedStateSource, state: KeyedDescription, key_groups: h.KeyGroupRange
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the entries of a state with bytes in the place of values.
+    """Yield the entries of a state with bytes instead of values.
 
     Parameters
     ----------
     source
         The keyed state of one handle.
     state
-        The state, as :func:`with_serialized_values` gives it.
+        The state from :func:`with_serialized_values`.
     key_groups
         The key groups of the handle to read.
     """

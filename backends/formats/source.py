@@ -1,4 +1,4 @@
-"""The interface of keyed state sources: what each backend's format implements, and all else builds on."""
+"""The interface of keyed state sources. Each backend format implements it."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class ScanRequest:
     columns
         The columns to decode; a mapping of names to fields decodes these fields only.
     options
-        How values are represented.
+        Representation of values.
     key_groups
         The key groups to read.
     keys
         The keys to read; ``None`` reads all.
     types
-        The types to restore columns in, where not in those that were written.
+        Types of columns that differ from the written types.
     in_pieces
-        Whether a large list may come as several rows with a part of its elements each; see
+        Whether a large list may be split into several rows with a part of its elements each; see
         :data:`~state_processor.backends.formats.list_pieces.FIRST_INDEX`.
     """
 
@@ -54,7 +54,7 @@ class ScanRequest:
 
 
 class KeyedStateSource(ABC):
-    """Keyed state of one handle, whatever its format.
+    """Keyed state of one handle, in any format.
 
     A new format implements :attr:`backend` and :meth:`_runs`; its opener is registered in
     :mod:`~state_processor.backends.formats.opening`.
@@ -78,15 +78,15 @@ class KeyedStateSource(ABC):
 
     @abstractmethod
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
-        """Yield the entries of a state; those of other keys are left out where ``keys`` are given."""
+        """Yield the entries of a state; with ``keys``, only the entries of these keys."""
 
     def describe(self, name: str) -> KeyedDescription | None:
-        """Describe a state as the header registers it; ``None`` where it does not."""
+        """Return the description of a state from the header; ``None`` if the header does not have it."""
         state_id = self.header.state_id(name)
         return None if state_id < 0 else describe_keyed(self.header, self.header.states[state_id])
 
     def runs(self, name: str, key_groups: h.KeyGroupRange, keys: SerializedKeys | None = None) -> Iterator[EntryRun]:
-        """Yield the entries of a state in these key groups, as runs that lie in one way; none of an unknown state."""
+        """Yield the entries of a state in these key groups as runs with one layout each; nothing for an unknown state."""
         state = self.describe(name)
         if state is not None:
             yield from self._runs(state, key_groups, keys)
@@ -97,12 +97,12 @@ class KeyedStateSource(ABC):
             yield from run.decode(evolved(run.state, request.types), request.columns, request.options)
 
     def count(self, name: str, key_groups: h.KeyGroupRange) -> int:
-        """Count the entries of a state; no value is read where other states do not come before."""
+        """Count the entries of a state, without reading values if possible."""
         return sum(run.count() for run in self.runs(name, key_groups))
 
 
 def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) -> mi.KeyedHeader:
-    """Read the header of keyed state, which fills ``data``.
+    """Read the header of keyed state from all of ``data``.
 
     Raises
     ------
@@ -115,5 +115,5 @@ def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) 
 def _read_whole(source: DataInput) -> mi.KeyedHeader:
     header = mi.KeyedHeader.read(source)
     if not source.at_end():
-        raise source.corrupt(f"the header of {len(header.states)} states ends here, {source.remaining} bytes early")
+        raise source.corrupt(f"the header of {len(header.states)} states ends here, but {source.remaining} bytes are left")
     return header

@@ -197,7 +197,7 @@ def broken_heap(block: bytes, states: int = 2, group: int = 0) -> Any:
 @pytest.mark.parametrize(
     ("block", "problem"),
     [
-        (struct.pack(">i", 1), "key group 0 expected, found 1"),
+        (struct.pack(">i", 1), "expected key group 0, found 1"),
         (struct.pack(">iHi", 0, 2, 0), "0 entries of state number 2 are impossible"),
         (struct.pack(">iHi", 0, 0, -1), "-1 entries of state number 0 are impossible"),
         (struct.pack(">iHiHi", 0, 0, 0, 0, 0), "0 entries of state number 0 are impossible"),
@@ -301,7 +301,7 @@ def test_offsets_behind_the_end(kind: type) -> None:
     handle = file.handle()
     arguments = (128,) if kind is CanonicalSource else ()
     source = kind(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(HEADER)), "context", *arguments)
-    with pytest.raises(CorruptSnapshotError, match="key group 1 starts behind the end of the file"):
+    with pytest.raises(CorruptSnapshotError, match="key group 1 starts after the end of the file"):
         scan(source, "a", ("key",))
 
 
@@ -310,7 +310,7 @@ def test_messages_of_damaged_framing_say_where() -> None:
     at = made.offsets[0]
     for position, byte, problem in (
         (at + 1, 9, "a state that the header does not register"),
-        (at + 2, 0x70, "length of a key or value leads out of the file"),
+        (at + 2, 0x70, "length of a key or value exceeds the file"),
         (at + 6, 0x84, "an entry of another key group"),
         (len(made.data) - 1, 0, "a state that the header does not register"),
     ):
@@ -326,5 +326,5 @@ def test_a_compressed_key_group_ends_where_its_content_does() -> None:
     good = StateFile(header + snappy(block), h.KeyGroupRange(0, 0), (len(header),))
     assert scan(opened(good), "a", ("key", "value")) == [{"key": "k", "value": 1}]
     bad = StateFile(header + snappy(block + b"x"), h.KeyGroupRange(0, 0), (len(header),))
-    with pytest.raises(CorruptSnapshotError, match="does not end where the next one begins"):
+    with pytest.raises(CorruptSnapshotError, match="the end of the key group is not the start of the next one"):
         scan(opened(bad), "a", ("key",))

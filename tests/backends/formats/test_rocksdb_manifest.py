@@ -107,19 +107,19 @@ def test_damage() -> None:
         changed = data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
         with pytest.raises(CorruptSnapshotError, match=r"^here: .*byte \d+ of the manifest"):
             read_manifest(changed, "here")
-    with pytest.raises(CorruptSnapshotError, match="is not the beginning of a record"):
+    with pytest.raises(CorruptSnapshotError, match="is not the start of a record"):
         read_manifest(data[:-1], "here")
 
 
 @pytest.mark.parametrize(
     ("edit", "kind", "message"),
     [
-        (b"\xc8\1\7", CorruptSnapshotError, "an edit of the column family 7, which there is not"),
-        (b"\6\0\5", CorruptSnapshotError, "the file 5 is deleted from level 0, where it is not"),
+        (b"\xc8\1\7", CorruptSnapshotError, "an edit of the unknown column family 7"),
+        (b"\6\0\5", CorruptSnapshotError, "the deleted file 5 is not in level 0"),
         (b"\3", CorruptSnapshotError, "ends in the middle of a value"),
         (b"\x90\3", UnsupportedFormatError, "the store has blob files; write a canonical savepoint"),
         (b"\x0b", UnsupportedFormatError, "the unknown tag 11"),
-        (b"\3\2", CorruptSnapshotError, "a column family has no comparator"),
+        (b"\3\2", CorruptSnapshotError, "a column family does not have a comparator"),
     ],
 )
 def test_edits_that_make_no_sense(edit: bytes, kind: type[Exception], message: str) -> None:

@@ -155,7 +155,7 @@ def test_what_cannot_be_compiled_is_decoded_in_python() -> None:
     [
         (struct.pack(">i", -1), ForeignCodeError, "Exotic.read failed with ValueError: negative"),
         (b"\0\0", CorruptSnapshotError, "int of 4 bytes announced, 2 left"),
-        (struct.pack(">i", 0x7FFFFFFF), UndecodableValueError, "the column 'value' of type int32 can't hold it"),
+        (struct.pack(">i", 0x7FFFFFFF), UndecodableValueError, "expected int32 in the column 'value'"),
     ],
 )
 def test_the_reference_names_the_row_only_when_it_fails(value: bytes, error: type, problem: str) -> None:

@@ -165,5 +165,5 @@ def test_an_offset_behind_the_end_is_an_error(snapshot: Snapshot) -> None:
     handle = found.subtasks[0].raw_keyed
     assert isinstance(handle, h.KeyGroupsStateHandle)
     beyond = replace(found, subtasks=(replace(found.subtasks[0], raw_keyed=replace(handle, offsets=h.Offsets.of([9]))),))
-    with pytest.raises(CorruptSnapshotError, match="offset 9: key group 0 starts behind the end"):
+    with pytest.raises(CorruptSnapshotError, match="offset 9: key group 0 starts after the end"):
         list(raw_keyed_state(snapshot, beyond))

@@ -143,7 +143,7 @@ def test_values_that_cannot_be_decoded(operator: Callable[[], OperatorState], er
 
 def test_values_of_another_type() -> None:
     FAILURES["decode"] = lambda: "seven"
-    with pytest.raises(StateProcessorError, match=r"operator 'op'.*state 'price'.*'value' of type int64 can't hold it"):
+    with pytest.raises(StateProcessorError, match=r"operator 'op'.*state 'price'.*expected int64 in the column 'value'"):
         files.read_rows(keyed(), "price")
 
 

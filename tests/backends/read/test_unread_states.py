@@ -109,7 +109,7 @@ def test_classes_inside_of_values(form: str, damaged: Callable[[str, str], Path]
 
 def test_the_heap_has_no_lengths_to_step_over(damaged: Callable[[str, str], Path]) -> None:
     path = damaged("hashmap-native", POJO)
-    with pytest.raises(UnsupportedFormatError, match=r"entries of state 'profile' come first, have no lengths.*canonical"):
+    with pytest.raises(UnsupportedFormatError, match=r"entries of state 'profile' come first, without lengths.*canonical"):
         rows(path, "total")
     with pytest.raises(UnknownSerializerError, match="state 'profile': "):
         rows(path, "profile")
