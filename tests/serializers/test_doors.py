@@ -50,7 +50,8 @@ def messages(module: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             left_out.add(id(node.value))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("spelled", "registering", "code_or_text", "Option"):
+        spelling = ("spelled", "registering", "code_or_text", "Option", "option")
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in spelling:
             left_out.update(map(id, ast.walk(node)))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out and " " in node.value:
