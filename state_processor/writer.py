@@ -26,7 +26,8 @@ from state_processor.types.declared_types import DeclaredTypes
 from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, whole_type
 from state_processor.write import keyed_changes
-from state_processor.write.build import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointBuild, Uid
+from state_processor.write.build import DEFAULT_VERSION, SavepointBuild, Uid
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.migration_plan import TypesOfStates
 from state_processor.write.migration_report import MigrationReport
@@ -65,7 +66,7 @@ class SavepointWriter(QueryWriter):
         self._build = build
 
     def __repr__(self) -> str:
-        lines = [f"{draft.identifier}: {draft.summary}" for draft in self._build.drafts if draft.summary]
+        lines = [f"{draft.identifier}: {draft.changes.summary}" for draft in self._build.drafts if draft.changes.summary]
         return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
 
     def _source_reader(self) -> SavepointReader:

@@ -32,9 +32,9 @@ from state_processor.types.python_types import spec_of
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types.type_of_column import type_of_column
 from state_processor.types.type_parser import parse_type
-from state_processor.write.build import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointBuild
+from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
-from state_processor.write.draft import OperatorDraft
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.engines import EncodedRows, LocalEngine
 from state_processor.write.first_pass import EncodeRowsTogether
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state

@@ -1,11 +1,10 @@
-"""Plan of a new savepoint: the drafts of its operators, checks, the two passes, and the commit."""
+"""Build of a new savepoint: the drafts of its operators, checks, the two passes, and the commit."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from os import PathLike
 from typing import Final
 from uuid import uuid4
@@ -29,8 +28,9 @@ from state_processor.options.values import BOOLEAN
 from state_processor.serializers.doors import code_or_text
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.changes import OperatorChanges
 from state_processor.write.column_checks import naming
-from state_processor.write.draft import OperatorDraft
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.engines import Engine, RowsPass
 from state_processor.write.format_choice import keyed_format
 from state_processor.write.job_context import JobContext
@@ -38,13 +38,13 @@ from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
 from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, written_operator
+from state_processor.write.outcome import OperatorOutcome, check_format, outcome_of
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.state_changes import has_dates_of_zone
 from state_processor.write.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier
 
-DEFAULT_MAX_PARALLELISM: Final = 128
 DEFAULT_VERSION: Final = "1.20"
 """The Flink version that a new savepoint is for by default."""
 
@@ -53,7 +53,7 @@ _DEFAULT_ACCESS: Final = SnapshotAccess()
 
 
 class SavepointBuild:
-    """Plan of a savepoint. Operators are changed as drafts; nothing is written before :meth:`write`.
+    """Build of a savepoint. Operators are changed as drafts; nothing is written before :meth:`write`.
 
     Parameters
     ----------
@@ -177,13 +177,15 @@ class SavepointBuild:
     def rename_operator(self, old: Uid, new: Uid) -> None:
         """Give an operator another identifier, which it has in the new savepoint."""
         with self.change(old, existing=True) as draft:
-            draft.renamed = OperatorIdentifier.of(new)
+            draft.changes.renamed = OperatorIdentifier.of(new)
             self._check_free(draft)
 
     def rename_operators(self, uids: Mapping[str, str]) -> None:
         """Give operators other uids at once, by the hashes of their uids: one may have that which another had before."""
         new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in uids.items()}
-        renamed = {uid_hash: replace(self._drafts[uid_hash], renamed=identifier) for uid_hash, identifier in new.items()}
+        renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
+        for uid_hash, draft in renamed.items():
+            draft.changes.renamed = new[uid_hash]
         self._drafts |= renamed
         for draft in renamed.values():
             self._check_free(draft)
@@ -191,8 +193,8 @@ class SavepointBuild:
     def set_parallelism(self, uid: Uid, parallelism: int) -> None:
         """Set the parallelism of an operator."""
         draft = self.existing(uid)
-        check_parallelism(parallelism, draft.final_max_parallelism)
-        draft.parallelism = parallelism
+        check_parallelism(parallelism, draft.max_parallelism)
+        draft.changes.parallelism = parallelism
 
     def set_asynchronous(self, uid: Uid | None, asynchronous: bool) -> None:
         """Say which API an operator has its keyed state in, or all of those that are there.
@@ -203,24 +205,24 @@ class SavepointBuild:
             If no operator has keyed state.
         """
         asynchronous = BOOLEAN.of_argument("enabled", asynchronous)
-        uids = [uid] if uid is not None else [d.identifier for d in self.drafts if d.source_keyed or d.added]
+        uids = [uid] if uid is not None else [d.identifier for d in self.drafts if d.source_keyed or d.changes.added]
         if not uids:
             raise OptionError("there is no operator with keyed state yet; add state first, or name the operator")
         for one in uids:
             with self.change(one) as draft:
-                draft.asynchronous = asynchronous
+                draft.changes.asynchronous = asynchronous
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
         """Set the max parallelism of all operators."""
         check_parallelism(1, max_parallelism)
         for draft in self.drafts:
-            if draft.final_parallelism > max_parallelism:
+            if draft.parallelism > max_parallelism:
                 raise OptionError(
-                    f"{draft.label} has parallelism {draft.final_parallelism}, more than {max_parallelism}; "
-                    + code_or_text("change it first, by with_parallelism", f"choose at least {draft.final_parallelism}")
+                    f"{draft.label} has parallelism {draft.parallelism}, more than {max_parallelism}; "
+                    + code_or_text("change it first, by with_parallelism", f"choose at least {draft.parallelism}")
                 )
         for draft in self.drafts:
-            draft.max_parallelism = max_parallelism
+            draft.changes.max_parallelism = max_parallelism
         self.max_parallelism = max_parallelism
 
     def has_keyed_state(self, uid: Uid, state: str) -> bool:
@@ -239,7 +241,7 @@ class SavepointBuild:
     def _draft(self, identifier: OperatorIdentifier) -> OperatorDraft:
         draft = self._drafts.get(identifier.uid_hash)
         if draft is None:
-            draft = OperatorDraft(identifier, self._flink_major, max_parallelism=self.max_parallelism)
+            draft = OperatorDraft(identifier, self._flink_major, changes=OperatorChanges(max_parallelism=self.max_parallelism))
             self._check_free(draft)
         elif draft.identifier.uid is None:
             draft.identifier = identifier
@@ -286,8 +288,6 @@ class SavepointBuild:
         share_files = BOOLEAN.of_argument("share_files", share_files)
         place = (self._restoring_version, self._checkpoint_id, self.access.scratch)
         self._format = keyed_format(format, backend, *place, shares_files=share_files)
-        for draft in self.drafts:
-            draft.format = self._format
 
     def prepare(self, staging: Staging, owner: int | None = None) -> None:
         """Check what can be checked before rows are read, and make the directory; see :meth:`Staging.prepare`."""
@@ -300,7 +300,7 @@ class SavepointBuild:
 
     def first_pass(self, engine: Engine, staging: Staging) -> RowsPass:
         """Return the first pass of a plan that has rows of one DataFrame."""
-        ((job, given),) = ((job, given) for job in self._jobs(engine, staging) for given in job.draft.state_rows)
+        ((job, given),) = ((job, given) for job in self._jobs(engine, staging) for given in job.outcome.changes.state_rows)
         target = keyed_target(job)
         assert target is not None  # it has the states of the rows
         return first_pass(target, given)
@@ -328,12 +328,14 @@ class SavepointBuild:
 
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
         """Write into a directory that is prepared. On failure the caller has to remove what was written."""
-        copies = copy_unchanged(engine, self.drafts, staging)
-        files = [changed_files(job) for job in self._jobs(engine, staging)]
+        jobs = self._jobs(engine, staging)
+        outcomes = [job.outcome for job in jobs]
+        copies = copy_unchanged(engine, outcomes, staging)
+        files = [changed_files(job) for job in jobs]
         results = iter(engine.write_files([given for kinds in files for given in kinds.values()], staging))
         written = [
-            written_operator(draft, copies, {kind: next(results) for kind in kinds})
-            for draft, kinds in zip(self.drafts, files, strict=True)
+            written_operator(outcome, copies, {kind: next(results) for kind in kinds})
+            for outcome, kinds in zip(outcomes, files, strict=True)
         ]
         source = self.snapshot.metadata if self.snapshot is not None else None
         metadata = commit_savepoint(
@@ -344,7 +346,7 @@ class SavepointBuild:
             master_states=source.master_states if source is not None else (),
             format=self._format.savepoint_format,
         )
-        operators = tuple(map(_summary, self.drafts, written))
+        operators = tuple(map(_summary, outcomes, written))
         report = self.migration_report() if self._migrated_to is not None else None
         shared = refers_elsewhere(metadata)
         return WriteSummary(
@@ -354,8 +356,8 @@ class SavepointBuild:
             report,
             self.source_directory if shared else None,
             self._removed,
-            self._changes_nothing(operators),
-            self._time_zone if any(map(has_dates_of_zone, self.drafts, (o.changes for o in operators))) else None,
+            self._changes_nothing(outcomes, operators),
+            self._time_zone if any(map(has_dates_of_zone, outcomes, (o.changes for o in operators))) else None,
         )
 
     @property
@@ -365,16 +367,18 @@ class SavepointBuild:
         operators = self.snapshot.metadata.operators if self.snapshot is not None else ()
         return tuple(o.uid or o.operator_id for o in operators if o.operator_id not in left)
 
-    def _changes_nothing(self, operators: Sequence[OperatorSummary]) -> bool:
+    def _changes_nothing(self, outcomes: Sequence[OperatorOutcome], operators: Sequence[OperatorSummary]) -> bool:
         """Return whether the state of all operators is as it was, whatever was asked for."""
         if self.snapshot is None or self._removed or self._migrated_to is not None:
             return False
         without_effect = all(change.is_empty for operator in operators for change in operator.changes)
-        return without_effect and not any(map(_is_reshaped, self.drafts))
+        return without_effect and not any(outcome.is_reshaped for outcome in outcomes)
 
-    def _jobs(self, engine: Engine, staging: Staging) -> Iterator[JobContext]:
+    def _jobs(self, engine: Engine, staging: Staging) -> list[JobContext]:
         serializers = self._task_serializers
-        return (JobContext(engine, staging, draft, serializers, self._time_zone) for draft in self.drafts)
+        return [
+            JobContext(engine, staging, outcome_of(draft, self._format), serializers, self._time_zone) for draft in self.drafts
+        ]
 
     @property
     def _time_zone(self) -> str:
@@ -412,29 +416,24 @@ class SavepointBuild:
             raise OptionError("there is no operator to write; add state first")
         taken: dict[str, OperatorDraft] = {}
         for draft in self.drafts:
-            check_parallelism(draft.final_parallelism, draft.final_max_parallelism)
+            check_parallelism(draft.parallelism, draft.max_parallelism)
             other = taken.setdefault(draft.final_identifier.uid_hash, draft)
             if other is not draft:
                 raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}; choose another uid")
-            draft.check_format(self._flink_version)
         left = [report for draft in self.drafts for report in draft.not_migrated]
         if left:
             raise StateMigrationError(
                 f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "
                 "out with remove_state:\n" + "\n".join(map(str, left))
             )
+        for draft in self.drafts:
+            check_format(outcome_of(draft, self._format), self._flink_version)
 
 
-def _is_reshaped(draft: OperatorDraft) -> bool:
-    """Return whether more than the states of an operator was changed, or it is new."""
-    told = (draft.renamed, draft.coordinator, draft.asynchronous)
-    return draft.source is None or draft.changes_parallelism or any(one is not None for one in told)
-
-
-def _summary(draft: OperatorDraft, written: WrittenOperator) -> OperatorSummary:
+def _summary(outcome: OperatorOutcome, written: WrittenOperator) -> OperatorSummary:
     """Summarize an operator of the new savepoint."""
-    o, before = written.operator, draft.identifier
-    renamed = draft.final_identifier.uid_hash != before.uid_hash
+    o, before = written.operator, outcome.before
+    renamed = outcome.identifier.uid_hash != before.uid_hash
     return OperatorSummary(
         o.uid,
         o.operator_id,

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from state_processor.backends.write.staging import Staging
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine
 from state_processor.write.migration_tasks import PortableTypes, portable
+from state_processor.write.outcome import OperatorOutcome
 
 
 @dataclass(frozen=True)
 class JobContext:
-    """The operator that jobs write, and the means to do it.
+    """The operator that jobs write, and what the jobs need.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class JobContext:
         Runs the tasks.
     staging
         The write.
-    draft
+    outcome
         The operator.
     serializers
         Serializers that users register.
@@ -31,12 +31,12 @@ class JobContext:
 
     engine: Engine
     staging: Staging
-    draft: OperatorDraft
+    outcome: OperatorOutcome
     serializers: TaskSerializers
     time_zone: str
 
     @property
     def new_types(self) -> PortableTypes:
         """Types that a migration to Flink 2.x converts to."""
-        migration = self.draft.migration
+        migration = self.outcome.migration
         return portable(migration.types) if migration is not None else {}

@@ -43,18 +43,18 @@ def key_hashing(job: JobContext, key: TypeSerializer) -> KeyHash | tuple[HashRul
     UnsupportedFormatError
         If no rule fits the keys.
     """
-    draft, source = job.draft, job.draft.source
-    if callable(draft.hashing) or source is None:
-        return draft.hashing
-    moves = source.operator.max_parallelism != draft.final_max_parallelism
-    if not (draft.state_rows or draft.deletions or moves):
-        return draft.hashing
-    if draft.hashing is None and not _needs_rule(source, key):
+    outcome, changes, source = job.outcome, job.outcome.changes, job.outcome.source
+    if callable(changes.hashing) or source is None:
+        return changes.hashing
+    moves = source.operator.max_parallelism != outcome.max_parallelism
+    if not (changes.state_rows or changes.deletions or moves):
+        return changes.hashing
+    if changes.hashing is None and not _needs_rule(source, key):
         return None
     try:
-        return _rules(job, source, key, draft.hashing)
+        return _rules(job, source, key, changes.hashing)
     except UnsupportedFormatError as problem:
-        raise UnsupportedFormatError(f"{draft.label}: {problem}") from None
+        raise UnsupportedFormatError(f"{outcome.label}: {problem}") from None
 
 
 def _needs_rule(source: SourceOperator, key: TypeSerializer) -> bool:
@@ -78,7 +78,7 @@ def _rules(
     keys, groups, is_complete = _sample(source, key)
     size = source.operator.max_parallelism
     if given is None:
-        rules = learn_hash_rule(key, keys, groups, size, job.draft.final_max_parallelism).rules
+        rules = learn_hash_rule(key, keys, groups, size, job.outcome.max_parallelism).rules
     else:
         rules = rules_left(key, given, misfits(key, given, keys, groups, size))
     return rules if is_complete else _check_all(job, source, key, rules)

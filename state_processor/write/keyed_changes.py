@@ -91,7 +91,7 @@ def add_keyed_states(
         state = spec.describe(name, key_serializer)
         draft.add(state)
         if python:
-            state = draft.added[name] = _take_python(draft, in_byte_arrays(state), python_type_of(spec))
+            state = draft.changes.added[name] = _take_python(draft, in_byte_arrays(state), python_type_of(spec))
         context = context_columns(state, schema)
         if context.keys() & {key, column}:
             taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
@@ -109,10 +109,10 @@ def add_keyed_states(
         )
     if not encoded:
         raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
-    draft.state_rows.append(StateRows(rows, encoded, names=names))
+    draft.changes.state_rows.append(StateRows(rows, encoded, names=names))
     if key_hash is not None:
-        draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
-    elif draft.hashing is None and draft.source_key is None:
+        draft.changes.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
+    elif draft.changes.hashing is None and draft.source_key is None:
         require_hash_code(key_serializer)
 
 
@@ -142,7 +142,7 @@ def update_keyed_state(
             _check_types(draft, description, shaped.schema, columns)
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
         _supersede(draft, [state], shaped, columns)
-        draft.state_rows.append(StateRows(shaped, {state: columns}, replaces, {state: declared_names(description)}))
+        draft.changes.state_rows.append(StateRows(shaped, {state: columns}, replaces, {state: declared_names(description)}))
 
 
 def delete_keys(
@@ -159,7 +159,7 @@ def delete_keys(
     state = None if state is None else draft.stored(state)
     column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
     names = draft.kept_keyed()
-    if not names and not draft.added:
+    if not names and not draft.changes.added:
         raise NotFoundError(f"{draft.label} has no keyed state that keys could be deleted from; is the uid right?")
     columns = key_columns(schema, column, None if state is None else draft.keyed(state), list(map(shown_name, names)))
     keys: DeclaredNames = {}
@@ -170,11 +170,11 @@ def delete_keys(
     for name in names if state is None else [state]:
         check_key_types(with_names(draft.keyed(name), keys), schema, columns)
     if state is None:
-        for added in draft.added.values():
+        for added in draft.changes.added.values():
             check_key_types(added, schema, columns)
-        names = (*names, *draft.added)
+        names = (*names, *draft.changes.added)
     _supersede(draft, names if state is None else [state], rows, columns)
-    draft.deletions.append(Deletion(rows, columns, state, names=keys))
+    draft.changes.deletions.append(Deletion(rows, columns, state, names=keys))
 
 
 def delete_map_entries(
@@ -196,7 +196,7 @@ def delete_map_entries(
         with asking_for_python_type(description):
             check_key_types(description, rows.schema, columns)
         _supersede(draft, [state], rows, columns)
-        draft.deletions.append(Deletion(rows, columns, state, "entries", declared_names(description)))
+        draft.changes.deletions.append(Deletion(rows, columns, state, "entries", declared_names(description)))
 
 
 def add_timers(
@@ -227,7 +227,7 @@ def add_timers(
         draft.add(queue)
         columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
         _check_types(draft, queue, given.schema, columns)
-        draft.state_rows.append(StateRows(given, {queue.name: columns}, names={queue.name: declared_names(queue)}))
+        draft.changes.state_rows.append(StateRows(given, {queue.name: columns}, names={queue.name: declared_names(queue)}))
 
 
 def evolved_state(draft: OperatorDraft, old: KeyedDescription, new_type: TypeSerializer) -> KeyedDescription:
@@ -238,7 +238,7 @@ def evolved_state(draft: OperatorDraft, old: KeyedDescription, new_type: TypeSer
     OptionError
         If the state was changed before, or the type does not go with its kind.
     """
-    if draft.has_changes(old.name):
+    if draft.changes.changes_entries(old.name):
         raise OptionError(
             f"{draft.label}, state {old.name!r} was changed before, which evolve_state would undo: it starts from the values of "
             "the source savepoint. Call it before delete_keys; for other changes, write one savepoint after the other"
@@ -252,7 +252,7 @@ def replace_keyed_state(draft: OperatorDraft, new: KeyedDescription, rows: Rows)
         shaped, columns, _ = shaped_rows(rows, new, KEY)
         _check_types(draft, new, rows.schema, columns)
         draft.add(new)
-        draft.state_rows.append(StateRows(shaped, {new.name: columns}, names={new.name: declared_names(new)}))
+        draft.changes.state_rows.append(StateRows(shaped, {new.name: columns}, names={new.name: declared_names(new)}))
 
 
 def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
@@ -268,7 +268,7 @@ def replace_entries(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -
         shaped, columns, _ = shaped_rows(rows, state, KEY)
         draft.add(state)
         _check_types(draft, state, shaped.schema, columns)
-        draft.state_rows.append(StateRows(shaped, {state.name: columns}, names={state.name: declared_names(state)}))
+        draft.changes.state_rows.append(StateRows(shaped, {state.name: columns}, names={state.name: declared_names(state)}))
 
 
 def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonType | None) -> KeyedDescription:
@@ -282,7 +282,7 @@ def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonTyp
     if type_ is None and not is_python_state(state.name):
         return state
     described = state if type_ is None else with_python_type(state, type_)
-    before = draft.python.setdefault(state.name, type_)
+    before = draft.changes.python.setdefault(state.name, type_)
     if described != (state if before is None else with_python_type(state, before)):
         raise OptionError(
             f"{draft.label}, state {shown_name(state.name)!r}: rows were given before with another python_type; give all rows "
@@ -294,22 +294,22 @@ def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonTyp
 def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: ColumnNames) -> None:
     """Remove from rows that were given before those with the same keys as later ones: the last change of a key counts."""
     names = [n for n in columns if n in _IDENTIFYING]
-    for i, earlier in enumerate(draft.state_rows):
+    for i, earlier in enumerate(draft.changes.state_rows):
         if not set(earlier.columns) & set(states):
             continue
         name, given = next(iter(earlier.columns.items()))  # several states are new ones, which have the key in common
         if earlier.replaces and MAP_KEY in columns and MAP_KEY not in given:  # whole maps, of which some entries change
             whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
-            draft.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
+            draft.changes.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
             entries, given = earlier.rows.explode_map(given)
             earlier = StateRows(entries, {name: given}, "entries", earlier.names)
         shared = [n for n in names if n in given]
         left = earlier.rows.without([given[n] for n in shared], rows, [columns[n] for n in shared])
-        draft.state_rows[i] = replace(earlier, rows=left)
+        draft.changes.state_rows[i] = replace(earlier, rows=left)
 
 
 def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: ColumnNames) -> None:
-    check_types(state, schema, columns, draft.final_max_parallelism, draft.flink_major)
+    check_types(state, schema, columns, draft.max_parallelism, draft.flink_major)
 
 
 def _take_key(
@@ -319,8 +319,7 @@ def _take_key(
     if given is not None and not isinstance(given, TypeSerializer):
         raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
     python = python or draft.has_python_keys
-    is_known = any(type_ is not None for type_ in (draft.key, draft.source_key))
-    if given is None and not is_known:
+    if given is None and draft.key is None:
         given = type_of_column(schema.field(key).type, f"column {key!r}")
     return draft.take_key(None if given is None else _in_row(given, python))
 

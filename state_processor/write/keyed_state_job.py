@@ -23,6 +23,7 @@ from state_processor.write.keyed_tasks import (
     header_bytes,
 )
 from state_processor.write.migration_tasks import MigrateEntries
+from state_processor.write.outcome import OperatorOutcome
 from state_processor.write.pending_rows import Deletion, StateRows
 
 
@@ -31,38 +32,37 @@ def keyed_state_files(job: JobContext) -> StateFiles | None:
     target = keyed_target(job)
     if target is None:
         return None
-    rows = [first_pass(target, given) for given in job.draft.state_rows]
-    rows += [_deletion_pass(job, target, deletion) for deletion in job.draft.deletions]
-    kept = job.draft.kept_families
-    patched = job.draft.changed_families
-    parts = list(_pass_through(job, target, kept | patched | job.draft.kept_raw_timers))
-    bases = _bases(job, kept, patched)
-    write = WriteKeyedState(target, job.staging, job.draft.format, bases)
+    outcome = job.outcome
+    rows = [first_pass(target, given) for given in outcome.changes.state_rows]
+    rows += [_deletion_pass(outcome, target, deletion) for deletion in outcome.changes.deletions]
+    parts = list(_pass_through(job, target))
+    bases = _bases(outcome)
+    write = WriteKeyedState(target, job.staging, outcome.format, bases)
     copied = sum(base.moved_bytes for base in bases.values()) if bases else None
-    return StateFiles(rows, parts, job.draft.final_parallelism, write, copied)
+    return StateFiles(rows, parts, outcome.parallelism, write, copied)
 
 
 def keyed_target(job: JobContext) -> KeyedTarget | None:
     """Return the keyed state to write; ``None`` without keyed states."""
-    draft = job.draft
-    header = draft.header()
+    outcome, changes = job.outcome, job.outcome.changes
+    header = outcome.keyed.header
     if header is None:
         return None
-    kept_types = {name: types for name, (types, _) in draft.forms.items()}
+    kept_types = {name: types for name, (types, _) in changes.forms.items()}
     return KeyedTarget(
-        draft.identifier.uid_hash,
-        draft.label,
+        outcome.before.uid_hash,
+        outcome.label,
         header_bytes(header),
-        draft.flink_major,
-        draft.final_parallelism,
-        draft.final_max_parallelism,
+        outcome.flink_major,
+        outcome.parallelism,
+        outcome.max_parallelism,
         job.serializers,
         key_hashing(job, key_of(header)),
-        kept_types | {name: java_types(state) for name, state in draft.added.items()},
-        draft.updated,
-        frozenset(name for name, (_, with_bytes) in draft.forms.items() if with_bytes),
-        draft.registration.raw_timers,
-        {name: python for name, python in draft.python.items() if python is not None},
+        kept_types | {name: java_types(state) for name, state in changes.added.items()},
+        changes.updated,
+        frozenset(name for name, (_, with_bytes) in changes.forms.items() if with_bytes),
+        outcome.keyed.raw_timers,
+        {name: python for name, python in changes.python.items() if python is not None},
         job.time_zone,
     )
 
@@ -79,9 +79,9 @@ def first_pass(target: KeyedTarget, given: StateRows) -> RowsPass:
     return RowsPass(given.rows, _columns(*given.columns.values()), EncodeRows(target, states, last_access))
 
 
-def _deletion_pass(job: JobContext, target: KeyedTarget, deletion: Deletion) -> RowsPass:
+def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Deletion) -> RowsPass:
     ids = target.ids
-    names = [deletion.state] if deletion.state is not None else job.draft.kept_keyed()
+    names = [deletion.state] if deletion.state is not None else outcome.keyed.kept
     states = tuple(
         StateColumns(ids[name], dict(deletion.columns), deletion.scope, deletion.names) for name in names if name in ids
     )
@@ -92,31 +92,32 @@ def _columns(*mappings: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
 
 
-def _bases(job: JobContext, kept: frozenset[str], patched: frozenset[str]) -> dict[int, BaseStore]:
+def _bases(outcome: OperatorOutcome) -> dict[int, BaseStore]:
     """Return the stores of the source savepoint by subtask, where states stay in their files."""
-    source = job.draft.source
-    if source is None or not kept | patched:
+    source, patched = outcome.source, outcome.keyed.patched
+    families = outcome.keyed.in_place | patched
+    if source is None or not families:
         return {}
     snapshot = snapshot_for_tasks(source.snapshot)
     handles = {k.subtask: k.handle for k in source.handles if not k.raw}
     return {
-        i: BaseStore(snapshot, handle, kept | patched, patched, patched & source.timers, job.draft.format.shares_files)
+        i: BaseStore(snapshot, handle, families, patched, patched & source.timers, outcome.format.shares_files)
         for i, handle in handles.items()
         if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
     }
 
 
-def _pass_through(job: JobContext, target: KeyedTarget, stay: frozenset[str]) -> Iterator[PartsPass]:
+def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[PartsPass]:
     """Yield the passes over the source savepoint: over states whose bytes stay the same, and over converted ones."""
-    draft, source = job.draft, job.draft.source
-    names = [name for name in draft.kept_keyed() if name not in stay]
+    outcome, source = job.outcome, job.outcome.source
+    names = outcome.keyed.passed_through
     if not names or source is None or not source.handles:
         return
     parts = plan_splits(source.handles)
     ids, size = target.ids, source.operator.max_parallelism
     common = (target, snapshot_for_tasks(source.snapshot))
-    same = tuple((name, ids[name]) for name in names if not draft.converts(name))
-    converted = tuple((name, ids[name]) for name in names if draft.converts(name))
+    same = tuple((name, ids[name]) for name in names if name not in outcome.converted)
+    converted = tuple((name, ids[name]) for name in names if name in outcome.converted)
     if same:
         yield PartsPass(parts, PassThroughEntries(*common, same, size))
     if converted:

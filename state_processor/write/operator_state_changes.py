@@ -75,6 +75,6 @@ def set_source_splits(draft: OperatorDraft, rows: OperatorRows, connector: str |
     splits = rows.to_arrow().to_pylist()
     with naming(f"state {READER_STATE!r}"):
         written = written_source(splits, old, connector)
-    draft.coordinator = written.coordinator
+    draft.changes.coordinator = written.coordinator
     state = OperatorListDescription(READER_STATE, OPERATOR_LIST, BytesSerializer())
     draft.add_operator_state(state, rows.of_bytes(written.elements))

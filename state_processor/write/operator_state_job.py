@@ -34,43 +34,43 @@ from state_processor.write.source_operator import SourceOperator
 
 def operator_state_files(job: JobContext) -> StateFiles | None:
     """Return the operator state files to write; ``None`` without operator state."""
-    draft = job.draft
-    kept = {name: meta for name, meta in draft.source_metas.items() if draft.keeps(name)}
-    if draft.migration is not None:
-        kept |= {n: draft.migration.operator[n].new for n in kept if n in draft.migration.operator}
-    metas = kept | {name: register(state) for name, (state, _) in draft.operator_states.items()}
+    outcome, added = job.outcome, job.outcome.changes.operator_states
+    kept = dict(outcome.operator_state.kept)
+    if outcome.migration is not None:
+        kept |= {n: outcome.migration.operator[n].new for n in kept if n in outcome.migration.operator}
+    metas = kept | {name: register(state) for name, (state, _) in added.items()}
     if not metas:
         return None
     header = operator_header(list(metas.values()))
     ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
     target = OperatorTarget(
-        draft.identifier.uid_hash,
-        draft.label,
+        outcome.before.uid_hash,
+        outcome.label,
         header_bytes(header),
-        draft.flink_major,
-        draft.final_parallelism,
+        outcome.flink_major,
+        outcome.parallelism,
         job.serializers,
-        {name: java_types(state) for name, (state, _) in draft.operator_states.items()},
-        {name: declared_names(state) for name, (state, _) in draft.operator_states.items()},
+        {name: java_types(state) for name, (state, _) in added.items()},
+        {name: declared_names(state) for name, (state, _) in added.items()},
         job.time_zone,
     )
     passes: list[RowsPass] = []
     parts: list[PartsPass] = []
     broadcasts: list[BroadcastBytes] = []
-    for name, (state, rows) in draft.operator_states.items():
+    for name, (state, rows) in added.items():
         if isinstance(state, BroadcastDescription):
-            state = in_time_zone(for_flink(state, draft.flink_major), java_zone(job.time_zone))
-            broadcasts.append(_encode_broadcast(state, ids[name], rows, draft.label))
+            state = in_time_zone(for_flink(state, outcome.flink_major), java_zone(job.time_zone))
+            broadcasts.append(_encode_broadcast(state, ids[name], rows, outcome.label))
         else:
             (column,) = rows.schema.names
             passes.append(RowsPass(rows, [column], EncodeElements(target, ids[name], column)))
-    if draft.source is not None and kept:
-        splits = _splits(draft.source)
-        is_broadcast = {name: isinstance(draft.source.operator_states[name], BroadcastDescription) for name in kept}
-        broadcasts += _kept_broadcasts(job, draft.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
+    if outcome.source is not None and kept:
+        splits = _splits(outcome.source)
+        is_broadcast = {name: isinstance(outcome.source.operator_states[name], BroadcastDescription) for name in kept}
+        broadcasts += _kept_broadcasts(job, outcome.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
         if splits:
-            parts += _kept_lists(job, draft.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
-    return StateFiles(passes, parts, draft.final_parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts)))
+            parts += _kept_lists(job, outcome.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
+    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts)))
 
 
 def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: OperatorRows, label: str) -> BroadcastBytes:
@@ -107,9 +107,9 @@ def _kept_broadcasts(
         if not len(data):
             continue
         entries = data.tobytes()
-        if job.draft.converts(name):
-            assert job.draft.migration is not None
-            entries = converted_broadcast(job.draft.migration.operator[name], entries)
+        if name in job.outcome.converted:
+            assert job.outcome.migration is not None
+            entries = converted_broadcast(job.outcome.migration.operator[name], entries)
         yield BroadcastBytes(state_id, int.from_bytes(entries[:4], "big"), entries[4:])
 
 
@@ -118,9 +118,9 @@ def _kept_lists(
 ) -> Iterator[PartsPass]:
     """Yield the passes over lists of the source savepoint: over those whose bytes stay the same, and over converted ones."""
     common = (target, snapshot_for_tasks(source.snapshot))
-    in_place = source.operator.parallelism == job.draft.final_parallelism
-    same = tuple((name, i) for name, i in ids.items() if not job.draft.converts(name))
-    converted = tuple((name, i) for name, i in ids.items() if job.draft.converts(name))
+    in_place = source.operator.parallelism == job.outcome.parallelism
+    same = tuple((name, i) for name, i in ids.items() if name not in job.outcome.converted)
+    converted = tuple((name, i) for name, i in ids.items() if name in job.outcome.converted)
     if same:
         yield PartsPass(splits, PassThroughElements(*common, same, in_place))
     if converted:

@@ -196,7 +196,7 @@ class _Operator:
 
     def _check_unchanged(self, *names: str) -> None:
         for name in names:
-            if self.draft.has_changes(name) or not self.draft.keeps(name):
+            if self.draft.changes.changes_entries(name) or not self.draft.keeps(name):
                 raise OptionError(
                     f"state {name!r} was changed before, which the migration would undo: it starts from the values of the source "
                     "savepoint. Call migrate_query first"

@@ -104,6 +104,11 @@ class SourceOperator:
         return {name: describe_operator_state(meta) for name, meta in self.operator_metas.items()}
 
     @property
+    def states(self) -> tuple[str, ...]:
+        """Names of all states, keyed or not."""
+        return (*self.keyed_states, *self.operator_metas)
+
+    @property
     def key(self) -> TypeSerializer | None:
         """The key's serializer; ``None`` without keyed state."""
         if self.header is None:

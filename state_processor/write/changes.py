@@ -1,0 +1,105 @@
+"""Changes to one operator, as they were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
+from state_processor.backends.state.hash_inference import HashRule
+from state_processor.backends.state.python_states import PythonType
+from state_processor.backends.write.entry_encoder import KeyHash
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.java.types import JavaType
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.pending_rows import Deletion, StateRows
+from state_processor.write.row_protocol import OperatorRows
+
+RowForm = tuple[tuple[JavaType, ...], bool]
+"""Form of the rows of a state: the types of the parts that Kryo wrote, and whether undescribed classes are given as bytes."""
+
+
+@dataclass
+class OperatorChanges:
+    """Changes to one operator. :func:`~state_processor.write.outcome.outcome_of` computes what they lead to.
+
+    Attributes
+    ----------
+    parallelism, max_parallelism
+        New values; ``None`` keeps the value of the source savepoint, or takes the default.
+    key
+        The type of keys that was given or inferred.
+    hashing
+        ``hashCode`` of keys that their serializer can't compute.
+    added
+        Keyed states that are written from rows only. They replace states with the same names in the source savepoint.
+    operator_states
+        List, union and broadcast states that are written from rows.
+    removed
+        Names of states, keyed or not, that are left out.
+    state_rows
+        Rows of keyed states.
+    deletions
+        Keys and entries to delete.
+    forms
+        The form of the rows, by state of the source savepoint that rows change.
+    python
+        The kind and type of the rows, by state of a PyFlink job; ``None`` for rows with bytes.
+    renamed
+        The new identifier.
+    coordinator
+        New state of the coordinator.
+    asynchronous
+        Whether the operator uses the asynchronous state API; ``None`` keeps the API of the source savepoint.
+    """
+
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    key: TypeSerializer | None = None
+    hashing: KeyHash | tuple[HashRule, ...] | None = None
+    added: dict[str, KeyedDescription] = field(default_factory=dict)
+    operator_states: dict[str, tuple[OperatorDescription, OperatorRows]] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    state_rows: list[StateRows] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    forms: dict[str, RowForm] = field(default_factory=dict)
+    python: dict[str, PythonType | None] = field(default_factory=dict)
+    renamed: OperatorIdentifier | None = None
+    coordinator: bytes | None = None
+    asynchronous: bool | None = None
+
+    def copy(self) -> OperatorChanges:
+        """Return a copy, whose collections can be changed."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        copies: dict[str, Any] = {name: v.copy() for name, v in values.items() if isinstance(v, dict | set | list)}
+        return replace(self, **copies)
+
+    @property
+    def updated(self) -> frozenset[str]:
+        """The states of the source savepoint that rows change."""
+        return frozenset(name for given in self.state_rows if given.replaces for name in given.columns)
+
+    def changes_entries(self, name: str) -> bool:
+        """Return whether rows or deletions change entries of a state of the source savepoint."""
+        return name in self.updated or any(deletion.state in (None, name) for deletion in self.deletions)
+
+    def forget(self, name: str) -> None:
+        """Drop the rows and deletions that were given for this state alone."""
+        self.state_rows = [left for given in self.state_rows for left in given.without_states({name})]
+        self.deletions = [deletion for deletion in self.deletions if deletion.state != name]
+        self.forms.pop(name, None)
+        self.python.pop(name, None)
+
+    @property
+    def summary(self) -> str:
+        """The changes in a few words; empty if there are no changes."""
+        written = dict.fromkeys([*(name for given in self.state_rows for name in given.columns), *self.operator_states])
+        parts = [
+            f"write {', '.join(written)}" if written else "",
+            f"remove {', '.join(sorted(self.removed))}" if self.removed else "",
+            "delete keys" if any(d.scope == "keys" for d in self.deletions) else "",
+            "delete map entries" if any(d.scope == "entries" for d in self.deletions) else "",
+            f"become {self.renamed}" if self.renamed else "",
+            f"parallelism {self.parallelism}" if self.parallelism else "",
+        ]
+        return "; ".join(filter(None, parts))

@@ -1,0 +1,282 @@
+"""Outcome of the changes to one operator: which of its states stay, which are written, where, and why.
+
+:func:`outcome_of` is a pure function. The jobs of a write, the metadata of the new savepoint and the summary read its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.state_registration import joined_registrations, keyed_header
+from state_processor.backends.write.keyed_formats import KeyedFormat
+from state_processor.serializers.doors import changing
+from state_processor.serializers.errors import OptionError
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.changes import OperatorChanges
+from state_processor.write.draft import OperatorDraft
+from state_processor.write.format_choice import check_dropped_ttl
+from state_processor.write.operator_migration import OperatorMigration
+from state_processor.write.source_operator import SourceOperator
+from state_processor.write.state_registration import StateRegistration
+
+
+@dataclass(frozen=True)
+class KeyedOutcome:
+    """Keyed states and timers of an operator in the new savepoint.
+
+    Attributes
+    ----------
+    is_written
+        Whether files are written; else the files of the source savepoint are copied.
+    header
+        The header of the files to write; ``None`` without keyed states, or if no file is written.
+    kept
+        The states of the source savepoint that are in the new one, possibly with changes.
+    in_place
+        The kept states that stay, unchanged, in the files of the source savepoint.
+    patched
+        The kept states whose entries stay in the files of the source savepoint, below files with changes.
+    timers_in_place
+        The timers that stay in files of raw keyed state of the source savepoint: all of them, or none.
+    raw_timers
+        Whether timers are written to raw keyed state.
+    reasons_to_rewrite
+        The reasons why files of the source savepoint that the format could keep do not stay.
+    """
+
+    is_written: bool
+    header: mi.KeyedHeader | None
+    kept: tuple[str, ...]
+    in_place: frozenset[str]
+    patched: frozenset[str]
+    timers_in_place: frozenset[str]
+    raw_timers: bool
+    reasons_to_rewrite: tuple[str, ...]
+
+    @property
+    def passed_through(self) -> tuple[str, ...]:
+        """The kept states whose entries are read and written again."""
+        stay = self.in_place | self.patched | self.timers_in_place
+        return tuple(name for name in self.kept if name not in stay)
+
+
+@dataclass(frozen=True)
+class OperatorStateOutcome:
+    """List, union and broadcast states of an operator in the new savepoint.
+
+    Attributes
+    ----------
+    is_written
+        Whether files are written; else the files of the source savepoint are copied.
+    kept
+        The states of the source savepoint that are in the new one, as they are registered there.
+    """
+
+    is_written: bool
+    kept: Mapping[str, mi.StateMetaInfo]
+
+
+@dataclass(frozen=True)
+class OperatorOutcome:
+    """An operator of the new savepoint.
+
+    Attributes
+    ----------
+    label
+        Name for messages.
+    before, identifier
+        The identifier in the source savepoint, and in the new one.
+    source
+        The operator in the source savepoint; ``None`` if it is new.
+    changes
+        The changes that were asked for: rows, deletions and types.
+    migration
+        The migration of the states of the source savepoint to Flink 2.x.
+    flink_major
+        The major version of Flink that new state is written for.
+    format
+        The format of keyed state.
+    parallelism, max_parallelism
+        Of the operator in the new savepoint.
+    is_redistributed
+        Whether key groups or subtasks differ from those in the source savepoint.
+    converted
+        The kept states whose entries the migration converts.
+    keyed, operator_state
+        The states by sort.
+    states
+        Names of all states, keyed or not.
+    """
+
+    label: str
+    before: OperatorIdentifier
+    identifier: OperatorIdentifier
+    source: SourceOperator | None
+    changes: OperatorChanges
+    migration: OperatorMigration | None
+    flink_major: int
+    format: KeyedFormat
+    parallelism: int
+    max_parallelism: int
+    is_redistributed: bool
+    converted: frozenset[str]
+    keyed: KeyedOutcome
+    operator_state: OperatorStateOutcome
+    states: tuple[str, ...]
+
+    @property
+    def is_written(self) -> bool:
+        """True if files are written; else all files are copies."""
+        return self.source is None or self.keyed.is_written or self.operator_state.is_written
+
+    @property
+    def is_reshaped(self) -> bool:
+        """True if the operator is new, or more than its states changes."""
+        requested = (self.changes.renamed, self.changes.coordinator, self.changes.asynchronous)
+        return self.source is None or self.is_redistributed or any(one is not None for one in requested)
+
+
+def outcome_of(draft: OperatorDraft, format: KeyedFormat) -> OperatorOutcome:
+    """Return what the changes to an operator lead to.
+
+    Parameters
+    ----------
+    draft
+        The operator in the source savepoint, its changes, and its migration. Later changes to the draft don't change the outcome.
+    format
+        The format of keyed state in the new savepoint.
+    """
+    draft = draft.copy()
+    changes = draft.changes
+    resized = _changed_sizes(draft)
+    return OperatorOutcome(
+        label=draft.label,
+        before=draft.identifier,
+        identifier=draft.final_identifier,
+        source=draft.source,
+        changes=changes,
+        migration=draft.migration,
+        flink_major=draft.flink_major,
+        format=format,
+        parallelism=draft.parallelism,
+        max_parallelism=draft.max_parallelism,
+        is_redistributed=bool(resized),
+        converted=frozenset(filter(draft.converts, draft.source_states)),
+        keyed=_keyed_outcome(draft, format, resized),
+        operator_state=_operator_state_outcome(draft, bool(resized)),
+        states=(*filter(draft.keeps, draft.source_states), *changes.added, *changes.operator_states),
+    )
+
+
+def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
+    """Refuse states that the format of keyed state can't store.
+
+    Parameters
+    ----------
+    outcome
+        The operator.
+    flink_version
+        The oldest Flink version that has to restore it, if one was given.
+
+    Raises
+    ------
+    OptionError
+        If there is such a state.
+    """
+    source, changes, format = outcome.source, outcome.changes, outcome.format
+    source_keyed = source.keyed_states if source is not None else {}
+    if changes.asynchronous is not None and not (source_keyed or changes.added):
+        raise OptionError(f"{outcome.label} has no keyed state, which {changing('with_async_state')} needs; is the uid right?")
+    if changes.asynchronous and not format.registers_asynchronous:
+        final: dict[str, KeyedDescription] = {name: source_keyed[name] for name in outcome.keyed.kept} | changes.added
+        check_dropped_ttl((name for name, state in final.items() if state.has_ttl), flink_version, outcome.label)
+    if outcome.keyed.header is not None:
+        format.check_states(outcome.keyed.header.states, outcome.label)
+
+
+def _changed_sizes(draft: OperatorDraft) -> tuple[str, ...]:
+    """Return in words how parallelism and max parallelism differ from those in the source savepoint."""
+    if draft.source is None:
+        return ()
+    old = draft.source.operator
+    sizes = {
+        "parallelism": (old.parallelism, draft.parallelism),
+        "max parallelism": (old.max_parallelism, draft.max_parallelism),
+    }
+    return tuple(f"{name} {one} becomes {other}" for name, (one, other) in sizes.items() if one != other)
+
+
+def _keyed_outcome(draft: OperatorDraft, format: KeyedFormat, resized: tuple[str, ...]) -> KeyedOutcome:
+    source, changes = draft.source, draft.changes
+    registration = StateRegistration(format, source, changes.asynchronous)
+    kept = draft.kept_keyed()
+    timers_in_place = _timers_in_place(draft, registration) if not resized else frozenset()
+    has_families = bool(draft.source_keyed) and source is not None and format.keeps_families and source.is_in(format)
+    reasons = (*resized, *(["states are migrated"] if draft.migration is not None else [])) if has_families else ()
+    in_families: frozenset[str] = frozenset()
+    if has_families and source is not None and not reasons:
+        elsewhere = source.timers if source.has_raw_timers or registration.raw_timers else frozenset()
+        in_families = frozenset(kept) - elsewhere
+    patched = frozenset(filter(changes.changes_entries, in_families))
+    is_written = bool(
+        resized
+        or changes.added
+        or changes.state_rows
+        or changes.deletions
+        or changes.removed & set(draft.source_keyed)
+        or (source is not None and draft.source_keyed and not source.is_in(format))
+        or any(_is_migrated(draft, name) for name in draft.source_keyed)
+        or registration.changes
+    )
+    return KeyedOutcome(
+        is_written,
+        _header(draft, registration, set(kept) - timers_in_place) if is_written else None,
+        kept,
+        in_families - patched,
+        patched,
+        timers_in_place,
+        registration.raw_timers,
+        reasons,
+    )
+
+
+def _operator_state_outcome(draft: OperatorDraft, is_redistributed: bool) -> OperatorStateOutcome:
+    changes = draft.changes
+    removed = changes.removed - set(draft.source_keyed)
+    migrated = any(_is_migrated(draft, name) for name in draft.source_metas)
+    is_written = bool(changes.operator_states or removed or migrated or is_redistributed)
+    return OperatorStateOutcome(is_written, {name: meta for name, meta in draft.source_metas.items() if draft.keeps(name)})
+
+
+def _timers_in_place(draft: OperatorDraft, registration: StateRegistration) -> frozenset[str]:
+    """Return the timers that stay in files of raw keyed state: if none of them changes, all of them."""
+    source, changes = draft.source, draft.changes
+    if source is None or not source.has_raw_timers or not registration.raw_timers or draft.migration is not None:
+        return frozenset()
+    added = any(state.is_timer for state in changes.added.values())
+    unchanged = all(draft.keeps(name) and not changes.changes_entries(name) for name in source.timers)
+    return source.timers if unchanged and not added else frozenset()
+
+
+def _is_migrated(draft: OperatorDraft, name: str) -> bool:
+    """Return whether a migration converts a state of the source savepoint, or leaves it out."""
+    return draft.migration is not None and (name in draft.migration.left_out or draft.converts(name))
+
+
+def _header(draft: OperatorDraft, registration: StateRegistration, kept: set[str]) -> mi.KeyedHeader | None:
+    """Return the header of the keyed state files to write; ``None`` without keyed states."""
+    old = draft.source.header if draft.source is not None else None
+    if draft.migration is not None and draft.migration.keyed is not None:
+        old = draft.migration.keyed.new
+    metas = joined_registrations(old, kept, draft.changes.added.values(), asynchronous=registration.is_asynchronous)
+    if registration.raw_timers:
+        metas.sort(key=lambda meta: meta.backend_type == mi.PRIORITY_QUEUE)  # timers last: the header of other files omits them
+    if not metas:
+        return None
+    if old is not None:
+        return mi.KeyedHeader(mi.KEYED_VERSION, False, old.key, tuple(metas))
+    assert draft.changes.key is not None
+    return keyed_header(draft.changes.key, metas)
