@@ -1,12 +1,8 @@
 """From rows to framed entries, grouped by key group: the first pass of writing keyed state.
 
 Pass 1, anywhere: :class:`KeyedStateEncoder` turns record batches of rows into batches of blobs
-(:data:`BLOB_SCHEMA`): the entries of one state and key group as the bytes that go into the file, and the subtask that owns the
-key group. Then blobs are brought together by ``subtask`` and sorted by ``key_group`` and ``state``.
-
-Pass 2, one subtask at a time: :func:`write_blobs` (or
-:class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`, which it feeds) writes a subtask's file from its
-blobs in that order.
+(:data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`): the entries of one state and key group as the bytes that go into
+the file, and the subtask that owns the key group.
 
 What rows hold:
 
@@ -27,7 +23,7 @@ or as an element of a list, is written where the type has bytes for null, and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -37,7 +33,6 @@ import pyarrow.compute as pc
 
 from state_processor.backends.formats.entry_framing import group_entries
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, with_columns
-from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import (
     LIST,
     MAP,
@@ -47,8 +42,7 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
 )
 from state_processor.backends.state.key_groups import check_parallelism, key_group, prefix_size
-from state_processor.backends.write.arrays import numbers
-from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.blobs import BlobAddress
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
@@ -61,17 +55,6 @@ from state_processor.serializers.kernel.opcodes import LOOSE, Op
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.ttl import TtlMapStateValue
 
-BLOB_SCHEMA: Final = pa.schema(
-    [
-        pa.field("subtask", pa.int32(), nullable=False),
-        pa.field("key_group", pa.int32(), nullable=False),
-        pa.field("state", pa.int32(), nullable=False),
-        pa.field("blob", pa.binary(), nullable=False),
-        pa.field("count", pa.int64(), nullable=False),
-    ]
-)
-"""Blobs: where they belong, their bytes, and the number of their entries. ``state`` is the id in the file's header."""
-
 KEY: Final = "key"
 VALUE: Final = "value"
 MAP_KEY: Final = "map_key"
@@ -81,7 +64,6 @@ NAMESPACES: Final = ("namespace", "window")
 
 _TIMESTAMP: Final = SignFlippedLongSerializer()
 _TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
-_LARGEST_BATCH: Final = 1 << 30
 _PIECE: Final = 1 << 16
 
 KeyHash = Callable[[pa.Array], npt.NDArray[np.int32]]
@@ -95,12 +77,10 @@ class KeyedStateEncoder:
     ----------
     state
         The state with its serializers.
-    state_id
-        Its position in the header of the files to write.
+    address
+        Where the entries go.
     schema
-        The columns of the rows; others than those named in this module's table are not looked at.
-    max_parallelism, parallelism
-        Of the operator.
+        The columns of the rows; columns that this module's table does not name are ignored.
     key_hash
         ``hashCode`` of keys, where the serializer does not know it.
     last_access
@@ -117,32 +97,29 @@ class KeyedStateEncoder:
     def __init__(
         self,
         state: KeyedDescription,
-        state_id: int,
+        address: BlobAddress,
         schema: pa.Schema,
         *,
-        max_parallelism: int,
-        parallelism: int,
         key_hash: KeyHash | None = None,
         last_access: int = 0,
         context: str = "",
     ) -> None:
-        check_parallelism(parallelism, max_parallelism)
+        check_parallelism(address.parallelism, address.max_parallelism)
         self._state = state
-        self._state_id = state_id
-        self._max_parallelism = max_parallelism
-        self._parallelism = parallelism
+        self._address = address
+        self._max_parallelism = address.max_parallelism
         self._context = ", ".join(filter(None, [context, f"state {state.name!r}"]))
         key = state.key
         self._hash: KeyHash = key_hash or (lambda keys: hash_codes(key, keys))
         self._zips = state.has_ttl and _is_listed(schema)
         try:
-            program = compile_entries(state, schema, max_parallelism, EncodeOptions(last_access))
+            program = compile_entries(state, schema, address.max_parallelism, EncodeOptions(last_access))
         except InvalidRowError as problem:
             raise InvalidRowError(f"{self._context}: {problem}") from None
         self._encoder = ColumnEncoder(program, self._context)
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Encode rows to blobs, as batches of :data:`BLOB_SCHEMA`.
+        """Encode rows to blobs, as batches of :data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`.
 
         Raises
         ------
@@ -171,7 +148,7 @@ class KeyedStateEncoder:
         groups = np.ascontiguousarray(groups, dtype=np.int32)
         data, spans = self._grouped(self._encoder.encode(batch, groups), groups)
         every = np.arange(self._max_parallelism, dtype=np.int32)
-        yield from to_blobs(data, spans, every, self._state_id, self._parallelism, self._max_parallelism)
+        yield from self._address.blobs(data, spans, every)
 
     def _grouped(self, encoded: Encoded, groups: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the bytes of all entries by key group, and where each group has them; those of one row are not copied."""
@@ -182,53 +159,6 @@ class KeyedStateEncoder:
         data = np.empty(len(encoded.data), dtype=np.uint8)
         group_entries(encoded.data, encoded.entries, groups, spans, data)
         return data, spans
-
-
-def to_blobs(
-    data: npt.NDArray[np.uint8],
-    spans: npt.NDArray[np.int64],
-    groups: npt.NDArray[np.int32],
-    state_id: int,
-    parallelism: int,
-    max_parallelism: int,
-) -> Iterator[pa.RecordBatch]:
-    """Return adjacent ranges of bytes (lines of begin, end and number of entries), each of one key group, as blobs."""
-    kept = spans[:, 2] > 0
-    spans, groups = spans[kept], groups[kept]
-    first = 0
-    while first < len(spans):
-        base = int(spans[first, 0])
-        last = max(first + 1, int(np.searchsorted(spans[:, 1], base + _LARGEST_BATCH, side="right")))
-        part, in_groups = spans[first:last], groups[first:last]
-        offsets = np.append(part[:, 0], part[-1, 1]) - base
-        if offsets[-1] >= 1 << 31:
-            raise InvalidRowError(f"the entries of key group {int(in_groups[0])} in one batch exceed 2 GiB; use smaller batches")
-        blobs = pa.Array.from_buffers(
-            pa.binary(),
-            len(part),
-            [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data[base : int(part[-1, 1])])],
-        )
-        subtasks = in_groups.astype(np.int64) * parallelism // max_parallelism
-        yield pa.RecordBatch.from_arrays(
-            [
-                numbers(subtasks.astype(np.int32)),
-                numbers(in_groups.astype(np.int32)),
-                numbers(np.full(len(part), state_id, dtype=np.int32)),
-                blobs,
-                numbers(part[:, 2]),
-            ],
-            schema=BLOB_SCHEMA,
-        )
-        first = last
-
-
-def write_blobs(writer: KeyedStateWriter, blobs: Iterable[pa.RecordBatch]) -> h.KeyedStateHandle:
-    """Write a subtask's file from its blobs, sorted by key group and state."""
-    for batch in blobs:
-        groups, states = batch.column(1).to_pylist(), batch.column(2).to_pylist()
-        for key_group_, state, blob in zip(groups, states, batch.column(3), strict=True):
-            writer.add(key_group_, state, memoryview(blob.as_buffer()))
-    return writer.close()
 
 
 def compile_entries(
@@ -242,8 +172,10 @@ def compile_entries(
 
     Parameters
     ----------
-    state, schema, max_parallelism
+    state, schema
         As for :class:`KeyedStateEncoder`.
+    max_parallelism
+        Of the operator.
     options
         What columns do not say.
     names

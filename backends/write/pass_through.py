@@ -6,7 +6,7 @@
   timers of raw keyed state, which become those of a queue: canonical savepoints hold no other timers, and Flink restores
   them into any backend.
 
-Entries become blobs, as new ones do (:data:`~state_processor.backends.write.entry_encoder.BLOB_SCHEMA`), which go to the subtask
+Entries become blobs, as new ones do (:data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`), which go to the subtask
 that owns their key group. With another parallelism key groups change hands; with another max parallelism each key gets a new
 key group, from its hash.
 """
@@ -29,7 +29,8 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group, prefix_size
-from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash, to_blobs
+from state_processor.backends.write.blobs import PASSED_THROUGH, BlobAddress
+from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash
 from state_processor.serializers.keys.hash_codes import hash_codes
 
 
@@ -46,12 +47,15 @@ class KeyedPassThrough:
     key_hash
         ``hashCode`` of keys, where the max parallelism changes and the serializer does not know it; it is given keys as
         columns of the type that they have with text for dates and times.
+    first_file
+        The number of the operator's first file.
     """
 
     parallelism: int
     max_parallelism: int
     old_max_parallelism: int
     key_hash: KeyHash | None = None
+    first_file: int = 0
 
     def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as blobs.
@@ -103,7 +107,7 @@ class KeyedPassThrough:
             starts = frame_entries(buffer, np.ascontiguousarray(entries), order, in_order, prefix, out)
             bounds = np.append(np.flatnonzero(np.diff(in_order, prepend=-1)), len(order))
             spans = np.stack([starts[bounds[:-1]], starts[bounds[1:]], np.diff(bounds)], axis=1)
-            yield from to_blobs(out, spans, in_order[bounds[:-1]], state_id, self.parallelism, self.max_parallelism)
+            yield from self._address(state_id).blobs(out, spans, in_order[bounds[:-1]])
 
     def _encoded(self, run: UnframedRun | BoundedRun, state_id: int, context: str) -> Iterator[pa.RecordBatch]:
         bare = with_serialized_values(run.state)
@@ -116,6 +120,7 @@ class KeyedPassThrough:
             yield from encoder.encode_in_groups(batch, groups)
 
     def _encoder(self, state: KeyedDescription, state_id: int, schema: pa.Schema, context: str) -> KeyedStateEncoder:
-        return KeyedStateEncoder(
-            state, state_id, schema, max_parallelism=self.max_parallelism, parallelism=self.parallelism, context=context
-        )
+        return KeyedStateEncoder(state, self._address(state_id), schema, context=context)
+
+    def _address(self, state_id: int) -> BlobAddress:
+        return BlobAddress(state_id, self.parallelism, self.max_parallelism, PASSED_THROUGH, self.first_file)

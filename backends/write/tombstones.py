@@ -9,6 +9,7 @@ entry covers that entry alone. The content of a marker is a boolean: whether it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from state_processor.backends.formats.entry_framing import entry_spans, fingerpr
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
+from state_processor.backends.write.blobs import TOMBSTONES, BlobAddress
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import (
     KEY,
@@ -61,7 +63,7 @@ class TombstoneEncoder:
     Parameters are those of :class:`~state_processor.backends.write.entry_encoder.KeyedStateEncoder`.
     """
 
-    def __init__(self, state: KeyedDescription, state_id: int, schema: pa.Schema, **options: Any) -> None:
+    def __init__(self, state: KeyedDescription, address: BlobAddress, schema: pa.Schema, **options: Any) -> None:
         space = next((n for n in NAMESPACES if n in schema.names and not state.in_void_namespace), None)
         self._context = ", ".join(filter(None, [options.get("context"), f"state {state.name!r}"]))
         self._columns = [KEY] if space is None else [KEY, space]
@@ -76,7 +78,9 @@ class TombstoneEncoder:
             namespace = state.namespace if self._is_whole or space is not None else _AnyNamespace()
             marker = ValueDescription(state.name, VALUE_KIND, _MARK, state.key, namespace)
         fields = [schema.field(c) for c in self._columns]
-        self._encoder = KeyedStateEncoder(marker, state_id, pa.schema([*fields, pa.field(self._value, pa.bool_())]), **options)
+        self._encoder = KeyedStateEncoder(
+            marker, replace(address, phase=TOMBSTONES), pa.schema([*fields, pa.field(self._value, pa.bool_())]), **options
+        )
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Encode the blobs of the rows' keys.

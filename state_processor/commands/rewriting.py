@@ -13,7 +13,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine
+from state_processor.write.local_engine import LocalEngine
 
 _ALL: Final = "*"
 

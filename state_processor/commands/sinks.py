@@ -22,7 +22,7 @@ from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import TableRows
+from state_processor.write.local_engine import TableRows
 from state_processor.write.sink_changes import set_sink_state
 
 Row = Mapping[str, Any]

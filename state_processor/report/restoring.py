@@ -12,7 +12,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
 from state_processor.options.access import SnapshotAccess
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine
+from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import IMPOSSIBLE
 
 _NEXT_MAJOR: Final = "2.0"

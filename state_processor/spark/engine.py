@@ -26,21 +26,15 @@ from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_process import freeze_imported_objects
-from state_processor.write.engines import LocalEngine, RowsPass, StateFiles, Task, Written
-from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, EncodeUnion, Part, RunParts
-from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
-from state_processor.write.shuffle_index import (
-    SHUFFLE_INDEXES,
-    FileWriters,
-    ShuffleIndex,
-    WriteShuffleIndex,
-    WriteSubtasks,
-    write_file,
-)
-from state_processor.write.task_data import TASK_RESULTS, Batches
+from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex
+from state_processor.write.engines import RowsPass, StateFiles, Written
+from state_processor.write.first_pass import EncodeParts, EncodeTables, FirstPass, TableEncoding
+from state_processor.write.local_engine import LocalEngine
+from state_processor.write.part_tasks import TASK_RESULTS, Batches, Part, RunParts, Task, results_by_number
+from state_processor.write.second_pass import SecondPass
 
-_BLOB_SCHEMA: Final = spark_schema(SHUFFLED_BLOBS)
-_INDEX_SCHEMA: Final = spark_schema(SHUFFLE_INDEXES)
+_BLOB_SCHEMA: Final = spark_schema(SPILLED_BLOBS)
+_INDEX_SCHEMA: Final = spark_schema(BLOB_INDEXES)
 _RESULT_SCHEMA: Final = spark_schema(TASK_RESULTS)
 _ORDER: Final = ("key_group", "state", "phase")
 _T = TypeVar("_T")
@@ -73,13 +67,13 @@ def _name(task: Callable[..., Any]) -> str:
 class WritePartition:
     """Pass 2 over shuffled blobs: the number of a partition is that of its file."""
 
-    writers: FileWriters
+    second_pass: SecondPass
 
     def __call__(self, blobs: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield one of :data:`~state_processor.write.task_data.TASK_RESULTS`."""
+        """Yield one of :data:`~state_processor.write.part_tasks.TASK_RESULTS`."""
         context = TaskContext.get()
         assert context is not None  # this is a task
-        yield write_file(self.writers, context.partitionId(), blobs)
+        yield self.second_pass.write_file(context.partitionId(), blobs)
 
 
 class SparkEngine:
@@ -100,7 +94,7 @@ class SparkEngine:
         groups = _groups(list(enumerate(parts)), lambda numbered: numbered[1].size)
         with failures_of_tasks(), described_jobs(self._spark, f"{_name(task)}: {len(parts)} parts of snapshots"):
             rows = self._numbers(len(groups)).mapInArrow(InWorker(RunParts(task, groups)), _RESULT_SCHEMA).collect()
-        results = {row.subtask: pickle.loads(row.value) for row in rows}
+        results = {row.number: pickle.loads(row.value) for row in rows}
         return [results[number] for number in range(len(parts))]
 
     def copy_files(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
@@ -128,20 +122,19 @@ class SparkEngine:
 
     def _write_together(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         *firsts, total = accumulate((one.parallelism for one in files), initial=0)
-        writers = [(first, one.write) for first, one in zip(firsts, files, strict=True)]
+        second_pass = SecondPass([(first, one.write) for first, one in zip(firsts, files, strict=True)], staging)
         written: Written = {}
         in_files = staging.is_local or not REPARTITIONS_BY_ID
         blobs = self._first_passes(files, firsts, staging, in_files)
         if blobs is not None:
             with failures_of_tasks():
                 if in_files:
-                    second = self._from_files(blobs, total, writers, staging)
+                    second = self._from_files(blobs, total, second_pass)
                 else:
-                    second = self._from_shuffle(blobs, total, writers)
-                written = {r.subtask: pickle.loads(r.value) for r in second.collect()}
+                    second = self._from_shuffle(blobs, total, second_pass)
+                written = {r.number: pickle.loads(r.value) for r in second.collect()}
         for number in set(range(total)) - set(written):  # Spark may leave out partitions that it knows to be empty
-            (row,) = write_file(writers, number, ()).to_pylist()
-            written[number] = pickle.loads(row["value"])
+            written |= results_by_number([second_pass.write_file(number, ())])
         return [{i: written[first + i] for i in range(one.parallelism)} for first, one in zip(firsts, files, strict=True)]
 
     def _first_passes(
@@ -160,21 +153,21 @@ class SparkEngine:
             return None
         return _first_pass(inputs, staging, in_files)
 
-    def _from_files(self, indexes: DataFrame, count: int, writers: FileWriters, staging: Staging) -> DataFrame:
+    def _from_files(self, indexes: DataFrame, count: int, second_pass: SecondPass) -> DataFrame:
         """Run pass 1, and return the results of pass 2."""
-        found = [ShuffleIndex(row.index_file, tuple(row.subtasks), tuple(row.sizes)) for row in indexes.collect()]
+        found = [BlobIndex(row.index_file, tuple(row.subtasks), tuple(row.sizes)) for row in indexes.collect()]
         sizes = Counter[int]()
         for index in found:
             sizes.update(dict(zip(index.subtasks, index.sizes, strict=True)))
         groups = _groups(range(count), lambda number: sizes[number])
-        write = WriteSubtasks(writers, found, staging, groups)
-        return self._numbers(len(groups)).mapInArrow(InWorker(write), _RESULT_SCHEMA)
+        task = replace(second_pass, indexes=found, groups=groups)
+        return self._numbers(len(groups)).mapInArrow(InWorker(task), _RESULT_SCHEMA)
 
     @staticmethod
-    def _from_shuffle(blobs: DataFrame, count: int, writers: FileWriters) -> DataFrame:
+    def _from_shuffle(blobs: DataFrame, count: int, second_pass: SecondPass) -> DataFrame:
         """Shuffle blobs so that each partition has the number of its file."""
         ordered = blobs.repartitionById(count, "subtask").sortWithinPartitions(*_ORDER)
-        return ordered.mapInArrow(InWorker(WritePartition(writers)), _RESULT_SCHEMA)
+        return ordered.mapInArrow(InWorker(WritePartition(second_pass)), _RESULT_SCHEMA)
 
     def _numbers(self, count: int) -> DataFrame:
         """Return the numbers of tasks, one for each."""
@@ -186,8 +179,7 @@ class _Table(NamedTuple):
 
     frame: DataFrame
     types: tuple[str, ...]
-    columns: tuple[str, ...]
-    encode: EncodeRowsTogether
+    encoding: TableEncoding
 
 
 def _by_frame(passes: Sequence[tuple[int, RowsPass]]) -> list[_Table]:
@@ -200,7 +192,8 @@ def _by_frame(passes: Sequence[tuple[int, RowsPass]]) -> list[_Table]:
         columns = tuple(dict.fromkeys(column for _, given in same for column in given.columns))
         rows = same[0][1].rows
         types = tuple(str(rows.schema.field(column).type) for column in columns)
-        tables.append(_Table(rows.frame, types, columns, EncodeRowsTogether(tuple((first, g.encode) for first, g in same))))
+        encoding = TableEncoding(columns, tuple((first, given.encode) for first, given in same))
+        tables.append(_Table(rows.frame, types, encoding))
     return tables
 
 
@@ -213,25 +206,25 @@ def _with_same_types(tables: Sequence[_Table]) -> list[list[_Table]]:
 
 def _encoding(tables: Sequence[_Table]) -> tuple[DataFrame, Task]:
     """Return the rows of tables with the same types, and the task that encodes them."""
+    encode = EncodeTables(tuple(table.encoding for table in tables))
     if len(tables) == 1:
         (table,) = tables
-        return table.frame.select(*_numbered(table)), replace(table.encode, columns=table.columns)
+        return table.frame.select(*_numbered(table)), encode
     together = _union([table.frame.select(f.lit(i), *_numbered(table)) for i, table in enumerate(tables)])
-    return few_partitions(together), EncodeUnion(tuple((table.columns, table.encode) for table in tables))
+    return few_partitions(together), encode
 
 
 def _numbered(table: _Table) -> list[Column]:
     """Return the columns by number: PySpark does not find columns whose names have dots in what it hands to workers."""
-    return [f.col(quoted(column)).alias(f"column{i}") for i, column in enumerate(table.columns)]
+    return [f.col(quoted(column)).alias(f"column{i}") for i, column in enumerate(table.encoding.columns)]
 
 
 def _first_pass(inputs: Sequence[tuple[DataFrame, Task]], staging: Staging, in_files: bool) -> DataFrame:
     """Return the results of tasks over rows: index files, or blobs where these are shuffled."""
     results = []
     for frame, encode in inputs:
-        shuffle = ShuffleBlobs(encode, staging, in_files)
-        task, schema = (WriteShuffleIndex(shuffle), _INDEX_SCHEMA) if in_files else (shuffle, _BLOB_SCHEMA)
-        results.append(frame.mapInArrow(InWorker(task), schema))
+        task = FirstPass(encode, staging, spills=in_files, indexes=in_files)
+        results.append(frame.mapInArrow(InWorker(task), _INDEX_SCHEMA if in_files else _BLOB_SCHEMA))
     together = _union(results)
     return with_counted_batches(together, [frame.schema for frame, _ in inputs]) if in_files else together
 

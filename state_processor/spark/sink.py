@@ -32,15 +32,14 @@ from state_processor.types.python_types import spec_of
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types.type_of_column import type_of_column
 from state_processor.types.type_parser import parse_type
+from state_processor.write.blob_index import BlobIndex, blob_indexes
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
-from state_processor.write.engines import EncodedRows, LocalEngine
-from state_processor.write.first_pass import EncodeRowsTogether
+from state_processor.write.first_pass import EncodeTables, FirstPass, TableEncoding
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
+from state_processor.write.local_engine import EncodedRows, LocalEngine
 from state_processor.write.row_protocol import Rows
-from state_processor.write.shuffle import ShuffleBlobs
-from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, shuffle_indexes
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
     "VALUE": ValueState,
@@ -56,7 +55,7 @@ _OF_NEW_STATES: Final = ("kind", "ttl")
 class EncodedMessage(WriterCommitMessage):
     """Index files of a task."""
 
-    indexes: Sequence[ShuffleIndex]
+    indexes: Sequence[BlobIndex]
 
 
 class SavepointSink(DataSourceArrowWriter):
@@ -79,7 +78,8 @@ class SavepointSink(DataSourceArrowWriter):
         plan = savepoint_plan(options, EncodedRows(self._schema))
         first = plan.first_pass(LocalEngine(), self._staging)
         self._columns = first.columns
-        self._encode = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, first.encode),)), self._staging))
+        encoding = TableEncoding(tuple(first.columns), ((0, first.encode),))
+        self._encode = FirstPass(EncodeTables((encoding,)), self._staging)
         plan.prepare(self._staging, os.getppid())  # this process only plans, and ends before the write does
 
     @asked_by_spark()
@@ -87,7 +87,7 @@ class SavepointSink(DataSourceArrowWriter):
         """Encode the rows of one task."""
         freeze_imported_objects()
         rows = (batch.select(self._columns) for batch in iterator)
-        return EncodedMessage(shuffle_indexes(self._encode(rows)))
+        return EncodedMessage(blob_indexes(self._encode(rows)))
 
     @asked_by_spark()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -14,10 +14,10 @@ import pyarrow as pa
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.task_sizes import expected_bytes
-from state_processor.write.engines import EncodedRows, LocalEngine, RowsPass, StateFiles, Written
-from state_processor.write.first_pass import EncodeRowsTogether
-from state_processor.write.shuffle import ShuffleBlobs
-from state_processor.write.shuffle_index import WriteShuffleIndex, shuffle_indexes
+from state_processor.write.blob_index import blob_indexes
+from state_processor.write.engines import RowsPass, StateFiles, Written
+from state_processor.write.first_pass import EncodeTables, FirstPass, TableEncoding
+from state_processor.write.local_engine import EncodedRows, LocalEngine
 
 _ROWS_BYTES: Final = 8 << 20
 COPIED_BYTES: Final = 256 << 20
@@ -45,6 +45,7 @@ def _encoded(given: RowsPass, staging: Staging, collected: dict[int, pa.Table]) 
     table = collected.get(id(rows.frame))
     if table is None:
         table = collected[id(rows.frame)] = rows.to_arrow()
-    task = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, given.encode),)), staging, in_files=False))
-    indexes = shuffle_indexes(task(table.select(list(given.columns)).to_batches()))
+    encoding = TableEncoding(tuple(given.columns), ((0, given.encode),))
+    first_pass = FirstPass(EncodeTables((encoding,)), staging, spills=False)
+    indexes = blob_indexes(first_pass(table.select(list(given.columns)).to_batches()))
     return replace(given, rows=EncodedRows(rows.schema, indexes))

@@ -1,10 +1,10 @@
-"""Writes of savepoints, without Spark.
+"""Writing of savepoints: what was asked for, what follows from it, and the tasks that an engine runs. No Spark.
 
-- ``plan``: a savepoint to write, from its drafts to its commit
-- ``draft``, ``source_operator``, ``rows``: operators, their state in the source savepoint, rows for them
-- ``keyed_changes``, ``operator_state_changes``: the changes that methods of the writer make; ``row_columns``, ``column_checks``
-- ``operator_job``, ``keyed_state_job``, ``operator_state_job``, ``key_hashing``, ``job_context``: what runs on the driver
-- ``engines``: the interface of what runs tasks
-- ``keyed_tasks``, ``operator_state_tasks``, ``shuffle``, ``shuffle_index``, ``subtask_files``, ``task_data``: what runs in tasks
-- ``migration_plan``, ``operator_migration``, ``migration_tasks``: migration to Flink 2.x
+- ``build``: the savepoint as a whole, with a ``draft`` for each operator
+- ``keyed_changes``, ``operator_state_changes``, ``sink_changes``: what methods of a writer do to drafts; ``changes`` is the result
+- ``migration_plan``, ``query_migration``: migration to Flink 2.x, and to another query
+- ``outcome``: what the changes to an operator lead to
+- ``operator_job``, ``keyed_state_job``, ``operator_state_job``: the passes that write an operator
+- ``first_pass``, ``second_pass``, ``keyed_tasks``, ``operator_state_tasks``, ``migration_tasks``: what runs in tasks
+- ``engines``: the interface of engines; ``local_engine``: the engine that runs the tasks in this process
 """

@@ -190,8 +190,8 @@ class OperatorDraft:
             if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
                 if str(known) == str(given):
                     raise OptionError(
-                        f"{self.label}: the keys are of type {known}, but one of them is a row of PyFlink and the other is not. "
-                        "Call with_keyed_state with python=True before other methods that add keyed state or timers"
+                        f"{self.label} has keys of type {known} in another form: with other fields, or in rows of PyFlink. For a "
+                        "PyFlink job, call with_keyed_state with python=True before other methods that add keyed state or timers"
                     )
                 raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
             known = with_row_names(known, row_names(given))

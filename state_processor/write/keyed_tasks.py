@@ -6,7 +6,7 @@ reader of the header will read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,14 +25,15 @@ from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, with_python_type
 from state_processor.backends.write.assembly import SubtaskHandles
 from state_processor.backends.write.base_store import BaseStore
-from state_processor.backends.write.change_counts import ChangeCounts
+from state_processor.backends.write.blobs import NEW, TOMBSTONES, BlobAddress, with_phase
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
+from state_processor.backends.write.entry_merge import EntryMerge
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.pass_through import KeyedPassThrough
-from state_processor.backends.write.pending_updates import PendingValueResolver, pairs, with_pending_parts
+from state_processor.backends.write.pending_updates import with_pending_parts
 from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
+from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -41,17 +42,12 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.third_party import third_party_errors
-from state_processor.write.shuffle import fetch_blobs
+from state_processor.write.blob_index import fetch_blobs
+from state_processor.write.first_pass import BatchEncoder
+from state_processor.write.part_tasks import Batches
+from state_processor.write.row_protocol import Replaced
+from state_processor.write.second_pass import WrittenFile
 from state_processor.write.staged_file import staged_file
-from state_processor.write.subtask_files import WrittenFile
-from state_processor.write.task_data import (
-    NEW,
-    PASSED_THROUGH,
-    TOMBSTONES,
-    Batches,
-    Replaced,
-    with_phase,
-)
 
 
 @dataclass(frozen=True)
@@ -161,60 +157,65 @@ class StateColumns:
     names: DeclaredNames = field(default_factory=dict)
 
 
-Encoder = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
-
-
 @dataclass(frozen=True)
 class EncodeRows:
-    """Pass 1 over rows: entries of one or several states as blobs of :data:`ORDERED_BLOBS`."""
+    """Pass 1 over rows: entries of one or several states."""
 
     target: KeyedTarget
     states: tuple[StateColumns, ...]
     last_access: int = 0
 
-    def encoder(self) -> Encoder:
-        """Return a function that encodes the batches of a task."""
-        encoders: dict[int, Encoder] = {}
+    def encoder(self, first_file: int) -> BatchEncoder:
+        """See :class:`~state_processor.write.first_pass.RowEncoder`."""
+        return _RowsEncoder(self, first_file).encode
 
-        def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            for number, state in enumerate(self.states):
-                rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
-                if number not in encoders:
-                    encoders[number] = self._state_encoder(state, rows.schema)
-                yield from encoders[number](rows)
 
-        return encode
+class _RowsEncoder:
+    """Encoder of the rows of one task. Encoders of states are compiled for the columns of the first batch."""
 
-    def _state_encoder(self, state: StateColumns, schema: pa.Schema) -> Encoder:
-        t = self.target
-        options: dict[str, Any] = {
-            "max_parallelism": t.max_parallelism,
-            "parallelism": t.parallelism,
-            "key_hash": t.key_hash,
-            "context": t.label,
-        }
-        description = with_names(t.states[state.state_id], state.names)
-        if description.name in t.updated:
-            description = with_pending_parts(description)
-        entries = tombstones = None
+    def __init__(self, task: EncodeRows, first_file: int) -> None:
+        self._task = task
+        self._first_file = first_file
+        self._states: list[_StateEncoder] = []
+
+    def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the blobs of rows."""
+        for number, state in enumerate(self._task.states):
+            rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
+            if number == len(self._states):
+                self._states.append(_StateEncoder(self._task, state, rows.schema, self._first_file))
+            yield from self._states[number].encode(rows)
+
+
+class _StateEncoder:
+    """Encoder of the rows of one state: its entries, and tombstones for the entries that they replace."""
+
+    def __init__(self, task: EncodeRows, state: StateColumns, schema: pa.Schema, first_file: int) -> None:
+        t = task.target
+        described = with_names(t.states[state.state_id], state.names)
+        if described.name in t.updated:
+            described = with_pending_parts(described)
+        address = BlobAddress(state.state_id, t.parallelism, t.max_parallelism, NEW, first_file)
+        self._replaces_entries = state.replaces == "entries"
+        self._where, self._parts = f"{t.label}, state {described.name!r}", described.serializers.values()
+        self._entries: KeyedStateEncoder | None = None
+        self._tombstones: TombstoneEncoder | None = None
         if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
-            entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
-        if state.replaces == "keys" or entries is None:
-            tombstones = TombstoneEncoder(description, state.state_id, schema, **options)
+            self._entries = KeyedStateEncoder(
+                described, address, schema, key_hash=t.key_hash, last_access=task.last_access, context=t.label
+            )
+        if state.replaces == "keys" or self._entries is None:
+            self._tombstones = TombstoneEncoder(described, address, schema, key_hash=t.key_hash, context=t.label)
 
-        where = f"{t.label}, state {description.name!r}"
-
-        def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            with third_party_errors(where, parts=description.serializers.values()):
-                if tombstones is not None:
-                    yield from (with_phase(blobs, TOMBSTONES) for blobs in tombstones.encode(rows))
-                if entries is not None:
-                    for blobs in entries.encode(rows):
-                        if state.replaces == "entries":
-                            yield with_phase(blobs, TOMBSTONES)
-                        yield with_phase(blobs, NEW)
-
-        return encode
+    def encode(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the blobs of rows."""
+        with third_party_errors(self._where, parts=self._parts):
+            if self._tombstones is not None:
+                yield from self._tombstones.encode(rows)
+            for blobs in self._entries.encode(rows) if self._entries is not None else ():
+                if self._replaces_entries:  # a new entry is the tombstone of the old one
+                    yield with_phase(blobs, TOMBSTONES)
+                yield blobs
 
 
 @dataclass(frozen=True)
@@ -238,20 +239,19 @@ class PassThroughEntries:
     states: tuple[tuple[str, int], ...]
     old_max_parallelism: int
 
-    def __call__(self, part: KeyedSplit) -> Iterator[pa.RecordBatch]:
+    def __call__(self, part: KeyedSplit, first_file: int) -> Iterator[pa.RecordBatch]:
         """Yield the blobs of a part."""
         self.target.serializers.enter()
-        pass_through = self.pass_through()
+        pass_through = self.pass_through(first_file)
         source = part.handle.open(self.snapshot)
         for name, state_id in self.states:
             with third_party_errors(f"{self.target.label}, state {name!r}"):
-                for blobs in pass_through.blobs(source, name, state_id, part.key_groups):
-                    yield with_phase(blobs, PASSED_THROUGH)
+                yield from pass_through.blobs(source, name, state_id, part.key_groups)
 
-    def pass_through(self) -> KeyedPassThrough:
+    def pass_through(self, first_file: int) -> KeyedPassThrough:
         """Return the object that copies or converts the entries."""
         t = self.target
-        return KeyedPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
+        return KeyedPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash, first_file)
 
 
 @dataclass(frozen=True)
@@ -279,30 +279,9 @@ class WriteKeyedState:
             timers = None
             if len(managed.states) < len(header.states):
                 timers = RawTimersWriter(stack.enter_context(open_sink("timers")), header, *of_range)
-            tombstones = Tombstones(t.states, t.max_parallelism)
-            pending = PendingValueResolver(t.states, t.updated, store.describe, t.label)
-            for b in fetch_blobs(blobs, self.staging):
-                place = (b.key_group, b.state)
-                entries = b.data
-                writer = store if timers is None or b.state < len(managed.states) else timers
-                if b.phase == TOMBSTONES:
-                    if pending.has(b.state):
-                        pending.keep(*place, writer.replaced(b.state, entries))
-                    if not writer.delete(*place, entries):
-                        tombstones.add(*place, entries)
-                    continue
-                if b.phase == PASSED_THROUGH:
-                    if pending.has(b.state):
-                        pending.keep(*place, pairs(tombstones.only(*place, entries)))
-                    entries = tombstones.without(*place, entries)
-                elif pending.has(b.state):
-                    entries = pending.resolved(*place, entries)
-                writer.add(*place, entries)
-                if b.phase == NEW:
-                    tombstones.count_new(*place, entries, b.entries)
+            writers = [store if i < len(managed.states) or timers is None else timers for i in range(len(header.states))]
+            merge = EntryMerge(t.states, t.updated, t.max_parallelism, writers, t.label)
+            for blob in fetch_blobs(blobs, self.staging):
+                merge.add(blob)
             handles = SubtaskHandles(store.close(), raw_keyed=timers.close() if timers is not None else None)
-        changes = tombstones.counts()
-        for state_id, counts in store.changes.items():
-            changes[state_id] = changes.get(state_id, ChangeCounts()) + counts
-        by_name = {t.states[state_id].name: counts for state_id, counts in changes.items()}
-        return WrittenFile(handles, store.entries + (timers.entries if timers is not None else 0), by_name)
+        return WrittenFile(handles, store.entries + (timers.entries if timers is not None else 0), merge.changes())

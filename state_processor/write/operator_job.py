@@ -12,13 +12,13 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.write.copied_files import CopyPart, CopySubtasks
 from state_processor.write.engines import Engine, StateFiles, Written
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import keyed_state_files
 from state_processor.write.operator_state_job import operator_state_files
 from state_processor.write.outcome import OperatorOutcome
 from state_processor.write.state_changes import state_changes
-from state_processor.write.subtask_files import CopyPart, CopySubtasks
 from state_processor.write.write_summary import StateChanges
 
 KEYED: Final = "keyed"

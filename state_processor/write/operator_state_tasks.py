@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +15,7 @@ from state_processor.backends.read.operator_state import OperatorSplit, raw_elem
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import OperatorDescription, describe_operator_state
 from state_processor.backends.state.part_names import DeclaredNames, with_names
+from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, PASSED_THROUGH, BlobAddress
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
@@ -27,10 +28,11 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.third_party import third_party_errors
-from state_processor.write.shuffle import fetch_blobs
+from state_processor.write.blob_index import fetch_blobs
+from state_processor.write.first_pass import BatchEncoder
+from state_processor.write.part_tasks import Batches
+from state_processor.write.second_pass import WrittenFile
 from state_processor.write.staged_file import staged_file
-from state_processor.write.subtask_files import WrittenFile
-from state_processor.write.task_data import NEW, ORDERED_BLOBS, PASSED_THROUGH, Batches
 
 _LENGTH: Final = np.dtype("<i8")
 
@@ -74,13 +76,14 @@ class EncodeElements:
     state_id: int
     column: str
 
-    def encoder(self) -> Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+    def encoder(self, first_file: int) -> BatchEncoder:
         """Return a function that yields the elements of the batches of a task as blobs, see :func:`elements_to_blob`."""
         state = self.target.state(self.state_id)
-        first = 0
+        lists = BlobAddress(self.state_id, self.target.parallelism, 1, NEW, first_file)
+        begin = 0
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            nonlocal first
+            nonlocal begin
             where = f"{self.target.label}, state {state.name!r}"
             try:
                 with third_party_errors(where, parts=[state.value]):
@@ -88,8 +91,8 @@ class EncodeElements:
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{where}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
-            yield from distribute(encoded.data, starts, self.state_id, NEW, first, self.target.parallelism)
-            first += batch.num_rows
+            yield from distribute(encoded.data, starts, lists, begin)
+            begin += batch.num_rows
 
         return encode
 
@@ -103,15 +106,16 @@ class PassThroughElements:
     states: tuple[tuple[str, int], ...]
     in_place: bool
 
-    def __call__(self, part: OperatorSplit) -> Iterator[pa.RecordBatch]:
+    def __call__(self, part: OperatorSplit, first_file: int) -> Iterator[pa.RecordBatch]:
         """Yield the elements of a subtask."""
         self.target.serializers.enter()
         for name, state_id in self.states:
             data, starts = self.elements(part, name)
+            lists = BlobAddress(state_id, self.target.parallelism, 1, PASSED_THROUGH, first_file)
             if self.in_place:
-                yield elements_to_blob(data, starts, part.subtask, state_id, PASSED_THROUGH)
+                yield elements_to_blob(data, starts, lists, part.subtask)
             else:
-                yield from distribute(data, starts, state_id, PASSED_THROUGH, part.subtask, self.target.parallelism)
+                yield from distribute(data, starts, lists, part.subtask)
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the elements of a list in one subtask back to back, and their offsets; the last offset is the end."""
@@ -119,24 +123,25 @@ class PassThroughElements:
 
 
 def distribute(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], state_id: int, phase: int, first: int, parallelism: int
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lists: BlobAddress, begin: int
 ) -> Iterator[pa.RecordBatch]:
-    """Divide elements into ranges of equal size, one for each subtask, beginning with subtask ``first``."""
+    """Divide elements into ranges of equal size, one for each subtask, beginning with subtask ``begin``."""
     count = len(starts) - 1
-    hands = min(parallelism, count)
+    hands = min(lists.parallelism, count)
     bounds = np.linspace(0, count, hands + 1).astype(np.int64)
     for i in range(hands):
         part = starts[bounds[i] : bounds[i + 1] + 1]
-        yield elements_to_blob(data[part[0] : part[-1]], part - part[0], (first + i) % parallelism, state_id, phase)
+        yield elements_to_blob(data[part[0] : part[-1]], part - part[0], lists, (begin + i) % lists.parallelism)
 
 
 def elements_to_blob(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], subtask: int, state_id: int, phase: int
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lists: BlobAddress, subtask: int
 ) -> pa.RecordBatch:
     """Return elements that are stored back to back as one blob: their offsets, then the elements."""
     count = len(starts) - 1
     blob = starts[:-1].astype(_LENGTH).tobytes() + data.tobytes()
-    row = {"subtask": subtask, "key_group": 0, "state": state_id, "blob": blob, "count": count, "phase": phase}
+    place = {"subtask": lists.first_file + subtask, "key_group": 0, "state": lists.state_id, "phase": lists.phase}
+    row = {**place, "blob": blob, "count": count}
     return pa.RecordBatch.from_pylist([row], schema=ORDERED_BLOBS)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from state_processor.backends.state.part_names import DeclaredNames
-from state_processor.write.row_protocol import ColumnNames, Rows
-from state_processor.write.task_data import Replaced
+from state_processor.write.row_protocol import ColumnNames, Replaced, Rows
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.write.column_checks import refuse_others, require
-from state_processor.write.row_protocol import Rows
-from state_processor.write.task_data import Replaced
+from state_processor.write.row_protocol import Replaced, Rows
 
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, Self
+from typing import Final, Literal, Protocol, Self
 
 import pyarrow as pa
 
 ColumnNames = Mapping[str, str]
 """Columns of rows by the names that :mod:`~state_processor.backends.write.entry_encoder` has for them."""
+
+Replaced = Literal["", "keys", "entries"]
+"""What a row replaces in the source savepoint: nothing, all entries of its key, or one entry of a map."""
 
 TIMESTAMP_MS: Final = "timestamp_ms"
 """Another name for the column ``timestamp`` of timers, which says what its unit is."""

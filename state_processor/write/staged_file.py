@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 from uuid import uuid4
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import StateProcessorError
+
+OF_ALL: Final = "0" * 8
+"""Stands for the operator in names of files that belong to several operators."""
 
 
 class staged_file:  # noqa: N801 - used like a function

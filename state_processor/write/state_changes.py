@@ -9,7 +9,7 @@ from state_processor.backends.state.descriptions import BroadcastDescription, St
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.serializers.core.sql_times import depends_on_zone
 from state_processor.write.outcome import OperatorOutcome
-from state_processor.write.subtask_files import WrittenFile
+from state_processor.write.second_pass import WrittenFile
 from state_processor.write.write_summary import ADDED, REMOVED, REPLACED, UPDATED, StateChanges
 
 

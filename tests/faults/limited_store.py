@@ -18,9 +18,9 @@ import pyarrow as pa
 from state_processor.backends.write.new_store import NewStore
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.write import engines, keyed_changes
+from state_processor.write import keyed_changes, local_engine
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine, TableRows
+from state_processor.write.local_engine import LocalEngine, TableRows
 
 UNLIMITED = resource.RLIM_INFINITY
 
@@ -60,7 +60,7 @@ def write(source: str, target: str) -> str:
 def main(source: str, directory: str, *limits: str) -> None:
     """Write with each limit, and once without."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    engines._LOCAL_THREADS = 1
+    local_engine._LOCAL_THREADS = 1
     methods = {name: vars(NewStore)[name] for name in ("add", "put", "delete", "_complete", "close")}
     for limit, opened in product(limits, (False, True)):
         for name, method in methods.items():

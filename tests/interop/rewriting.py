@@ -33,13 +33,15 @@ from state_processor.backends.state.meta_info import KEYED_VERSION, KeyedHeader,
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.carried_files import copy_stream
-from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, KeyHash, write_blobs
+from state_processor.backends.write.entry_encoder import KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
+from tests.backends.write.blob_files import write_blobs
 
 
 def write_keyed(
@@ -77,10 +79,8 @@ def encode(
         if not number:
             encoder = KeyedStateEncoder(
                 state,
-                state_id,
+                BlobAddress(state_id, parallelism, max_parallelism),
                 batch.schema,
-                max_parallelism=max_parallelism,
-                parallelism=parallelism,
                 key_hash=key_hash,
                 last_access=last_access,
             )
@@ -97,7 +97,7 @@ def _files(
     format: KeyedFormat = CANONICAL_FORMAT,
 ) -> dict[int, Any]:
     order = [("subtask", "ascending"), ("key_group", "ascending"), ("state", "ascending")]
-    table = pa.Table.from_batches(blobs, BLOB_SCHEMA).sort_by(order)
+    table = pa.Table.from_batches(blobs, ORDERED_BLOBS).sort_by(order)
     handles = {}
     for subtask in range(parallelism):
         key_groups = range_of_subtask(subtask, parallelism, max_parallelism)

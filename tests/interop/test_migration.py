@@ -20,7 +20,7 @@ from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine
+from state_processor.write.local_engine import LocalEngine
 from tests import corpus
 
 pytestmark = pytest.mark.interop

@@ -10,6 +10,7 @@ from state_files import LONG, NAMESPACE_OF_VOID, STRING, VOID, canonical, group_
 from state_files import string as text
 
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.base import TypeSerializer
@@ -26,7 +27,7 @@ def values_written(value: TypeSerializer, rows: list[dict[str, Any]], type_: pa.
     state = StateDescription.of("seen", "MAP", LONG, VOID, STRING, value)
     types = {"key": pa.int64(), "map_key": pa.string(), "map_value": type_, "value": type_}
     batch = pa.RecordBatch.from_pylist(rows, pa.schema([(name, types[name]) for name in rows[0]]))
-    encoder = KeyedStateEncoder(state, 0, batch.schema, max_parallelism=128, parallelism=1, last_access=9)
+    encoder = KeyedStateEncoder(state, BlobAddress(0, 1, 128), batch.schema, last_access=9)
     found = []
     for blobs in encoder.encode(batch):
         for blob in blobs.column("blob").to_pylist():
@@ -53,7 +54,7 @@ def test_a_null_with_a_time_is_a_value_with_a_time() -> None:
     own = common.set_column(1, "_last_access", pa.array([[None, 7_000]], pa.list_(times)))
     state = StateDescription.of("seen", "MAP", LONG, VOID, STRING, ttl)
     for batch, access in ((common, (5, 5)), (own, (9, 7))):
-        (blobs,) = KeyedStateEncoder(state, 0, batch.schema, max_parallelism=128, parallelism=1, last_access=9).encode(batch)
+        (blobs,) = KeyedStateEncoder(state, BlobAddress(0, 1, 128), batch.schema, last_access=9).encode(batch)
         (blob,) = blobs.column("blob").to_pylist()
         for time, value in zip(access, (b"\0", text("x")), strict=True):
             assert PRESENT + long(time) + value in blob
@@ -111,6 +112,6 @@ def test_keys_are_never_null(encoder: Any, column: str) -> None:
     if encoder is KeyedStateEncoder:
         columns["map_value"] = pa.array([1, 2])
     rows = pa.RecordBatch.from_pydict(columns | {column: pa.array(["a", None])})
-    made = encoder(items, 0, rows.schema, max_parallelism=128, parallelism=1, context="operator orders")
+    made = encoder(items, BlobAddress(0, 1, 128), rows.schema, context="operator orders")
     with pytest.raises(InvalidRowError, match=f"operator orders, state 'items', .*: column {column} of row 1 is null"):
         list(made.encode(rows))

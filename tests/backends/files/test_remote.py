@@ -23,7 +23,7 @@ from state_processor.backends.formats import rocksdb_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine
+from state_processor.write.local_engine import LocalEngine
 from tests import corpus
 
 BUCKET = "states"

@@ -20,8 +20,9 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
-from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, write_blobs
+from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -30,6 +31,7 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from tests.backends.write.blob_files import write_blobs
 
 LONG, INT, STRING, VOID = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription.of("total", "VALUE", LONG, VOID, value=LONG)
@@ -39,7 +41,7 @@ ITEMS = StateDescription.of("items", "MAP", STRING, STRING, STRING, STRING)
 
 def encode(state: StateDescription, columns: dict[str, Any], max_parallelism: int = 128, **options: Any) -> list[dict[str, Any]]:
     batch = pa.RecordBatch.from_pydict(columns)
-    encoder = KeyedStateEncoder(state, 0, batch.schema, max_parallelism=max_parallelism, parallelism=2, **options)
+    encoder = KeyedStateEncoder(state, BlobAddress(0, 2, max_parallelism), batch.schema, **options)
     return [blob for blobs in encoder.encode(batch) for blob in blobs.to_pylist()]
 
 
@@ -173,7 +175,7 @@ def test_savepoint_read_back(staging: Staging) -> None:
         *encode(TOTAL, {"key": keys, "value": [k * k for k in keys]}),
         *({**b, "state": 1} for b in encode(NAMES, {"key": keys, "value": [[str(k)] * (k % 3) for k in keys]})),
     ]
-    table = pa.Table.from_pylist(blobs, BLOB_SCHEMA).sort_by([("key_group", "ascending"), ("state", "ascending")])
+    table = pa.Table.from_pylist(blobs, ORDERED_BLOBS).sort_by([("key_group", "ascending"), ("state", "ascending")])
     file = writer(staging, TOTAL, NAMES)
     keyed = write_blobs(file, table.to_batches())
     lists = [
@@ -292,7 +294,7 @@ def test_one_key_with_a_list_of_a_million(staging: Staging) -> None:
     count = 1_000_000
     names = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), pa.array(range(count)).cast(pa.string()))
     batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int64()), names], names=["key", "value"])
-    encoder = KeyedStateEncoder(NAMES, 0, batch.schema, max_parallelism=128, parallelism=1)
+    encoder = KeyedStateEncoder(NAMES, BlobAddress(0, 1, 128), batch.schema)
     handle = write_blobs(writer(staging, NAMES), encoder.encode(batch))
     commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})])
     snapshot = open_snapshot(staging.directory)

@@ -18,6 +18,7 @@ from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_framing import KeyFilter
 from state_processor.backends.state.descriptions import LIST, ListDescription
 from state_processor.backends.write import entry_encoder
+from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
@@ -31,7 +32,7 @@ def _rows(places: list[list[int] | None]) -> pa.RecordBatch:
 
 def _encode(batch: pa.RecordBatch) -> int:
     state = ListDescription("items", LIST, Types.LONG(), Types.LONG(), VoidNamespaceSerializer())
-    encoder = KeyedStateEncoder(state, 0, batch.schema, max_parallelism=8, parallelism=1)
+    encoder = KeyedStateEncoder(state, BlobAddress(0, 1, 8), batch.schema)
     return sum(sum(blobs.column("count").to_pylist()) for blobs in encoder.encode(batch))
 
 

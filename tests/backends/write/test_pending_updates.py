@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.pending_updates import PendingValueResolver, pairs, with_pending_parts
 from state_processor.serializers.decode_options import DecodeOptions
@@ -44,7 +45,7 @@ def rows(state: StateDescription, tags: Any, balance: int) -> pa.RecordBatch:
 
 
 def encoded(state: StateDescription, batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    encoder = KeyedStateEncoder(state, 0, batch.schema, max_parallelism=128, parallelism=1, last_access=5)
+    encoder = KeyedStateEncoder(state, BlobAddress(0, 1, 128), batch.schema, last_access=5)
     (blobs,) = encoder.encode(batch)
     return np.frombuffer(b"".join(blobs.column("blob").to_pylist()), dtype=np.uint8)
 

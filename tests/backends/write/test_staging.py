@@ -23,12 +23,14 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder, write_blobs
+from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError, WriteError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from tests.backends.write.blob_files import write_blobs
 
 LONG = NumberSerializer("LONG")
 TOTAL = StateDescription.of("total", "VALUE", LONG, VoidNamespaceSerializer(), value=LONG)
@@ -57,7 +59,7 @@ def test_savepoint_in_an_object_store(client: tuple[Any, Storage]) -> None:
     staging = Staging("s3://states/savepoints/one", "token1", storage)
     staging.prepare()
     batch = pa.RecordBatch.from_pydict({"key": list(range(100)), "value": list(range(100))})
-    encoder = KeyedStateEncoder(TOTAL, 0, batch.schema, max_parallelism=128, parallelism=1)
+    encoder = KeyedStateEncoder(TOTAL, BlobAddress(0, 1, 128), batch.schema)
     name = staging.file_name("ab" * 16, "keyed", 0)
     with staging.open(staging.file_name("ab" * 16, "keyed", 0, "failed")) as sink:
         sink.write(b"half a file")

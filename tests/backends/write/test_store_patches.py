@@ -24,6 +24,7 @@ from state_processor.backends.state.state_registration import keyed_header, regi
 from state_processor.backends.write import new_store
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
@@ -66,7 +67,7 @@ def batches(content: Content, encoder: type[KeyedStateEncoder] | type[TombstoneE
         if encoder is KeyedStateEncoder and not state.is_timer:
             table["map_value" if state is ITEMS else "value"] = pa.array([value for _, value in rows])
         batch = pa.RecordBatch.from_pydict(table)
-        encode = encoder(state, number, batch.schema, max_parallelism=128, parallelism=1).encode(batch)
+        encode = encoder(state, BlobAddress(number, 1, 128), batch.schema).encode(batch)
         found += [row for blobs in encode for row in blobs.to_pylist()]
     return found
 

@@ -21,7 +21,8 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
-from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder
+from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
+from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.sorted_entries import sorted_entries
@@ -76,8 +77,8 @@ def blobs(keys: list[str], *states: tuple[StateDescription, list[Any]]) -> pa.Ta
     encoded = []
     for number, (state, values) in enumerate(states):
         batch = pa.RecordBatch.from_pydict({"key": keys, "value": values})
-        encoded += KeyedStateEncoder(state, number, batch.schema, max_parallelism=128, parallelism=1).encode(batch)
-    return pa.Table.from_batches(encoded, BLOB_SCHEMA).sort_by([("key_group", "ascending"), ("state", "ascending")])
+        encoded += KeyedStateEncoder(state, BlobAddress(number, 1, 128), batch.schema).encode(batch)
+    return pa.Table.from_batches(encoded, ORDERED_BLOBS).sort_by([("key_group", "ascending"), ("state", "ascending")])
 
 
 def rows(staging: Staging, state: str) -> list[Any]:

@@ -13,7 +13,7 @@ import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
 from state_processor.options.access import SnapshotAccess
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine, TableRows
+from state_processor.write.local_engine import LocalEngine, TableRows
 from state_processor.write.operator_state_changes import add_list_state
 from tests.backends.connectors.test_sink_state import COMMITTABLES, KAFKA, kafka_writer
 from tests.corpus import FIXTURES

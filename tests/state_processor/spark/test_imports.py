@@ -19,11 +19,12 @@ import pytest
 import state_processor as sp
 from state_processor.options.access import SnapshotAccess
 from state_processor.spark.engine import InWorker
-from state_processor.write import engines, keyed_changes
+from state_processor.write import keyed_changes, local_engine
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine, TableRows
-from state_processor.write.first_pass import RunParts
-from state_processor.write.shuffle_index import WriteShuffleIndex, WriteSubtasks
+from state_processor.write.first_pass import FirstPass
+from state_processor.write.local_engine import LocalEngine, TableRows
+from state_processor.write.part_tasks import RunParts
+from state_processor.write.second_pass import SecondPass
 from tests.state_processor.samples import ORDERS_PATH
 
 _COMPILER = {"numba", "llvmlite"}
@@ -101,17 +102,17 @@ def test_tasks_of_a_write_import_what_they_use(tmp_path: Path, monkeypatch: pyte
 
     def run_apart(task: Any, batches: Any) -> Iterator[pa.RecordBatch]:
         name = type(task).__name__
-        if isinstance(task, WriteShuffleIndex):
-            name += f" of {type(task.shuffle.encode).__name__}"
+        if isinstance(task, FirstPass):
+            name += f" of {type(task.encode).__name__}"
         given = pickle.dumps((InWorker(task), list(batches)))
         done = subprocess.run([sys.executable, "-c", TASK], input=given, capture_output=True, check=False)
         assert not done.returncode, done.stderr.decode()
         result, *found[name] = pickle.loads(done.stdout)
         yield from result
 
-    for kind in (RunParts, WriteShuffleIndex, WriteSubtasks):
+    for kind in (RunParts, FirstPass, SecondPass):
         monkeypatch.setattr(kind, "__call__", run_apart)
-    monkeypatch.setattr(engines, "_LOCAL_THREADS", 1)
+    monkeypatch.setattr(local_engine, "_LOCAL_THREADS", 1)
     plan = SavepointBuild.from_existing(ORDERS_PATH, None, SnapshotAccess())
     with plan.change("orders", existing=True) as draft:
         rows = TableRows(pa.table({"key": ["amelia"], "value": pa.array([3], pa.int64())}))
@@ -120,8 +121,8 @@ def test_tasks_of_a_write_import_what_they_use(tmp_path: Path, monkeypatch: pyte
     plan.write_to(tmp_path / "written", LocalEngine())
     total = pa.Table.from_batches(sp.arrow.read_state(tmp_path / "written", "orders", "total"))
     assert {"key": "amelia", "value": 3} in total.to_pylist()
-    copied, written = "RunParts", "WriteSubtasks"
-    passed, encoded = (f"WriteShuffleIndex of {name}" for name in ("EncodeParts", "EncodeRowsTogether"))
+    copied, written = "RunParts", "SecondPass"
+    passed, encoded = (f"FirstPass of {name}" for name in ("EncodeParts", "EncodeTables"))
     assert found.keys() == {copied, passed, encoded, written}
     assert not any(before & (_COMPILER | _PANDAS) for before, _ in found.values())
     imported = {name: after & (_COMPILER | _PANDAS) for name, (_, after) in found.items()}

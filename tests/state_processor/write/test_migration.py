@@ -38,7 +38,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.user_registrations import Registrations, register
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine
+from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.spark import small_changes
 from state_processor.spark.small_changes import COPIED_BYTES
 from state_processor.write.build import SavepointBuild
-from state_processor.write.engines import LocalEngine
+from state_processor.write.local_engine import LocalEngine
 from tests.corpus import packed_cases
 
 if TYPE_CHECKING:

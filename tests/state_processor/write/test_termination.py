@@ -18,7 +18,7 @@ WRITE = """
 import sys, time
 from state_processor.backends.write.staging import Staging
 from state_processor.options.access import SnapshotAccess
-from state_processor.write.engines import LocalEngine
+from state_processor.write.local_engine import LocalEngine
 from state_processor.write.build import SavepointBuild
 
 def wait(*_):

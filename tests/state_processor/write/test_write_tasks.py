@@ -11,16 +11,16 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.write.blobs import BLOB_ORDER
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
-from state_processor.write.engines import EncodedRows, LocalEngine, RowsPass, StateFiles
-from state_processor.write.first_pass import EncodeRowsTogether
+from state_processor.write.blob_index import SPILLED_BLOBS, blob_indexes, split_by_subtask
+from state_processor.write.engines import RowsPass, StateFiles
+from state_processor.write.first_pass import EncodeTables, FirstPass, TableEncoding, merge_batches
 from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
-from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
-from state_processor.write.shuffle_index import WriteShuffleIndex, shuffle_indexes, split_by_subtask
+from state_processor.write.local_engine import EncodedRows, LocalEngine
 from state_processor.write.staged_file import staged_file
-from state_processor.write.task_data import merge_batches
 
 COLUMNS = {"key": "key", "value": "value"}
 
@@ -38,20 +38,17 @@ def target(parallelism: int = 2, max_parallelism: int = 128) -> KeyedTarget:
     return KeyedTarget("0" * 32, "operator people", header_bytes(header), 2, parallelism, max_parallelism)
 
 
-_IN_ORDER = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
-
-
 def batch(keys: list[int], values: list[str | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int64()), "value": pa.array(values, pa.string())})
 
 
-def encode_rows(target: KeyedTarget, state: StateColumns) -> EncodeRowsTogether:
-    return EncodeRowsTogether(((0, EncodeRows(target, (state,))),))
+def encode_rows(target: KeyedTarget, state: StateColumns) -> EncodeTables:
+    return EncodeTables((TableEncoding(tuple(COLUMNS), ((0, EncodeRows(target, (state,))),)),))
 
 
 def write_all(blobs: list[pa.Table], parallelism: int, write: WriteKeyedState) -> dict[int, int]:
     """The entries that each subtask has written."""
-    parts = dict(split_by_subtask(pa.concat_tables(blobs).sort_by(_IN_ORDER).combine_chunks()))
+    parts = dict(split_by_subtask(pa.concat_tables(blobs).sort_by(BLOB_ORDER).combine_chunks()))
     return {subtask: write(subtask, [parts[subtask]] if subtask in parts else []).entries for subtask in range(parallelism)}
 
 
@@ -109,7 +106,7 @@ def test_blobs_and_their_index_are_not_left_after_an_abort(staging: Staging, in_
         yield from encode(batches)
         staging.abort()
 
-    task = WriteShuffleIndex(ShuffleBlobs(overtaken, staging, in_files))
+    task = FirstPass(overtaken, staging, spills=in_files)
     with pytest.raises(sp.WriteError, match="is over"):
         list(task([batch([1, 2], ["a", None])]))
     assert names(staging) == ["foreign"]
@@ -122,20 +119,20 @@ def test_attempts_of_a_subtask_do_not_meet(staging: Staging) -> None:
 
 @pytest.mark.parametrize("in_files", [True, False])
 def test_both_passes_in_one_process(staging: Staging, in_files: bool) -> None:
-    encode = ShuffleBlobs(encode_rows(target(), StateColumns(0, COLUMNS)), staging, in_files)
-    placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), SHUFFLED_BLOBS)
+    encode = FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging, in_files, indexes=False)
+    placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), SPILLED_BLOBS)
     assert placed.column("blob").null_count == (len(placed) if in_files else 0)
     assert sum(write_all([placed], 2, WriteKeyedState(target(), staging)).values()) == 2
 
 
 def test_runs_are_brought_together(staging: Staging) -> None:
     task = EncodeRows(target(), (StateColumns(0, COLUMNS),))
-    encode = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, task),)), staging))
+    encode = FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging)
     shares = [range(i, 1000, 3) for i in range(3)]
-    runs = [index for share in shares for index in shuffle_indexes(encode([batch(list(share), [f"n{i}" for i in share])]))]
+    runs = [index for share in shares for index in blob_indexes(encode([batch(list(share), [f"n{i}" for i in share])]))]
     assert [run.subtasks for run in runs] == [(0, 1)] * 3
     assert all(min(run.sizes) > 1000 for run in runs)
-    assert shuffle_indexes(encode([batch([], [])])) == []
+    assert blob_indexes(encode([batch([], [])])) == []
     rows = EncodedRows(batch([], []).schema, runs)
     files = StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, WriteKeyedState(target(), staging))
     (written,) = LocalEngine().write_files([files], staging)
@@ -145,14 +142,14 @@ def test_runs_are_brought_together(staging: Staging) -> None:
 
 def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
     t = target(1)
-    old = ShuffleBlobs(encode_rows(t, StateColumns(0, COLUMNS)), staging)
-    new = ShuffleBlobs(encode_rows(t, StateColumns(0, COLUMNS, "keys")), staging)
-    carried = pa.Table.from_batches(old([batch(list(range(1000)), [f"n{i}" for i in range(1000)])]), SHUFFLED_BLOBS)
+    old = FirstPass(encode_rows(t, StateColumns(0, COLUMNS)), staging, indexes=False)
+    new = FirstPass(encode_rows(t, StateColumns(0, COLUMNS, "keys")), staging, indexes=False)
+    carried = pa.Table.from_batches(old([batch(list(range(1000)), [f"n{i}" for i in range(1000)])]), SPILLED_BLOBS)
     phases = pa.array([1] * len(carried), pa.int32())
-    carried = carried.set_column(3, SHUFFLED_BLOBS.field("phase"), phases)
-    changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), SHUFFLED_BLOBS)
+    carried = carried.set_column(3, SPILLED_BLOBS.field("phase"), phases)
+    changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), SPILLED_BLOBS)
     assert write_all([carried, changed], 1, WriteKeyedState(t, staging)) == {0: 1000}
-    again = WriteKeyedState(t, staging)(0, pa.concat_tables([carried, changed]).sort_by(_IN_ORDER).to_batches())
+    again = WriteKeyedState(t, staging)(0, pa.concat_tables([carried, changed]).sort_by(BLOB_ORDER).to_batches())
     assert again.changes == {t.states[0].name: ChangeCounts(written=2, inserted=1, updated=1, deleted=1, absent=0)}
 
 
@@ -164,8 +161,8 @@ def test_small_batches_are_put_together() -> None:
 
 def test_rows_of_another_key_group(staging: Staging) -> None:
     placed = pa.Table.from_batches(
-        ShuffleBlobs(encode_rows(target(), StateColumns(0, COLUMNS)), staging)([batch(list(range(50)), ["x"] * 50)]),
-        SHUFFLED_BLOBS,
+        FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging, indexes=False)([batch(list(range(50)), ["x"] * 50)]),
+        SPILLED_BLOBS,
     )
     foreign = r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127 \(state 'name', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=foreign):

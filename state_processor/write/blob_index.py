@@ -1,0 +1,132 @@
+"""Index files of a write: each task of pass 1 lists its blobs in one, and pass 2 finds the blobs of a subtask by them.
+
+Locations of blobs do not go through Spark's shuffle. Spark recomputes shuffled rows that it loses together with an executor, and
+requires the same rows again; names of files differ from attempt to attempt. Results of tasks are kept on the driver, whatever
+happens to the executor, and each partition counts once, so that the order of its rows may differ between attempts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.backends.files.storage import StoredFile
+from state_processor.backends.files.streams import FileStream
+from state_processor.backends.write.arrays import one_list, repeated
+from state_processor.backends.write.blobs import BLOB_ORDER, ORDERED_BLOBS, Blob
+from state_processor.backends.write.staging import Staging
+from state_processor.write.staged_file import OF_ALL, staged_file
+
+SPILLED_BLOBS: Final = pa.schema(
+    [
+        *(field for field in ORDERED_BLOBS if field.name != "blob"),
+        pa.field("blob", pa.binary()),
+        pa.field("file", pa.string()),
+        pa.field("offset", pa.int64()),
+        pa.field("size", pa.int64()),
+    ]
+)
+"""Blobs between the passes: their bytes, or the file of the write that has them, with offset and size."""
+
+BLOB_INDEXES: Final = pa.schema(
+    [
+        pa.field("index_file", pa.string(), nullable=False),
+        pa.field("subtasks", pa.list_(pa.int32()), nullable=False),
+        pa.field("sizes", pa.list_(pa.int64()), nullable=False),
+    ]
+)
+"""Result of a task of pass 1: its index file, the numbers of the files that its blobs belong to, ascending, and their bytes."""
+
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+_OPEN_FILES: Final = 128
+
+
+@dataclass(frozen=True)
+class BlobIndex:
+    """The index file of one task; ``subtasks`` and ``sizes`` as in :data:`BLOB_INDEXES`."""
+
+    file: str
+    subtasks: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def read(self, subtask: int, staging: Staging) -> list[pa.RecordBatch]:
+        """Read the rows of one subtask, :data:`SPILLED_BLOBS`."""
+        place = bisect_left(self.subtasks, subtask)
+        if place == len(self.subtasks) or self.subtasks[place] != subtask:
+            return []
+        with pa.PythonFile(FileStream(staging.file(self.file)), mode="r") as source:
+            return [pa.ipc.open_file(source).get_batch(place)]
+
+
+def blob_indexes(rows: Iterable[pa.RecordBatch]) -> list[BlobIndex]:
+    """Return indexes from rows of :data:`BLOB_INDEXES`."""
+    found = (row for batch in rows for row in batch.to_pylist())
+    return [BlobIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in found]
+
+
+def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
+    """Write an index file: a record batch for each subtask, in the order of ``subtasks`` of :data:`BLOB_INDEXES`.
+
+    Parameters
+    ----------
+    table
+        Blobs, as :data:`SPILLED_BLOBS`.
+    staging
+        The write.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        One row of :data:`BLOB_INDEXES`, or nothing if there are no blobs.
+    """
+    if not table.num_rows:
+        return
+    table = table.sort_by(BLOB_ORDER).combine_chunks()
+    with staged_file(staging, OF_ALL, "index", 0) as sink:
+        buffer = pa.BufferOutputStream()
+        subtasks, sizes = [], []
+        with pa.ipc.new_file(buffer, SPILLED_BLOBS, options=_OPTIONS) as file:
+            for subtask, blobs in split_by_subtask(table):
+                subtasks.append(subtask)
+                sizes.append(int(np.from_dlpack(blobs.column("size")).sum()))
+                file.write_batch(blobs)
+        sink.write(buffer.getvalue())
+    columns = [
+        repeated(sink.name.encode(), 1, pa.string()),
+        one_list(np.array(subtasks, np.int32), BLOB_INDEXES.field("subtasks").type),
+        one_list(np.array(sizes, np.int64), BLOB_INDEXES.field("sizes").type),
+    ]
+    yield pa.RecordBatch.from_arrays(columns, schema=BLOB_INDEXES)
+
+
+def split_by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split a table that is sorted by subtask and has one chunk."""
+    subtasks = np.from_dlpack(table.column("subtask").chunk(0))
+    begin = 0
+    while begin < len(subtasks):
+        end = int(subtasks.searchsorted(subtasks[begin], side="right"))
+        yield int(subtasks[begin]), table.slice(begin, end - begin).combine_chunks().to_batches()[0]
+        begin = end
+
+
+def fetch_blobs(batches: Iterable[pa.RecordBatch], staging: Staging) -> Iterator[Blob]:
+    """Read the blobs of :data:`SPILLED_BLOBS` one by one."""
+    files: dict[str, StoredFile] = {}
+    for batch in batches:
+        blobs = batch.column("blob")
+        columns = ("key_group", "state", "phase", "count", "file", "offset", "size")
+        rows = zip(*(batch.column(c).to_pylist() for c in columns), strict=True)
+        for i, (key_group, state, phase, count, name, offset, size) in enumerate(rows):
+            if name is None:
+                data = np.frombuffer(blobs[i].as_buffer(), dtype=np.uint8)
+            else:
+                if name not in files and len(files) >= _OPEN_FILES:
+                    files.clear()
+                file = files.setdefault(name, staging.file(name))
+                data = np.frombuffer(file.read(offset, size), dtype=np.uint8)
+            yield Blob(key_group, state, phase, count, data)
