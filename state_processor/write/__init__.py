@@ -1,7 +1,7 @@
 """Writing of savepoints: what was asked for, what follows from it, and the tasks that an engine runs. No Spark.
 
 - ``build``: the savepoint as a whole, with a ``draft`` for each operator
-- ``keyed_changes``, ``operator_state_changes``, ``sink_changes``: what methods of a writer do to drafts; ``changes`` is the result
+- ``keyed_changes``, ``operator_state_changes``, ``sink_changes``: methods of a writer change drafts; ``changes`` is the result
 - ``migration_plan``, ``query_migration``: migration to Flink 2.x, and to another query
 - ``outcome``: what the changes to an operator lead to
 - ``operator_job``, ``keyed_state_job``, ``operator_state_job``: the passes that write an operator

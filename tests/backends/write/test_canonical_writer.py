@@ -20,7 +20,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
-from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
+from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
@@ -62,6 +62,7 @@ def test_entries_byte_by_byte() -> None:
     assert blob == {
         "subtask": 1,
         "key_group": 69,
+        "phase": NEW,
         "state": 0,
         "count": 1,
         "blob": bytes.fromhex("0000000a45fffffffd2023e3cb00000000080000000000000007"),
