@@ -39,10 +39,10 @@ def add_commands(commands: Any) -> None:
     diff.add_argument("old", metavar="OLD", help="directory of the older snapshot")
     diff.add_argument("new", metavar="NEW", help="directory of the newer snapshot")
     add_operator(diff, required=False)
-    diff.add_argument("--state", help="show the values of this state that differ; without it numbers of them for each state")
+    diff.add_argument("--state", help="show the different values of this state; without it, count differences of every state")
     diff.add_argument("--limit", type=positive, default=20, metavar="N", help="number of values (default: 20)")
-    diff.add_argument("--all", action="store_true", help="without --state: show equal states, too")
-    diff.add_argument("--exit-code", action="store_true", help="exit with 1 if the snapshots differ, with 0 if not")
+    diff.add_argument("--all", action="store_true", help="without --state: show equal states too")
+    diff.add_argument("--exit-code", action="store_true", help="exit with 1 if the snapshots differ, otherwise with 0")
     add_output(diff, _diff)
     add_flags(diff, DIFFERENCES)
 
@@ -61,9 +61,9 @@ def _diff(options: argparse.Namespace) -> int:
     operator = named_operator(options)
     values = {"nanos": "string", **flag_values(options)}
     if options.state is not None and operator is None:
-        raise OptionError(f"--state {options.state}: name its operator, too, by --uid or --uid-hash")
+        raise OptionError(f"--state {options.state}: also name the operator with --uid or --uid-hash")
     if options.state is not None and options.all:
-        raise OptionError("--all is about numbers for each state: leave it out, or leave --state out")
+        raise OptionError("--all applies without --state: leave out one of them")
     if options.state is not None and operator is not None:
         differs = _diff_of_values(arrow.diff(options.old, options.new, operator, options.state, **values), options)
     else:
@@ -72,7 +72,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> bool:
-    """Print the values of a state that differ, and return whether there are any."""
+    """Print the different values of a state, and return whether the state differs."""
     found = False
 
     def seen() -> Iterator[pa.RecordBatch]:
@@ -86,7 +86,7 @@ def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespa
 
 
 def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any], options: argparse.Namespace) -> bool:
-    """Print numbers of differences for each state, and return whether there are any."""
+    """Print the number of differences of each state, and return whether the snapshots differ."""
     of_values = DiffSnapshotOptions.__annotations__.keys() - CountSnapshotOptions.__annotations__
     check_given(values, sorted(of_values), "with --state: add that")
     rows = arrow.diff_summary(options.old, options.new, operator, **values).to_pylist()
@@ -101,7 +101,7 @@ def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any],
         print_table(columns, [with_sizes(with_operator(row)) | {"type": _types(row)} for row in shown], options)
     for uid_hash, name in renamed.items():
         before = next(row["renamed_from"] for row in rows if row["operator_uid_hash"] == uid_hash)
-        say(f"Operator {name} was {before}: it has the same states, and no other operator has them")
+        say(f"Operator {name} was {before}: only these operators have these states")
     if not differing:
         say(f"No differences in {len(rows)} states")
     return bool(differing or renamed)
@@ -112,6 +112,6 @@ def _differs(row: Mapping[str, Any]) -> bool:
 
 
 def _types(row: Mapping[str, Any]) -> str:
-    """Return the type of a state; both types, where they differ."""
+    """Return the type of a state; both types if they differ."""
     before, after = row["type_before"], row["type_after"]
     return before if before == after else f"{before or 'absent'} → {after or 'absent'}"

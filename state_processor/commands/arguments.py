@@ -1,4 +1,4 @@
-"""Arguments that several commands have."""
+"""Common arguments of commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UID_HELP = "the operator, by uid or by the 32 digits of its hash"
 
 
 def snapshot_command(commands: Any, name: str, run: Run, text: str, kinds: Collection[Kind]) -> argparse.ArgumentParser:
-    """Add a command that shows something of a snapshot, as a table or as JSON; ``kinds`` is what it reads."""
+    """Add a command that shows a part of a snapshot as a table or as JSON; ``kinds`` are the kinds that it reads."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Show the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     add_output(parser, run)
@@ -26,7 +26,7 @@ def snapshot_command(commands: Any, name: str, run: Run, text: str, kinds: Colle
 
 
 def add_exit_code(parser: argparse.ArgumentParser, when: str) -> None:
-    """Describe when a command ends with the exit code 1; no other exit code is a command's own."""
+    """Describe when a command ends with the exit code 1. Commands don't have other exit codes of their own."""
     parser.epilog = f"The exit code is 1 if {when}."
 
 
@@ -34,7 +34,7 @@ def add_output(parser: argparse.ArgumentParser, run: Run) -> None:
     """Add the choice between a table, lines and JSON, and the function that runs the command."""
     group = parser.add_argument_group("options of printing")
     group.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
-    group.add_argument("--vertical", action="store_true", help="a line for each value, none of which is shortened")
+    group.add_argument("--vertical", action="store_true", help="a line for each value; values are not shortened")
     parser.set_defaults(run=run)
 
 
@@ -53,7 +53,7 @@ def named_operator(options: argparse.Namespace) -> OperatorIdentifier | None:
 
 
 def required_operator(options: argparse.Namespace) -> OperatorIdentifier:
-    """Return the operator that the arguments name, of which one is required."""
+    """Return the operator that the arguments name; it is required."""
     return OperatorIdentifier.of(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash or "")
 
 
@@ -66,7 +66,7 @@ def positive(text: str) -> int:
 
 
 def not_negative(text: str) -> int:
-    """Return a number that is not negative."""
+    """Return a non-negative number."""
     number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")

@@ -1,4 +1,4 @@
-"""The command ``completion``, which prints the script by which a shell completes commands."""
+"""The command ``completion``: print a script for command completion in a shell."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SHELLS: Final = ("bash", "zsh", "tcsh")
 
 
 def add_command(commands: Any, parser: argparse.ArgumentParser) -> None:
-    """Add the command to the parsers of the command line, all of which ``parser`` has."""
+    """Add the command to the parsers of the command line; ``parser`` is the main parser."""
     text = 'Print a script that completes commands. In the profile of a shell: eval "$(state-processor completion bash)".'
-    completion = commands.add_parser("completion", help="script by which a shell completes commands", description=text)
+    completion = commands.add_parser("completion", help="script for command completion in a shell", description=text)
     completion.add_argument("shell", choices=_SHELLS, metavar="SHELL", help="one of %(choices)s")
     completion.set_defaults(run=lambda options: _print_script(parser, options.shell))
 

@@ -21,30 +21,30 @@ from state_processor.types.identifier import OperatorIdentifier
 
 _CSV: Final = "csv"
 _EXPORT: Final = (
-    "Write the rows of a state into a file. The end of its name is the format: .csv, .json (an array), .ndjson or .jsonl (an "
-    "object per line), .parquet, .feather or .arrow; behind those of CSV and JSON, .gz or .zst compresses it. JSON has bytes as "
+    "Write the rows of a state into a file. The suffix of the file is the format: .csv, .json (an array), .ndjson or .jsonl (an "
+    "object per line), .parquet, .feather or .arrow. Add .gz or .zst to compress CSV and JSON. JSON has bytes as "
     "hexadecimal digits, dates and times as ISO text, decimals as text, NaN and infinities as the texts NaN, Infinity and "
-    "-Infinity, and maps as lists of pairs. In CSV lists, maps and structs are JSON text, and null is a cell without quotes."
+    "-Infinity, and maps as lists of pairs. In CSV, lists, maps and structs are JSON text, and null is a cell without quotes."
 )
 
 _SHAPES: Final = ("metadata", "nanos", "row_kind")
-"""Options that change columns and never the number of rows."""
+"""Options that change only columns, not the number of rows."""
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
     count = _command(commands, "count", "number of rows of a state", _count, _SHAPES)
-    count.add_argument("--state", help="name of the state; without it the keys of all keyed states of the operator")
-    export = _command(commands, "export", "rows of a state, in a file", _export)
+    count.add_argument("--state", help="name of the state; without it, the keys of all keyed states of the operator")
+    export = _command(commands, "export", "rows of a state as a file", _export)
     export.description = _EXPORT
-    export.add_argument("--state", help="name of the state; without it all keyed states, a row per key")
+    export.add_argument("--state", help="name of the state; without it, all keyed states with a row per key")
     export.add_argument("-o", "--output", required=True, metavar="FILE", help="a new file; - for standard output")
-    export.add_argument("--format", choices=tuple(FORMATS), help="the format, if the name of the file does not end in it")
+    export.add_argument("--format", choices=tuple(FORMATS), help="the format, if the name of the file does not have its suffix")
     export.add_argument(
         "--quote-formulas",
         action="store_true",
-        help="in CSV, put an apostrophe before text that a spreadsheet would run: text that is not a number and begins with =, "
-        "+, -, @, a tab or a line end",
+        help="in CSV, put an apostrophe before text that a spreadsheet would execute: text that is not a number and begins with "
+        "=, +, -, @, a tab or a line end",
     )
     add_columns(export)
 
@@ -74,11 +74,11 @@ def _export(options: argparse.Namespace) -> None:
         raise OptionError("-o -: standard output needs a format; choose the format with --format")
     form, compression = (options.format, None) if to_output else format_of(options.output, options.format)
     if options.quote_formulas and form != _CSV:
-        raise OptionError(f"--quote-formulas is for csv, which spreadsheets open; the format is {form}")
+        raise OptionError(f"--quote-formulas applies to csv; the format is {form}")
     if not to_output:
         check_new(options.output)
     elif sys.stdout.isatty() and not FORMATS[form].is_for_terminals:
-        raise OptionError(f"-o -: {form} may hold characters that control a terminal; redirect the output, or name a file")
+        raise OptionError(f"-o -: {form} may contain control characters of terminals; redirect the output, or name a file")
     batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state)
     first = next(batches)
     rows = chain([first], batches)

@@ -1,4 +1,4 @@
-"""Commands that look for snapshots below a directory: ``list`` shows all, ``latest`` prints the path of one for scripts."""
+"""Commands that search snapshots below a directory: ``list`` shows all, ``latest`` prints the path of one for scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from state_processor.options.flags import add_flags, flag_values
 from state_processor.read.snapshots import FINDING, checked, discovered, snapshots_table, unsearched_text
 
 NOTHING_FOUND: Final = 1
-"""Exit code if there is no such snapshot."""
+"""Exit code if no snapshot is found."""
 
 _UNKNOWN: Final = "unknown"
 _UNBOUNDED: Final = 1 << 20
@@ -31,23 +31,23 @@ def add_commands(commands: Any) -> None:
     listing = commands.add_parser("list", help="snapshots below a directory, newest first", description=text)
     _add_directory(listing)
     add_exit_code(listing, "no snapshot is found")
-    listing.add_argument("--check", action="store_true", help="look for every file, so that is_complete is known")
+    listing.add_argument("--check", action="store_true", help="check that every file exists, to determine is_complete")
     add_output(listing, _list)
     text = (
-        "Print the path of the newest complete snapshot below a directory, and nothing else. Complete means that _metadata can "
-        "be read and all files are there. Newer snapshots that are not complete are named on standard error."
+        "Print only the path of the newest complete snapshot below a directory. Complete means that _metadata can "
+        "be read and all files exist. Newer incomplete snapshots are named on standard error."
     )
     latest = commands.add_parser("latest", help="path of the newest complete snapshot, for scripts", description=text)
     _add_directory(latest)
     add_exit_code(latest, "no complete snapshot is found")
     latest.add_argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint")
-    latest.add_argument("--no-check", dest="check", action="store_false", help="do not look for the files, only read _metadata")
+    latest.add_argument("--no-check", dest="check", action="store_false", help="read only _metadata; do not check the files")
     latest.set_defaults(run=_latest)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
-    text = "levels below DIR to search (default: %(default)s); what is deeper is reported on standard error"
+    text = "levels below DIR to search (default: %(default)s); deeper directories are reported on standard error"
     parser.add_argument("--depth", type=not_negative, default=DEPTH, metavar="N", help=text)
     add_flags(parser, {Kind.SNAPSHOTS})
 

@@ -1,4 +1,4 @@
-"""Files that commands write: a new file appears under its name when it is complete."""
+"""Files from commands: a new file gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STANDARD_OUTPUT: Final = "-"
 
 
 def check_new(path: str) -> None:
-    """Check that a file can be created, before anything is read for it.
+    """Check that a file can be created; call this before reading its content.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def check_new(path: str) -> None:
 
 @contextmanager
 def new_file(path: str) -> Iterator[Any]:
-    """Create a file, which has another name until the block ends and is removed if it fails.
+    """Create a file. It has a temporary name until the block ends; it is removed if the block fails.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def new_file(path: str) -> Iterator[Any]:
     try:
         file = open(partial, "xb")  # noqa: SIM115 - closed below, before the file gets its name
     except OSError as problem:
-        raise WriteError(f"{path} can't be created: {problem.strerror}; name a file in a directory that you can write") from None
+        raise WriteError(f"{path} can't be created: {problem.strerror}; name a file in a writable directory") from None
     try:
         with file:
             yield file
@@ -65,7 +65,7 @@ def new_file(path: str) -> Iterator[Any]:
 
 
 def _rename(partial: str, path: str) -> None:
-    """Give a file its name; unlike ``rename``, never replace a file that another process has made meanwhile."""
+    """Give a file its name; unlike ``rename``, never replace a file from another process."""
     try:
         os.link(partial, path)
     except FileExistsError:
@@ -77,7 +77,7 @@ def _rename(partial: str, path: str) -> None:
 
 
 class UnclosedFile:
-    """A file for writers that would close it, or that ask for the position, which a pipe lacks."""
+    """A file for writers that close files, or that need the position of a pipe."""
 
     closed = False
 
@@ -92,11 +92,11 @@ class UnclosedFile:
         return len(data)
 
     def tell(self) -> int:
-        """Return the number of bytes that were written."""
+        """Return the number of written bytes."""
         return self._position
 
     def flush(self) -> None:
-        """Pass on the bytes that are buffered."""
+        """Flush buffered bytes."""
         self._file.flush()
 
     def close(self) -> None:

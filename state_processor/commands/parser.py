@@ -1,4 +1,4 @@
-"""The parser of the command line: what a mistake was, and the nearest name, in place of all flags of a command."""
+"""The parser of the command line: its messages show the mistake and the most similar name, not all flags of a command."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from state_processor.commands.terminal import complain
 BAD_INPUT: Final = 2
 _CUTOFF: Final = 0.6
 _VALUE: Final = re.compile(r"-|--|-\d+|-\d*\.\d+|-.* .*", re.DOTALL)
-"""What argparse takes for values though it begins with a hyphen: numbers, and text with spaces."""
+"""Arguments with a hyphen that argparse parses as values: numbers, and text with spaces."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports a mistake in one line, and refuses unknown arguments under the name of the command."""
+    """A parser that reports a mistake in one line, and refuses unknown arguments with the name of the command."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "allow_abbrev": False})  # --uid is not short for --uids
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse arguments; those that the parser does not know are an error."""
+        """Parse arguments. Unknown arguments are an error."""
         given = list(sys.argv[1:] if args is None else args)
         if self._subparsers is None:
             self._refuse_unknown_flags(given)
@@ -49,17 +49,17 @@ class Parser(argparse.ArgumentParser):
             if not flag.startswith("-") or _VALUE.fullmatch(argument) or {flag, flag[:2]}.intersection(known):
                 continue
             if not flag.startswith("--"):
-                self.error(f"there is no flag {argument}; a value that begins with - follows an equals sign: --flag={argument}")
+                self.error(f"there is no flag {argument}; a value that begins with - needs an equals sign: --flag={argument}")
             self.error(f"there is no flag {flag}{did_you_mean(flag, known)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = [str(choice) for choice in action.choices or ()]
         if choices and str(value) not in choices:
-            near = did_you_mean(str(value), choices) or f"; there are {', '.join(choices)}"
+            near = did_you_mean(str(value), choices) or f"; choose {', '.join(choices)}"
             raise argparse.ArgumentError(action, f"{value!r} is unknown{near}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message that names the nearest known name; empty if none is near."""
+    """Return the end of a message with the most similar name; empty if no name is similar."""
     near = get_close_matches(name, list(known), n=1, cutoff=_CUTOFF)
     return f"; did you mean {near[0]}?" if near else ""

@@ -24,7 +24,7 @@ SIZES: Final = {
 
 
 NAMES: Final = frozenset({"operator", "uid", "uid_hash", "state_name", "transactional_id", "transactional_id_prefix"})
-"""Columns of what other commands take as arguments: they are for copying, and shown whole."""
+"""Columns with arguments of other commands. They are shown whole, so that users can copy them."""
 
 _UNBOUNDED: Final = 1 << 20
 
@@ -36,7 +36,7 @@ def print_table(
     width: int | None = None,
     whole: frozenset[str] = NAMES,
 ) -> None:
-    """Print rows as a table, or with a line for each value if the options ask for it or the table is too wide.
+    """Print rows as a table, or with a line for each value if the options select this or the table is too wide.
 
     Values of the columns ``whole`` are never shortened.
     """
@@ -47,13 +47,13 @@ def print_table(
 
 
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows as JSON, a line each."""
+    """Print each row as a line of JSON."""
     for row in rows:
         say_json(json_text(row))
 
 
 def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> None:
-    """Print the first rows of batches, as many as the limit allows."""
+    """Print the first rows of batches, up to the limit."""
     first = next(batches)
     rows = (row for batch in chain([first], batches) for row in batch.to_pylist())
     if options.json:
@@ -65,7 +65,7 @@ def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace
 
 
 def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:
-    """Print columns with Spark's names of their types."""
+    """Print columns with Spark's names for types."""
     rows = [{"column": field.name, "type": spark_ddl(field.type)} for field in schema]
     if options.json:
         print_json(rows)
@@ -74,7 +74,7 @@ def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:
 
 
 def with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with its sizes in units, under short names."""
+    """Return a row with its sizes in units and short names."""
     return {SIZES.get(name, name): size_text(value) if name in SIZES else value for name, value in row.items()}
 
 
@@ -84,5 +84,5 @@ def with_operator(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns in which some row has a value."""
+    """Return the columns with a value in some row."""
     return [c for c in columns if not rows or any(row.get(c) not in (None, "", False) for row in rows)]

@@ -1,4 +1,4 @@
-"""The command ``check-query``, which says what of the state of a query another one can go on with."""
+"""The command ``check-query``: show which state of a query another query can continue with."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from state_processor.write.build import SavepointBuild
 from state_processor.write.query_migration import QueryMigration
 
 REFUSED: Final = 1
-"""Exit code if there is state that can't be kept."""
+"""Exit code if state can't be kept."""
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Say what of the state of a query of Flink SQL another query can go on with, by the compiled plans of the query that "
-        "wrote it and of the one that is to go on."
+        "Show which state of a Flink SQL query another query can continue with, from the compiled plans of the query that "
+        "wrote it and of the new query."
     )
-    check = commands.add_parser("check-query", help="what of its state another query can go on with", description=text)
-    add_exit_code(check, "there is state that can neither be kept nor is named by --drop")
+    check = commands.add_parser("check-query", help="state that another query can continue with", description=text)
+    add_exit_code(check, "state can't be kept and is not named by --drop")
     check.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     check.add_argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot")
     check.add_argument("new", metavar="NEW", help="file of the compiled plan of the new query")
     check.add_argument(
-        "--drop", action="append", default=[], metavar="OPERATOR", help="an operator whose state is left out, such as 'join[5]'"
+        "--drop", action="append", default=[], metavar="OPERATOR", help="drop the state of an operator, such as 'join[5]'"
     )
     check.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
     add_flags(check, {Kind.CHECKS}, without=("plan", "uids"))

@@ -1,4 +1,4 @@
-"""The command ``report``, which writes a page about a snapshot."""
+"""The command ``report``: write a page about a snapshot."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from state_processor.report.page import page
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Write a page about a snapshot, in one file without scripts: findings, operators, states with types and sizes, skew "
+        "Write a page about a snapshot as one file without scripts: findings, operators, states with types and sizes, skew "
         "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, and what a migration to "
-        "Flink 2.x would do."
+        "Flink 2.x would change."
     )
     report = commands.add_parser("report", help="a page about a snapshot, as HTML", description=text)
     report.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-    report.add_argument("-o", "--output", required=True, metavar="FILE", help="the file, which must not exist")
+    report.add_argument("-o", "--output", required=True, metavar="FILE", help="the new file")
     report.add_argument("--quick", action="store_true", help="read only _metadata and the headers of state, not the values")
-    text = "number of the largest keys to show of each operator (default: %(default)s); 0 leaves keys out"
+    text = "number of the largest keys to show for each operator (default: %(default)s); 0 omits keys"
     report.add_argument("--keys", type=not_negative, default=KEYS, metavar="N", dest="largest_keys", help=text)
     add_flags(report, {Kind.REPORTS})
     report.set_defaults(run=_report)

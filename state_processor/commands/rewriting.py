@@ -30,21 +30,21 @@ def add_commands(commands: Any) -> None:
             action="append",
             default=[],
             metavar="UID",
-            help=f"in the job that restores it, the operator has its keyed state in {api}; {UID_HELP}; {_ALL!r} for all "
-            "operators that have some; by default as in IN",
+            help=f"the operator that uses {api} for keyed state in the job that restores the savepoint; {UID_HELP}; {_ALL!r} for "
+            "all operators with keyed state; by default like in IN",
         )
     rename = rewriting_command(commands, "rename-uid", "a copy in which an operator has another uid", _rename)
     rename.add_argument("--from", dest="old", required=True, metavar="UID", help=UID_HELP)
     rename.add_argument("--to", dest="new", required=True, metavar="UID", help="its new uid")
     drop = rewriting_command(commands, "drop-state", "a copy without a state, or without an operator", _drop)
     drop.add_argument("--uid", required=True, help=UID_HELP)
-    drop.add_argument("--state", help="name of the state; without it the whole operator is left out")
+    drop.add_argument("--state", help="name of the state; without it, the whole operator is dropped")
     resize = rewriting_command(commands, "set-max-parallelism", "a copy with another number of key groups", _resize)
     resize.add_argument("max_parallelism", type=positive, metavar="N", help="the number of key groups")
 
 
 def rewriting_command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
-    """Add a command that writes a savepoint with a change to another one, in a format of choice."""
+    """Add a command that writes a changed copy of a savepoint, in any format."""
     parser = _command(commands, name, text, change)
     group = parser.add_argument_group("options of writing a savepoint")
     group.add_argument("--format", choices=("canonical", "native"), help="the format of keyed state (default: %(default)s)")
@@ -52,7 +52,7 @@ def rewriting_command(commands: Any, name: str, text: str, change: Change) -> ar
     group.add_argument(
         "--share-files",
         action="store_true",
-        help="do not copy files of RocksDB and ForSt that stay as they are: the native savepoint refers to those of IN, and "
+        help="do not copy unchanged files of RocksDB and ForSt: the native savepoint refers to the files of IN, and "
         "can't be restored without them",
     )
     return parser
@@ -60,7 +60,7 @@ def rewriting_command(commands: Any, name: str, text: str, change: Change) -> ar
 
 def _command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write {text}.")
-    parser.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint, which is only read")
+    parser.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read")
     parser.add_argument("target", metavar="OUT", help="directory of the new savepoint")
     parser.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
     add_flags(parser, {Kind.COPIES})
@@ -76,7 +76,7 @@ def _write(options: argparse.Namespace) -> None:
 
 
 def _move(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    """Say which API operators have their keyed state in."""
+    """Set which operators use the asynchronous state API."""
     for uids, asynchronous in ((options.async_state, True), (options.sync_state, False)):
         for uid in uids:
             plan.set_asynchronous(None if uid == _ALL else plan.existing(OperatorIdentifier.of(uid)).identifier, asynchronous)

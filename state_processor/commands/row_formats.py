@@ -1,6 +1,6 @@
-"""Formats of files of rows: which one a name stands for, and how batches are written in it.
+"""Formats of files of rows: recognition by the file name, and writing of batches.
 
-Batches are written one by one. CSV and JSON have no bytes, nested values or points in time: these become text, by the rules of
+Batches are written one by one. CSV and JSON don't have bytes, nested values or timestamps: these become text by the rules of
 :func:`~state_processor.display.text_tables.json_value`.
 """
 
@@ -24,14 +24,14 @@ from state_processor.display.text_tables import json_text, json_value
 from state_processor.serializers.errors import OptionError
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]
-"""Opens a context whose value writes a batch into a file."""
+"""Function that returns a context manager; its value writes a batch into a file."""
 
 _COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
 _OTHER_COMPRESSIONS: Final = frozenset({".bz2", ".xz", ".zip", ".lz4", ".snappy", ".br", ".lzo", ".7z"})
 _ROWS: Final = 8192
-"""Rows that are Python objects at a time."""
+"""Number of rows that are converted to Python objects at a time."""
 _FORMULA: Final = r"^[=+\-@\t\r\n＝＋－＠]"
-"""What makes a spreadsheet take the text of a cell for a formula, unless it is a number."""
+"""Start of text that a spreadsheet executes as a formula, unless the text is a number."""
 _NUMBER: Final = r"^[+-]?[0-9]*[.]?[0-9]+(?:[eE][+-]?[0-9]+)?$"
 _TEXT_IN_CSV: Final = (
     pa.types.is_nested,
@@ -45,7 +45,7 @@ _TEXT_IN_CSV: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """A format: suffixes, whether a file may be compressed as a whole, and whether control characters are escaped in it."""
+    """A format: suffixes, whether whole files may be compressed, and whether it escapes control characters."""
 
     suffixes: tuple[str, ...]
     opened: FormatWriter
@@ -106,24 +106,24 @@ def format_of(path: str, asked: str | None) -> tuple[str, str | None]:
     Parameters
     ----------
     path
-        The file; the end of its name decides, in any case: ``.csv``, ``.csv.gz``.
+        The file; the suffix selects the format, in upper or lower case: ``.csv``, ``.csv.gz``.
     asked
-        The format that the user names, for files whose names stand for none.
+        The format from the user, for files without a known suffix.
 
     Raises
     ------
     OptionError
-        If nothing names a format, the name stands for another one, or the format can't be compressed.
+        If the format is unknown, contradicts the suffix, or can't be compressed.
     """
     stem, suffix = os.path.splitext(os.path.basename(path).lower())
     compression = _COMPRESSIONS.get(suffix)
     named = _BY_SUFFIX.get(os.path.splitext(stem)[1] if compression else suffix)
     if suffix in _OTHER_COMPRESSIONS or (named is None and asked is None):
         known = ", ".join(sorted(_BY_SUFFIX))
-        found = f"the suffix {suffix} is unknown" if suffix else "the name has no suffix"
+        found = f"the suffix {suffix} is unknown" if suffix else "the name does not have a suffix"
         raise OptionError(f"-o {path}: {found}; use one of {known} (csv and json also with .gz or .zst), or --format")
     if named is not None and asked not in (None, named):
-        raise OptionError(f"-o {path} --format {asked}: the name stands for {named}; choose another name, or leave out --format")
+        raise OptionError(f"-o {path} --format {asked}: the suffix selects {named}; choose another name, or leave out --format")
     name = named or asked or ""
     if compression and not FORMATS[name].is_text:
         raise OptionError(f"-o {path}: {name} compresses its columns itself; leave out {suffix}")
@@ -140,11 +140,11 @@ def write_rows(
     file
         An open file.
     name, compression
-        What :func:`format_of` returns.
+        The result of :func:`format_of`.
     schema, batches
         The rows.
     quote_formulas
-        Whether text that a spreadsheet would run begins with an apostrophe, names of columns included.
+        Whether to put an apostrophe before text that a spreadsheet would execute, including names of columns.
     """
     changed: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]] = _unchanged
     if quote_formulas:
@@ -162,7 +162,7 @@ def write_rows(
 
 
 def quoted_formulas(text: pa.Array) -> pa.Array:
-    """Return text in which that of formulas begins with an apostrophe, which spreadsheets take for the mark of plain text."""
+    """Return text with an apostrophe before formulas; the apostrophe marks plain text in spreadsheets."""
     is_formula = pc.and_not(pc.match_substring_regex(text, _FORMULA), pc.match_substring_regex(text, _NUMBER))
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", text, ""), text)
 
@@ -182,7 +182,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _csv_type(column: pa.DataType) -> pa.DataType:
-    """Return the type of a column in CSV: text for what has no form there."""
+    """Return the type of a column in CSV; text for types without a CSV form."""
     kinds = (
         pa.types.is_nested,
         pa.types.is_binary,

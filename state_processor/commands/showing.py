@@ -1,4 +1,4 @@
-"""Commands that show what is in a snapshot."""
+"""Commands that show the content of a snapshot."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
     command = partial(snapshot_command, commands)
     inspect = command("inspect", _inspect, "operators of a snapshot, with sizes", {Kind.TABLES})
-    inspect.add_argument("--files", action="store_true", help="list the files and other pieces that it consists of instead")
+    inspect.add_argument("--files", action="store_true", help="list the files and other parts of the snapshot instead")
     command("states", _states, "states of all operators, with types", {Kind.TABLES})
     show = command("show", _show, "rows of a state", ROWS)
     add_operator(show)
     what = show.add_mutually_exclusive_group()
-    what.add_argument("--state", help="name of the state; without it all keyed states of the operator side by side")
+    what.add_argument("--state", help="name of the state; without it, all keyed states of the operator as columns")
     what.add_argument("--timers", action="store_true", help="the operator's timers")
     add_kind(show)
     show.add_argument("--key", action="append", help="only this key, as JSON or plain text; may be repeated")
     show.add_argument("--limit", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
-    show.add_argument("--schema", action="store_true", help="the columns and their types in place of rows")
+    show.add_argument("--schema", action="store_true", help="the columns and their types instead of rows")
     add_columns(show)
     add_where(show)
     get = command("get", _get, "states and timers of one key", {Kind.LOOKUP})
     add_operator(get)
-    get.add_argument("--state", help="name of the state; without it all keyed states and the timers")
+    get.add_argument("--state", help="name of the state; without it, all keyed states and the timers")
     get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
 
 
@@ -107,7 +107,7 @@ def _namespace(row: Mapping[str, Any]) -> str | None:
 
 def _show(options: argparse.Namespace) -> None:
     if options.timers and options.kind not in (None, TIMER_KIND):
-        raise OptionError(f"--timers --kind {options.kind}: give one of them")
+        raise OptionError(f"--timers --kind {options.kind}: use one of them")
     kind = TIMER_KIND if options.timers else options.kind
     keys = _keys(options) if options.key else None
     batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys)

@@ -1,4 +1,4 @@
-"""Commands that show and change what a sink has begun: files, and transactions of Kafka."""
+"""Commands that show and change pending work of a sink: files, and Kafka transactions."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _PATHS: Final = (file_sink.PATH, file_sink.TEMPORARY)
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
-    show = snapshot_command(commands, "sink-state", _show, "files or transactions that a sink has begun", {Kind.SINK})
-    change = rewriting_command(commands, "change-sink", "a copy in which a sink has begun less, or other transactions", _change)
+    show = snapshot_command(commands, "sink-state", _show, "pending files or transactions of a sink", {Kind.SINK})
+    change = rewriting_command(commands, "change-sink", "a copy with fewer pending files or transactions of a sink", _change)
     for command in (show, change):
         command.add_argument("--uid", required=True, help=f"the sink: {UID_HELP}")
-        command.add_argument("--connector", choices=(*SINKS, RAW), help="the sink's; by default the one that the bytes fit")
-        text = "the operator of the committers, if its uid is not 'Sink Committer: ' and that of the sink"
+        command.add_argument("--connector", choices=(*SINKS, RAW), help="the connector; by default detected from the bytes")
+        text = "the operator of the committers, if its uid is not 'Sink Committer: ' and the uid of the sink"
         command.add_argument("--committer", metavar="UID", help=text)
     for flag, name, text in (
-        ("--drop-transaction", "ID", "do not commit this transaction of Kafka, whose records are lost"),
-        ("--drop-file", "PATH", "leave out this file, by its path or temporary path: it is neither committed nor continued"),
+        ("--drop-transaction", "ID", "do not commit this Kafka transaction; its records are lost"),
+        ("--drop-file", "PATH", "drop this file, by its path or temporary path: it is neither committed nor continued"),
     ):
         change.add_argument(flag, metavar=name, action="append", default=[], help=f"{text}; may be repeated")
     change.add_argument("--prefix", help="the new prefix of the transactional ids of the writers")
@@ -68,7 +68,7 @@ def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
     if options.prefix is not None:
         steps.append(partial(_with_prefix, options.prefix))
     if not steps:
-        raise OptionError("nothing to change: name something by --drop-transaction or --drop-file, or a new prefix by --prefix")
+        raise OptionError("nothing to change: pass --drop-transaction, --drop-file or --prefix")
     state = _state(options)
     rows: list[Row] = state.to_pylist()
     for step in steps:
@@ -78,7 +78,7 @@ def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
 
 
 def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
-    """Leave out a transaction that is to be committed, or that a writer is not to abort."""
+    """Drop a transaction: it is not committed, and the writer does not abort it."""
     known = kafka_sink.TRANSACTIONS
     left = [
         {**row, known: [t for t in row[known] if t[kafka_sink.TRANSACTION] != id_]} if row.get(known) else row
@@ -101,5 +101,5 @@ def _without_file(path: str, rows: Sequence[Row]) -> list[Row]:
 
 def _with_prefix(prefix: str, rows: Sequence[Row]) -> list[Row]:
     if not any(row.get(kafka_sink.PREFIX) for row in rows):
-        raise OptionError(f"--prefix {prefix}: the sink has no writer with a prefix of transactional ids")
+        raise OptionError(f"--prefix {prefix}: the sink does not have a writer with a prefix of transactional ids")
     return [{**row, kafka_sink.PREFIX: prefix} if row[ROLE] == WRITER else row for row in rows]

@@ -30,7 +30,7 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Add the choice of columns."""
-    text = "only these columns, and fields in them, with commas between them: key,value.id; of these --where may speak"
+    text = "only these columns and fields, separated by commas: key,value.id; --where can use only these"
     parser.add_argument("--columns", type=lambda given: [name.strip() for name in given.split(",")], help=text)
 
 
@@ -53,10 +53,10 @@ def state_batches(
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
     try:
-        from state_processor.spark.filtered import filtered_batches  # starts a JVM, which other commands do without
+        from state_processor.spark.filtered import filtered_batches  # starts a JVM; other commands don't need it
     except ModuleNotFoundError as problem:
         if problem.name not in _SPARK:
             raise
-        raise OptionError("--where starts Spark, which is not installed: pip install pyspark") from None
+        raise OptionError("--where needs Spark: pip install pyspark") from None
 
     return filtered_batches(options.path, operator, state, options.where, values)

@@ -1,7 +1,7 @@
-"""The way of all text to the terminal.
+"""Printing text to the terminal.
 
-Names, values and messages may come from anybody's snapshot, and the terminal may have any encoding. Commands print with
-:func:`say` and :func:`complain`, which escape control characters and whatever the encoding lacks.
+Names, values and messages may come from untrusted snapshots, and the terminal may have any encoding. Commands print with
+:func:`say` and :func:`complain`. These escape control characters, and characters that the encoding lacks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from state_processor.display.text_tables import printable
 
 _NAME: Final = "state-processor"
 _ASCII: Final = str.maketrans({"─": "-", "…": "~", "→": ">"})
-"""What tables are drawn with, and the characters in an encoding that lacks them; all have the same width."""
+"""Characters of tables, and their replacements for encodings that lack them; the widths are equal."""
 _ESCAPES: Final = "backslashreplace"
 _LOG: Final = getLogger("state_processor")
 
@@ -28,7 +28,7 @@ def say(text: str) -> None:
 
 
 def say_json(text: str) -> None:
-    """Print a line of JSON, in whose strings JSON's escapes are the same characters."""
+    """Print a line of JSON; escapes in its strings are JSON escapes of the same characters."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -37,7 +37,7 @@ def say_json(text: str) -> None:
 
 
 def complain(text: str, name: str = _NAME) -> None:
-    """Print a message on standard error, in one line that begins with the name of the program or command."""
+    """Print a message on standard error, as one line that begins with the name of the program or command."""
     print(_encodable(f"{name}: {printable(' '.join(text.split()))}", sys.stderr), file=sys.stderr)
 
 
@@ -51,7 +51,7 @@ def _encodable(text: str, stream: TextIO) -> str:
 
 
 class _Handler(StreamHandler[TextIO]):
-    """A handler that prints log messages as :func:`complain` does."""
+    """A log handler that prints messages with :func:`complain`."""
 
     def emit(self, record: LogRecord) -> None:
         complain(Formatter().format(record))
@@ -59,7 +59,7 @@ class _Handler(StreamHandler[TextIO]):
 
 @contextmanager
 def printed_log() -> Iterator[None]:
-    """Print what the library logs in the block, unless the process has handlers of its own."""
+    """Print log messages of the library in the block, unless the process has its own handlers."""
     if _LOG.hasHandlers():
         yield
         return
@@ -72,6 +72,6 @@ def printed_log() -> Iterator[None]:
 
 
 def escape_in_help() -> None:
-    """Escape in texts of help, which the parser prints, what the terminal's encoding lacks."""
+    """Escape characters in help texts that the terminal's encoding lacks."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors=_ESCAPES)

@@ -1,4 +1,4 @@
-"""The command ``validate``, which checks the files of a snapshot and names those that writes have left beside it."""
+"""The command ``validate``: check the files of a snapshot, and list leftovers of writes next to it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ INCOMPLETE: Final = 1
 
 _WORDS: Final = {
     "problem": "",
-    "unknown": "key groups can't be checked, since hashCode of the keys is code of the job: ",
+    "unknown": "key groups can't be checked, because user code computes hashCode of the keys:  ",
     "uncounted": "entries can't be counted: ",
     "removed": "removed: ",
-    "repaired": "_metadata refers to the files of the claimed savepoint now; keep its directory: ",
+    "repaired": "_metadata now refers to the files of the claimed savepoint; keep its directory: ",
     "left": "left by a write that was killed; --repair removes it: ",
-    "open": "of a write that goes on or whose process is on another machine, or of a savepoint without a _metadata to read: ",
+    "open": "of a write that is running or was started on another machine, or of a savepoint without a readable _metadata: ",
 }
 _ABOUT: Final = {
     "problem": "message",
@@ -53,9 +53,9 @@ _ABOUT: Final = {
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Check that every file of a snapshot is present with its bytes, that operator state fits its headers, and that entries "
-        "in files of the heap backend, which are read for this, can be counted to the end. Print which versions of Flink restore "
-        "the snapshot, and the files that writes have left in its directory. Values are decoded with --values only."
+        "Check that every file of a snapshot has its recorded size, that operator state fits its headers, and that entries "
+        "in files of the heap backend can be counted to the end. Print which versions of Flink restore "
+        "the snapshot, and the leftovers of writes in its directory. Values are decoded only with --values."
     )
     validate = commands.add_parser("validate", help="check the files of a snapshot", description=text)
     add_exit_code(validate, "something is missing or damaged")
@@ -63,12 +63,12 @@ def add_commands(commands: Any) -> None:
     validate.add_argument(
         "--repair",
         action="store_true",
-        help="remove the files that writes have left whose process runs no more: nothing that the snapshot refers to, nothing of "
-        "a write that goes on, nothing else; and record in _metadata where the files of the savepoint are that the job of a "
-        f"checkpoint claimed, if it refers to them as its own ({BUG})",
+        help="remove leftovers of writes whose process has ended; files of the snapshot and of running writes are not removed. "
+        "Also record the paths of the files of a claimed savepoint in _metadata, if the checkpoint refers to them as its own "
+        f"({BUG})",
     )
     validate.add_argument(
-        "--values", action="store_true", help="decode every value to its last byte, and look for every key in its key group, too"
+        "--values", action="store_true", help="also decode every value completely, and check the key group of every key"
     )
     validate.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
     add_flags(validate, {Kind.CHECKS})
@@ -115,10 +115,10 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _claimed(snapshot: Snapshot, files: FileCheck) -> Iterator[str]:
-    """Yield a message for each savepoint with files that the snapshot refers to as if they were its own."""
+    """Yield a message for each claimed savepoint whose files the snapshot refers to as its own."""
     if not files.claimed:
         return
-    advice = "state-processor copy makes a savepoint of it" if is_moved(snapshot) else "--repair records where they are"
+    advice = "state-processor copy makes a savepoint of it" if is_moved(snapshot) else "--repair records their paths"
     for directory, number in files.claimed.items():
         yield (
             f"Flink can't restore this checkpoint (its bug {BUG}): {number} files are in the savepoint that the job claimed, "
@@ -127,7 +127,7 @@ def _claimed(snapshot: Snapshot, files: FileCheck) -> Iterator[str]:
 
 
 def _checked(files: int, structure: StructureCheck, values: ValueCheck | None) -> str:
-    """List the checks that found no problem."""
+    """List the successful checks."""
     checks = {
         f"{files} files are present": True,
         f"{structure.headers} headers of operator state fit": structure.headers,
@@ -139,7 +139,7 @@ def _checked(files: int, structure: StructureCheck, values: ValueCheck | None) -
 
 
 def _restoring(options: argparse.Namespace, access: SnapshotAccess, snapshot: Snapshot) -> Iterator[Restoring]:
-    """Yield where the snapshot can be restored; whether by Flink 2.x too, only if values are read."""
+    """Yield the versions and backends that restore the snapshot; Flink 2.x is included only if values are read."""
     migration = planned_migration(options.path, access) if options.values and snapshot.flink_major == 1 else None
     yield from restored_by(oldest_flink(snapshot), snapshot.flink_major, states(snapshot).to_pylist(), migration)
 

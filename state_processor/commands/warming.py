@@ -1,4 +1,4 @@
-"""The command ``warm-up``, which compiles all kernels: for images of containers, and for scripts that prepare a machine."""
+"""The command ``warm-up``: compile all kernels, for images of containers and for scripts that prepare a machine."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ MODULES: Final = (
     "state_processor.backends.analysis.matching",
     "state_processor.backends.analysis.measured_entries",
 )
-"""The modules with kernels that Python calls, and with those that a program may need."""
+"""The modules with kernels that Python calls, and with kernels that a program may need."""
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Compile all kernels that are not compiled yet, for this version of the package, Python, Numba and this machine's CPU. "
-        "They are kept in the user's cache or in the directory that the environment variable STATE_PROCESSOR_CACHE names, where "
-        "reads and writes find them."
+        "Compile all missing kernels for this version of the package, Python, Numba and this machine's CPU. "
+        "They are stored in the user's cache, or in the directory of the environment variable STATE_PROCESSOR_CACHE. Reads and "
+        "writes load them from there."
     )
     warm_up = commands.add_parser("warm-up", help="compile all kernels, for images and scripts", description=text)
     warm_up.set_defaults(run=_warm_up)
 
 
 def _warm_up(options: argparse.Namespace) -> None:
-    # Imported here: most commands do without kernels.
+    # Imported here: most commands don't need kernels.
     cache = import_module("state_processor.serializers.kernel.cache")
     compiler = import_module("state_processor.serializers.kernel.compiler")
     values = [value for name in MODULES for value in vars(import_module(name)).values()]
@@ -53,7 +53,7 @@ def _warm_up(options: argparse.Namespace) -> None:
     folder = cache.writable_folder()
     if compiled and folder is None:
         raise OptionError(
-            "compiled kernels can't be kept: there is no directory that can be written; name one with the environment variable "
+            "compiled kernels can't be stored: no directory is writable; name a directory with the environment variable "
             f"{cache.FOLDER_SETTING}"
         )
     where = folder or cache.cache_folders()[0]

@@ -1,1 +1,1 @@
-"""A snapshot as a page: what is measured and counted, its charts, and the page itself."""
+"""The report on a snapshot: measures, findings, charts and the page."""

@@ -1,4 +1,4 @@
-"""Ticks of the axes of charts: few round numbers, from zero to the first that is not below any value."""
+"""Ticks of the axes of charts: a few round numbers, from zero to the first number that is at least the highest value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def count_ticks(highest: int) -> list[int]:
 
 
 def size_ticks(highest: int) -> list[int]:
-    """Return ticks for bytes up to ``highest``: round numbers of the largest unit that it has."""
+    """Return ticks for bytes up to ``highest``: round numbers in the unit of ``highest``."""
     unit = 1
     while highest >= 1024 * unit:
         unit *= 1024

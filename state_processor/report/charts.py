@@ -1,4 +1,4 @@
-"""Charts as SVG inside of a page. Their colours follow the page's."""
+"""Charts as SVG inside of a page, with the colours of the page."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str, sc
     values
         The heights.
     titles
-        Texts that are shown for each bar when the pointer is on it.
+        Tooltips of the bars.
     left, right
         Texts below the ends of the other axis.
     scale
-        What the values are.
+        Ticks and texts of the values.
     """
     ticks = scale.ticks(max(values, default=0))
     highest = ticks[-1]
@@ -63,7 +63,7 @@ def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str, sc
 
 
 def heat_map(groups: Distribution) -> str:
-    """Return a strip with a cell for each key group, or for several if there are many: the darker, the more bytes it has."""
+    """Return a strip with a cell for one or several key groups: the darker, the more bytes."""
     cells = _cells(len(groups.sizes))
     means = [float(groups.sizes[cell].mean()) for cell in cells]
     most = max(means, default=0.0)
@@ -78,7 +78,7 @@ def heat_map(groups: Distribution) -> str:
 
 
 def subtasks(sizes: Distribution) -> str:
-    """Return a bar chart with a bar for each subtask, or for several if there are many: as high as the largest of them."""
+    """Return a bar chart with a bar for one or several subtasks; the height is the largest of them."""
     cells = _cells(len(sizes.sizes))
     highest = [int(sizes.sizes[cell].max()) for cell in cells]
     titles = [
@@ -102,14 +102,14 @@ def _axis(left: str, right: str) -> str:
 
 
 def times(histogram: TimeHistogram) -> str:
-    """Return a bar chart of points in time."""
+    """Return a bar chart of timestamps."""
     bins = histogram.bins(behind=_FEWEST_BARS)
     titles = [f"{instant_text(b.start)} to {instant_text(b.end)}: {count_text(b.points)}" for b in bins]
     return bars([b.points for b in bins], titles, instant_text(bins[0].start), instant_text(bins[-1].end)) if bins else ""
 
 
 def ages(histogram: TimeHistogram, as_of: int) -> str:
-    """Return a bar chart of times that passed up to ``as_of`` (epoch milliseconds), from the oldest to the newest."""
+    """Return a bar chart of ages at ``as_of`` (epoch milliseconds), from the oldest to the newest."""
     bins = histogram.bins(before=_FEWEST_BARS)
     titles = [f"{duration_text(as_of - b.end)} to {duration_text(as_of - b.start)}: {count_text(b.points)}" for b in bins]
     if not bins:
@@ -119,7 +119,7 @@ def ages(histogram: TimeHistogram, as_of: int) -> str:
 
 
 def instant_text(milliseconds: int) -> str:
-    """Return a point in time in UTC, in full seconds; years after 9999 end there."""
+    """Return a timestamp in UTC in seconds, at most the end of the year 9999."""
     try:
         return f"{_EPOCH + milliseconds * _MILLISECOND:%Y-%m-%d %H:%M:%S}"
     except OverflowError:
@@ -135,7 +135,7 @@ def duration_text(milliseconds: int) -> str:
 
 
 def unit_of(milliseconds: int) -> tuple[str, int]:
-    """Return the largest unit that a duration has, and its length in milliseconds."""
+    """Return the largest unit within a duration, and its length in milliseconds."""
     return next(((name, unit) for name, unit in _UNITS if milliseconds >= unit), _UNITS[-1])
 
 

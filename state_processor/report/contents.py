@@ -1,4 +1,4 @@
-"""What a page about a snapshot shows: operators, states with sizes, skew, keys, timers, ages and where it can be restored."""
+"""Content of a page about a snapshot: operators, states with sizes, skew, keys, timers, ages and restorability."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 
 KEYS: Final = 10
-"""Number of the largest keys that are shown of each operator."""
+"""Number of the largest keys to show for each operator."""
 _TIMES: Final = ReadOptions(nanos="string", metadata=True)
 
 Place = tuple[str, str]
@@ -48,31 +48,31 @@ class SnapshotContents:
     Parameters
     ----------
     path
-        Its directory.
+        Directory of the snapshot.
     facts
-        What there is to say of the whole, by name.
+        Snapshot-level facts by name.
     operators, states
-        Rows of the tables of metadata; those of states have ``entries`` and ``size_in_bytes``, if they were measured.
+        Rows of the tables of metadata. Rows of states have ``entries`` and ``size_in_bytes`` if they were measured.
     stored
-        When ``_metadata`` was stored; ``None`` if the storage does not record it.
+        Time of storing ``_metadata``; ``None`` if the storage does not record it.
     reported
-        When the snapshot was measured.
+        Time of the measurement.
     unmatched_uids
-        Uids of the user that match no operator.
+        Uids from the user that don't match an operator.
     key_groups, subtasks
         Bytes by key group and by subtask, by operator.
     keys
         The largest keys, by operator.
     timers
-        When timers fire, by operator and domain.
+        Firing times of timers, by operator and domain.
     accesses
-        When values with time-to-live were last accessed, by operator and state.
+        Times of the last access to values with time-to-live, by operator and state.
     migration
-        Outcomes of a migration to Flink 2.x, if an older one wrote the snapshot.
+        Outcomes of a migration to Flink 2.x, if an older version wrote the snapshot.
     restoring
-        Where the snapshot can be restored.
+        Versions and backends that restore the snapshot.
     problems
-        What could not be read.
+        Descriptions of unreadable parts.
     """
 
     path: str
@@ -98,13 +98,13 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
     Parameters
     ----------
     path
-        Its directory.
+        Directory of the snapshot.
     access
         Options of opening it.
     values
-        Whether to read state; without, only ``_metadata`` and the headers of files are read.
+        Whether to read state; otherwise only ``_metadata`` and the headers of files are read.
     keys
-        Number of the largest keys to find, for each operator.
+        Number of the largest keys to find for each operator.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
         _read_times(snapshot, found)
         if snapshot.flink_major == 1:
             with _noting(found):
-                uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are reported by now
+                uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are already reported
                 found.migration = planned_migration(path, replace(access, uids=access.uids and uids))
     found.restoring += restored_by(oldest_flink(snapshot), snapshot.flink_major, found.states, found.migration)
     return found
@@ -152,7 +152,7 @@ def _facts(snapshot: Snapshot) -> Row:
 
 
 def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
-    """Add entries and bytes of states, key groups and subtasks, of operators that can be read completely."""
+    """Add entries and bytes of states, key groups and subtasks, for completely readable operators."""
     by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     unread: set[str] = set()
     parts: Sequence[SizePart] = ()
@@ -193,7 +193,7 @@ def _compare_keys(snapshot: Snapshot, found: SnapshotContents, keys: int) -> Non
 
 
 def _read_times(snapshot: Snapshot, found: SnapshotContents) -> None:
-    """Add when timers fire, and when values with time-to-live were last accessed."""
+    """Add the firing times of timers, and the times of the last access to values with time-to-live."""
     timed = [row for row in found.states if row["state_kind"] in TIMERS]
     operators = {row["operator_uid_hash"]: row["operator"] for row in timed}
     lasting = [row for row in found.states if row["ttl"] and row["state_name"] is not None]
@@ -213,7 +213,7 @@ def _open(snapshot: Snapshot, uid_hash: str, state: str | None, kind: str) -> St
 
 
 def _times(reader: StateReader, by: str | None, column: str) -> Mapping[str, TimeHistogram]:
-    """Return histograms of a column, by the values of another."""
+    """Return histograms of a column by the values of another column."""
     found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
     for split in progress(list(reader.splits()), "reading times"):
         for batch in reader.read(split):
@@ -223,7 +223,7 @@ def _times(reader: StateReader, by: str | None, column: str) -> Mapping[str, Tim
 
 @contextmanager
 def _noting(found: SnapshotContents) -> Iterator[None]:
-    """Note what can't be read, and go on with the rest."""
+    """Record unreadable parts, and continue."""
     try:
         yield
     except StateProcessorError as problem:

@@ -1,4 +1,4 @@
-"""How the bytes of an operator are spread over its key groups and subtasks."""
+"""Distribution of the bytes of an operator over its key groups and subtasks."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Distribution:
         return self.multiple(self.largest)
 
     def multiple(self, part: int) -> float:
-        """Return a part as a multiple of the mean; 0 without any bytes."""
+        """Return a part as a multiple of the mean; 0 if all parts are empty."""
         return float(self.sizes[part]) * len(self.sizes) / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Bytes and entries of states, by the place that they are at: columns of equal length."""
+    """Bytes and entries of states by place, as columns of equal length."""
 
     subtasks: Numbers
     key_groups: Numbers
@@ -67,9 +67,9 @@ class Subtasks:
     sizes, entries
         Bytes and entries.
     key_groups
-        Number of key groups that each owns, by the rule of Flink's ``KeyGroupRangeAssignment``.
+        Number of key groups of each subtask, by Flink's ``KeyGroupRangeAssignment``.
     filled
-        Number of these that have state.
+        Number of key groups with state.
     """
 
     sizes: Distribution
@@ -79,7 +79,7 @@ class Subtasks:
 
     @classmethod
     def of(cls, parallelism: int, max_parallelism: int, places: Places) -> Subtasks:
-        """Sum up sizes by place for an operator with some parallelism."""
+        """Sum sizes by place for an operator with a parallelism."""
         of_group = places.subtasks * max_parallelism + places.key_groups
         return cls(
             Distribution(summed(places.subtasks, places.sizes, parallelism)),
@@ -90,7 +90,7 @@ class Subtasks:
 
 
 def summed(numbers: Numbers, values: Numbers, parts: int) -> Numbers:
-    """Return the sums of values by the number of the part that they belong to."""
+    """Return the sums of values by the number of the part."""
     sums = np.zeros(parts, dtype=np.int64)
     np.add.at(sums, numbers, values)
     return sums

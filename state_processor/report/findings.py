@@ -1,4 +1,4 @@
-"""Findings about a snapshot, in words."""
+"""Findings about a snapshot as sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from state_processor.report.distribution import Distribution, Subtasks
 from state_processor.report.largest_keys import LargestKeys
 
 _LARGE_KEY: Final = 0.05
-"""The share of an operator's bytes from which on a key is a finding."""
+"""The minimum share of an operator's bytes that makes a key a finding."""
 _LONGEST_KEY: Final = 200
 
 
@@ -41,12 +41,12 @@ def _of_operator(groups: Distribution, subtasks: Subtasks, keys: LargestKeys | N
 
 
 def key_groups_text(groups: Distribution) -> str:
-    """Return how the bytes are spread over key groups: how many are empty, and the largest as a multiple of the mean."""
+    """Describe the distribution over key groups: the number of empty ones, and the largest as a multiple of the mean."""
     return f"{_empty(groups, 'key group')}; the largest is {times_text(groups.skew)} the mean."
 
 
 def subtasks_text(subtasks: Subtasks) -> str:
-    """Return how the bytes are spread over subtasks, and whether all of them own as many key groups."""
+    """Describe the distribution over subtasks, and whether all of them own the same number of key groups."""
     sizes, owned = subtasks.sizes, subtasks.key_groups
     text = f"{_empty(sizes, 'subtask')}; the largest has {size_text(sizes.most)}, {times_text(sizes.skew)} the mean."
     numbers, counts = np.unique(owned, return_counts=True)
@@ -58,7 +58,7 @@ def subtasks_text(subtasks: Subtasks) -> str:
 
 
 def largest_key_text(keys: LargestKeys, groups: Distribution) -> str:
-    """Return what the largest key has."""
+    """Describe the largest key."""
     first = keys.rows[0]
     entries = f"{count_text(first[ENTRIES])} {'entry' if first[ENTRIES] == 1 else 'entries'}"
     return (
@@ -68,18 +68,18 @@ def largest_key_text(keys: LargestKeys, groups: Distribution) -> str:
 
 
 def compared_text(keys: LargestKeys, groups: Distribution) -> str:
-    """Return which keys were compared."""
+    """Describe the compared keys."""
     number = len(groups.sizes)
     if keys.compared == number:
         return f"All keys of the {count_text(number)} key groups were measured."
     return (
         f"The keys of the {count_text(keys.compared)} largest of {count_text(number)} key groups were measured, with "
-        f"{share_text(keys.share)} of the bytes. A key of another key group has {size_text(keys.elsewhere)} at most."
+        f"{share_text(keys.share)} of the bytes. A key of another key group has at most {size_text(keys.elsewhere)}."
     )
 
 
 def key_text(key: Any) -> str:
-    """Return a key in one line; of a long one the beginning, and its length."""
+    """Return a key in one line; a long key is cut, with its length."""
     text = text_of(key)
     return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}… ({count_text(len(text))} characters)"
 
@@ -90,7 +90,7 @@ def times_text(multiple: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a part of a whole in per cent, of which only the whole is 100 %, and only nothing 0 %."""
+    """Return a share in per cent. Only the whole is 100 %, and only zero is 0 %."""
     if not 0.0005 <= share < 0.9995 and 0 < share < 1:
         return "under 0.1 %" if share < 0.5 else "over 99.9 %"
     return f"{share * 100:.1f} %"

@@ -22,18 +22,18 @@ _MOST_BYTES: Final = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class LargestKeys:
-    """The largest keys of an operator, over all its keyed states and timers.
+    """The largest keys of an operator by the sizes of all keyed states and timers.
 
     Parameters
     ----------
     rows
         ``key``, ``entries``, ``size_in_bytes``, largest first.
     compared
-        Number of key groups whose keys were compared: those with the most bytes.
+        Number of key groups whose keys were compared: the largest key groups.
     share
-        Which part of the bytes they have.
+        Share of the bytes in these key groups.
     elsewhere
-        Bytes of the largest key group whose keys were not compared: a key of it has at most as many.
+        Bytes of the largest key group whose keys were not compared: an upper bound for its keys.
     """
 
     rows: list[dict[str, Any]]
@@ -56,8 +56,8 @@ class LargestKeys:
         top
             Number of keys.
         most_bytes
-            Bytes of the snapshot to read, at least one key group. If there are more, only keys of the largest key groups are
-            compared.
+            Maximum number of bytes to read, but at least one key group. If the snapshot is larger, only keys of the largest key
+            groups are compared.
         """
         sizes = KeyedSizes(snapshot, operator)
         stored = sum(split.size for split in sizes.splits())
@@ -72,7 +72,7 @@ class LargestKeys:
 
 
 def _largest_groups(groups: Distribution, stored: int, most_bytes: int) -> Numbers:
-    """Return the numbers of the largest key groups that take ``most_bytes`` of the stored ones, in ascending order."""
+    """Return the numbers of the largest key groups up to ``most_bytes`` stored bytes, in ascending order."""
     order = np.argsort(-groups.sizes, kind="stable")[: len(groups.sizes) - groups.empty]
     read = np.cumsum(groups.sizes[order]) * (stored / groups.total)
     return np.sort(order[: max(1, int(np.searchsorted(read, most_bytes, side="right")))])

@@ -1,4 +1,4 @@
-"""The page about a snapshot: HTML with everything inside, for a browser without network. All text of the snapshot is escaped."""
+"""The page about a snapshot: self-contained HTML. All text of the snapshot is escaped."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _text(value: Any) -> str:
 
 
 def _section(title: str, *parts: str) -> str:
-    """Return a section; nothing if it has no content."""
+    """Return a section; an empty string without content."""
     content = "".join(parts)
     return f"<section><h2>{escape(title)}</h2>{content}</section>" if content else ""
 
@@ -123,7 +123,7 @@ def _findings(contents: SnapshotContents) -> str:
 
 
 def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of the columns in which some row has a value, under other names."""
+    """Return a table of the columns with a value in some row, with other names."""
     filled = {name: as_ for name, as_ in columns.items() if any(row.get(name) not in (None, "") for row in rows)}
     renamed = [{as_: row.get(name) for name, as_ in filled.items()} for row in rows]
     shown = html_table(list(filled.values()), renamed, sizes=frozenset({"size"}), counts=_COUNTS, longest=_LONGEST)
@@ -198,7 +198,7 @@ def _ages(contents: SnapshotContents) -> Iterable[str]:
         for (operator, state), times in contents.accesses.items()
     ]
     if shown:
-        since = f"Ages are those at {charts.instant_text(as_of)} UTC, the last access to any of them." if as_of else ""
+        since = f"Ages refer to {charts.instant_text(as_of)} UTC, the latest access." if as_of else ""
         yield f'<div class="charts">{"".join(shown)}</div><p class="note">{since}</p>'
 
 

@@ -1,4 +1,4 @@
-"""Where a snapshot can be restored: versions of Flink, state backends, and what a migration to Flink 2.x would do."""
+"""Restorability of a snapshot: versions of Flink, state backends, and the outcome of a migration to Flink 2.x."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from state_processor.write.migration_report import IMPOSSIBLE
 
 _NEXT_MAJOR: Final = "2.0"
 _OLDEST: Final = "1.11"
-"""The first Flink that reads the version of ``_metadata`` that many versions write."""
+"""The first Flink version that reads ``_metadata`` of the oldest supported version."""
 _OLDEST_NATIVE: Final = "1.15"
 _NO_BACKENDS: Final = (None, "operator", "raw")
 
@@ -26,14 +26,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
-    """A sentence on where a snapshot can be restored; ``is_bad`` if it can't be."""
+    """A sentence about restoring a snapshot; ``is_bad`` if it can't be restored."""
 
     text: str
     is_bad: bool = False
 
 
 def oldest_flink(snapshot: Snapshot) -> str | None:
-    """Return the first Flink version that restores a snapshot; ``None`` for formats of old versions."""
+    """Return the first Flink version that restores a snapshot; ``None`` for old formats."""
     metadata = snapshot.metadata
     if metadata.version > WIDEST_VERSION:
         return oldest_flink_version(metadata.version)
@@ -47,12 +47,12 @@ def oldest_flink(snapshot: Snapshot) -> str | None:
 def restored_by(
     oldest: str | None, flink_major: int, states: Sequence[Mapping[str, Any]], migration: Sequence[Row] | None
 ) -> Iterator[Restoring]:
-    """Yield where a snapshot can be restored.
+    """Yield the versions and backends that restore a snapshot.
 
     Parameters
     ----------
     oldest, flink_major
-        The first Flink version that restores it, and the major version that wrote it.
+        The first Flink version that restores the snapshot, and the major version that wrote it.
     states
         Rows of :func:`state_processor.arrow.states`.
     migration
@@ -64,17 +64,17 @@ def restored_by(
     if backends == ["canonical"]:
         yield Restoring("Every state backend except ForSt restores the keyed state.")
     elif backends:
-        yield Restoring(f"The keyed state is in the format of one backend ({', '.join(backends)}), which restores it.")
+        yield Restoring(f"The keyed state has the format of one backend ({', '.join(backends)}). Only this backend restores it.")
     if migration:
         impossible = sum(row["outcome"] == IMPOSSIBLE for row in migration)
         if impossible:
-            yield Restoring(f"{impossible:,} states can't be migrated to Flink 2.x as they are.", is_bad=True)
+            yield Restoring(f"{impossible:,} states can't be migrated to Flink 2.x unchanged.", is_bad=True)
         else:
             yield Restoring("All states can be migrated to Flink 2.x.")
 
 
 def planned_migration(path: str | PathLike[str], access: SnapshotAccess) -> list[Row]:
-    """Return the outcome of a migration to Flink 2.x for each state; values are read."""
+    """Read values, and return the outcome of a migration to Flink 2.x for each state."""
     plan = SavepointBuild.from_existing(path, None, access)
     plan.migrate(LocalEngine(), _NEXT_MAJOR)
     return [

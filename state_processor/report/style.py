@@ -1,4 +1,4 @@
-"""The style sheet of a page about a snapshot: text wraps at any width, and wide tables scroll inside of the page."""
+"""The style sheet of the page: text wraps at any width; wide tables scroll inside of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms of points in time, in bounded memory, whatever their range."""
+"""Histograms of timestamps of any range in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FINEST_MILLIS: Final = 1000
 
 
 class Bin(NamedTuple):
-    """Points in time from ``start`` to ``end`` (exclusive), in epoch milliseconds: how many there are."""
+    """Number of timestamps from ``start`` to ``end`` (exclusive), in epoch milliseconds."""
 
     start: int
     end: int
@@ -27,16 +27,16 @@ class Bin(NamedTuple):
 
 @dataclass
 class TimeHistogram:
-    """Numbers of points in time by bins of equal length, which grow with the range.
+    """Numbers of timestamps by bins of equal length; bins grow with the range.
 
     Parameters
     ----------
     step
         Length of a bin in milliseconds.
     counts
-        Number of points by number of the bin.
+        Number of timestamps by number of the bin.
     outside
-        Number of points that are no dates of the years 1 to 9999, such as ``Long.MAX_VALUE``.
+        Number of values outside of the years 1 to 9999, such as ``Long.MAX_VALUE``.
     """
 
     step: int = _FINEST_MILLIS
@@ -44,7 +44,7 @@ class TimeHistogram:
     outside: int = 0
 
     def add(self, milliseconds: pa.Array) -> None:
-        """Count points in time, given in epoch milliseconds; nulls do not count."""
+        """Count timestamps in epoch milliseconds; nulls are ignored."""
         given = milliseconds.drop_null()
         inside = given.filter(pc.is_valid(instants(given)))
         self.outside += len(given) - len(inside)
@@ -56,7 +56,7 @@ class TimeHistogram:
             self._widen(2 * self.step)
 
     def merge(self, other: TimeHistogram) -> None:
-        """Add the points of another histogram."""
+        """Add the timestamps of another histogram."""
         wider = max(self.step, other.step)
         self._widen(wider)
         self.outside += other.outside
@@ -73,23 +73,23 @@ class TimeHistogram:
 
     @property
     def total(self) -> int:
-        """Number of all points that are dates."""
+        """Number of all timestamps in the years 1 to 9999."""
         return sum(self.counts.values())
 
     @property
     def last(self) -> int:
-        """End of the last bin with a point; 0 without any."""
+        """End of the last non-empty bin; 0 if all bins are empty."""
         return (max(self.counts) + 1) * self.step if self.counts else 0
 
     def bins(self, most: int = 60, *, before: int = 0, behind: int = 0) -> list[Bin]:
-        """Return bins of equal length from the first point to the last; none without points.
+        """Return bins of equal length from the first to the last timestamp; an empty list without timestamps.
 
         Parameters
         ----------
         most
             The largest number of bins.
         before, behind
-            Fill up to so many bins with empty ones before the first point, or behind the last.
+            Fill up to this number of bins with empty bins before the first timestamp, or after the last.
         """
         return list(self._bins(most, before, behind)) if self.counts else []
 
@@ -106,7 +106,7 @@ class TimeHistogram:
 
 
 def count_times(batch: pa.RecordBatch, by: str | None, column: str, found: dict[str, TimeHistogram]) -> None:
-    """Add the points in time of a batch, in milliseconds or as timestamps, to histograms by the values of another column."""
+    """Add the timestamps of a batch, in milliseconds or as timestamps, to histograms by the values of another column."""
     times = batch.column(column)
     if pa.types.is_timestamp(times.type):
         times = pc.cast(times, pa.timestamp("ms", tz=times.type.tz), safe=False).cast(pa.int64())

@@ -171,4 +171,4 @@ def test_warm_up_compiles_every_kernel(capsys: pytest.CaptureFixture[str], monke
     monkeypatch.setattr(DeclaredKernel, "stats", SimpleNamespace(cache_misses={"variant": 1}))
     monkeypatch.setattr(cache, "writable_folder", lambda: None)
     assert cli.main(["warm-up"]) == 2
-    assert "name one with the environment variable STATE_PROCESSOR_CACHE" in capsys.readouterr().err
+    assert "name a directory with the environment variable STATE_PROCESSOR_CACHE" in capsys.readouterr().err

@@ -110,7 +110,7 @@ COMMANDS: list[tuple[str, str, str]] = [
     ),
     ("typo in a backend", "convert ORDERS TMP/new --format native --backend rockdb", "rocksdb, forst, hashmap"),
     ("backend without a format", "convert ORDERS TMP/new --backend rocksdb", "leave it out, or set --format native"),
-    ("state without an operator", "diff ORDERS ORDERS --state total", "name its operator, too, by --uid or --uid-hash"),
+    ("state without an operator", "diff ORDERS ORDERS --state total", "also name the operator with --uid or --uid-hash"),
     ("no sink", "sink-state ORDERS --uid orders", "operator 'orders' is not a sink with state: it has none of the states"),
 ]
 """What is wrong, a command, and a regular expression of the message."""
@@ -206,7 +206,7 @@ def test_spark_is_not_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if "site-packages" not in entry])
     assert cli.main(WHERE) == cli.BAD_INPUT
-    check_message(capsys.readouterr().err.strip(), "--where starts Spark, which is not installed: pip install pyspark", tmp_path)
+    check_message(capsys.readouterr().err.strip(), "--where needs Spark: pip install pyspark", tmp_path)
 
 
 class Trial:

@@ -309,10 +309,10 @@ def test_messages_of_damaged_framing_say_where() -> None:
     made = canonical(HEADER, (3, 3), {3: {0: [entry("k", long(1))]}})
     at = made.offsets[0]
     for position, byte, problem in (
-        (at + 1, 9, "a state that the header does not register"),
+        (at + 1, 9, "a state id that the header does not register"),
         (at + 2, 0x70, "length of a key or value exceeds the file"),
         (at + 6, 0x84, "an entry of another key group"),
-        (len(made.data) - 1, 0, "a state that the header does not register"),
+        (len(made.data) - 1, 0, "a state id that the header does not register"),
     ):
         data = bytearray(made.data)
         data[position] = byte

@@ -79,11 +79,11 @@ def test_a_name_without_suffix_needs_a_format(form: str, tmp_path: Path, capfdbi
     ("name", "more", "message"),
     [
         ("rows.xlsx", [], "the suffix .xlsx is unknown; use one of .arrow, .csv, "),
-        ("rows", [], "the name has no suffix"),
+        ("rows", [], "the name does not have a suffix"),
         ("rows.csv.bz2", ["--format", "csv"], "the suffix .bz2 is unknown"),
-        ("rows.csv", ["--format", "parquet"], "the name stands for csv"),
+        ("rows.csv", ["--format", "parquet"], "the suffix selects csv"),
         ("rows.parquet.gz", [], "parquet compresses its columns itself; leave out .gz"),
-        ("rows.json", ["--quote-formulas"], "--quote-formulas is for csv"),
+        ("rows.json", ["--quote-formulas"], "--quote-formulas applies to csv"),
         ("none/rows.csv", [], "none is not a directory; create it first"),
     ],
 )

@@ -105,7 +105,7 @@ def test_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ([], "nothing to change"),
         (["--drop-transaction", "orders-2-9"], "no transaction 'orders-2-9' in the sink. Did you mean 'orders-1-9'"),
         (["--drop-file", "part-0"], "no file 'part-0' in the sink"),
-        (["--connector", "raw", "--prefix", "x"], "--prefix x: the sink has no writer with a prefix"),
+        (["--connector", "raw", "--prefix", "x"], "--prefix x: the sink does not have a writer with a prefix"),
         (["--prefix", "x", "--share-files"], "only files of RocksDB and ForSt can be shared"),
     ],
 )

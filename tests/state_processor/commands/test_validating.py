@@ -59,7 +59,11 @@ def test_snapshots_in_order(capsys: pytest.CaptureFixture[str], savepoint: Path)
     ("snapshot", "versions", "backends"),
     [
         (ORDERS, "Flink 2.1 and later", "Every state backend except ForSt restores the keyed state."),
-        (ROCKSDB, "Flink 2.1 and later", "The keyed state is in the format of one backend (rocksdb), which restores it."),
+        (
+            ROCKSDB,
+            "Flink 2.1 and later",
+            "The keyed state has the format of one backend (rocksdb). Only this backend restores it.",
+        ),
         (OLD, "Flink 1.16 and later 1.x versions", "Every state backend except ForSt restores the keyed state."),
     ],
 )
@@ -117,7 +121,7 @@ def test_files_that_are_missing_or_cut(capsys: pytest.CaptureFixture[str], savep
     assert len(lines) == 2
     removed = f"{gone.name} does not exist. It was removed, or not copied with the snapshot: copy it there"
     assert any(line.endswith(removed) for line in lines)
-    sizes = f"{cut.name} has {cut.stat().st_size} bytes, the snapshot says {cut.stat().st_size + 1}"
+    sizes = f"{cut.name} has {cut.stat().st_size} bytes; the snapshot records {cut.stat().st_size + 1}"
     assert any(line.endswith(f"{sizes}. It was copied incompletely: copy it again") for line in lines)
     assert all("operator " in line for line in lines)
     (savepoint / METADATA_FILE).write_bytes(b"damaged")
@@ -169,7 +173,7 @@ def test_writes_that_go_on_keep_their_files(capsys: pytest.CaptureFixture[str], 
     code, lines = validate(capsys, savepoint, "--repair")
     assert code == 0
     assert {line.rpartition(": ")[2] for line in lines[:-1]} == set(alive)
-    assert all(line.startswith("of a write that goes on or whose process is on another machine") for line in lines[:-1])
+    assert all(line.startswith("of a write that is running or was started on another machine") for line in lines[:-1])
     assert names(savepoint) == before
 
 
@@ -183,7 +187,7 @@ def test_files_of_a_savepoint_without_a_metadata_to_read_stay(
     before = names(tmp_path)
     code, lines = validate(capsys, tmp_path, "--repair")
     assert code == 1
-    assert lines[0].endswith("or of a savepoint without a _metadata to read: lost-abababab-keyed-0-0")
+    assert lines[0].endswith("or of a savepoint without a readable _metadata: lost-abababab-keyed-0-0")
     assert names(tmp_path) == before
 
 
@@ -198,7 +202,7 @@ def test_a_checkpoint_that_names_files_of_a_claimed_savepoint(capsys: pytest.Cap
         "Flink can't restore this checkpoint (its bug FLINK-39964): 12 files are in the savepoint that the job claimed, "
         f"{savepoint}, and Flink looks for them in {checkpoint}. To restore it: "
     )
-    assert all_said(capsys, checkpoint, *allowed) == (1, [f"{bug}--repair records where they are"])
+    assert all_said(capsys, checkpoint, *allowed) == (1, [f"{bug}--repair records their paths"])
     moved = tmp_path / "moved"
     shutil.copytree(tmp_path / "checkpoints", moved / "checkpoints")
     copy = moved / checkpoint.relative_to(tmp_path)
