@@ -18,7 +18,7 @@ from state_processor.backends.formats.list_pieces import LargeEntry, ListPieces
 from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import RecentReads, StateStream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription
 from state_processor.backends.state.key_groups import prefix_size
@@ -46,7 +46,12 @@ class CanonicalSource(KeyGroupFile):
     """The canonical format; every backend writes and restores it (Flink: ``FullSnapshotAsyncWriter``)."""
 
     def __init__(
-        self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str, max_parallelism: int
+        self,
+        stream: StateStream,
+        handle: h.KeyGroupsStateHandle,
+        header: state_headers.KeyedHeader,
+        context: str,
+        max_parallelism: int,
     ) -> None:
         super().__init__(stream, handle, header, context)
         self._prefix = prefix_size(max_parallelism)

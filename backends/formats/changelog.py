@@ -21,7 +21,7 @@ from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import MAP, KeyedDescription
 
@@ -48,7 +48,7 @@ class ChangelogSource(KeyedStateSource):
         handle: h.ChangelogStateBackendHandle,
         materialized: Sequence[KeyedStateSource],
         changes: log.ChangeLog,
-        header: mi.KeyedHeader,
+        header: state_headers.KeyedHeader,
         context: str,
     ) -> None:
         super().__init__(header, context)

@@ -14,7 +14,7 @@ from state_processor.backends.files.missing_files import incomplete
 from state_processor.backends.formats.changelog_keys import deduce_key, no_key_type
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.unread import UnreadSnapshot
@@ -54,7 +54,7 @@ class Change:
 class ChangeLog:
     """The changes of a handle in order: by state, then by key group."""
 
-    states: dict[str, mi.StateMetaInfo] = field(default_factory=dict)
+    states: dict[str, state_headers.StateMetaInfo] = field(default_factory=dict)
     changes: dict[str, dict[int, list[Change]]] = field(default_factory=dict)
 
     def of(self, name: str) -> dict[int, list[Change]]:
@@ -64,8 +64,8 @@ class ChangeLog:
     def key(self, max_parallelism: int) -> TypeSerializerSnapshot | None:
         """Return the serializer of keys, from timers or by deduction; ``None`` if both fail."""
         for meta in self.states.values():
-            if meta.backend_type == mi.PRIORITY_QUEUE:
-                timer = meta.restore(mi.VALUE)
+            if meta.backend_type == state_headers.PRIORITY_QUEUE:
+                timer = meta.restore(state_headers.VALUE)
                 if isinstance(timer, TimerSerializer):
                     return timer.key.snapshot()
         key = deduce_key(self._keyed_changes(), max_parallelism)
@@ -74,8 +74,10 @@ class ChangeLog:
     def _keyed_changes(self) -> Iterator[tuple[int, memoryview, TypeSerializer]]:
         for name, by_group in self.changes.items():
             meta = self.states[name]
-            if mi.NAMESPACE in meta.serializers and not isinstance(meta.serializers[mi.NAMESPACE], UnreadSnapshot):
-                namespace = meta.restore(mi.NAMESPACE)
+            if state_headers.NAMESPACE in meta.serializers and not isinstance(
+                meta.serializers[state_headers.NAMESPACE], UnreadSnapshot
+            ):
+                namespace = meta.restore(state_headers.NAMESPACE)
                 yield from ((group, c.payload, namespace) for group, changes in by_group.items() for c in changes)
 
 
@@ -107,7 +109,9 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
     return log
 
 
-def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context: str, max_parallelism: int) -> mi.KeyedHeader:
+def changelog_header(
+    log: ChangeLog, materialized: list[state_headers.KeyedHeader], context: str, max_parallelism: int
+) -> state_headers.KeyedHeader:
     """Merge the states of the materialized parts and of the log into one header.
 
     If the type of the keys is not known, or the type of a state changed after the materialization, the serializers are
@@ -123,21 +127,21 @@ def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context
         metas[name] = meta
     key = materialized[0].key if materialized else log.key(max_parallelism)
     if key is None and not log.changes:  # states without entries: other subtasks contain the types
-        return mi.KeyedHeader(mi.KEYED_VERSION, False, VoidNamespaceSerializer().snapshot(), ())
+        return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, VoidNamespaceSerializer().snapshot(), ())
     if key is None:
         key = UnreadSnapshot("", 0, None, str(no_key_type(context)))
-    return mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(metas.values()))
+    return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key, tuple(metas.values()))
 
 
-def _unread(meta: mi.StateMetaInfo, reason: str) -> mi.StateMetaInfo:
+def _unread(meta: state_headers.StateMetaInfo, reason: str) -> state_headers.StateMetaInfo:
     left: dict[str, TypeSerializerSnapshot] = {
         role: UnreadSnapshot(s.class_name, s.version, None, reason) for role, s in meta.serializers.items()
     }
     return replace(meta, serializers=left)
 
 
-def _check_same_type(old: mi.StateMetaInfo, new: mi.StateMetaInfo, context: str) -> None:
-    for role in (mi.NAMESPACE, mi.VALUE):
+def _check_same_type(old: state_headers.StateMetaInfo, new: state_headers.StateMetaInfo, context: str) -> None:
+    for role in (state_headers.NAMESPACE, state_headers.VALUE):
         if role not in old.serializers or role not in new.serializers:
             continue
         verdict = old.serializers[role].resolve_schema_compatibility(new.restore(role))
@@ -155,10 +159,10 @@ def _announce(source: DataInput, log: ChangeLog, names: dict[int, str]) -> None:
     STATE_METADATA.check(version, source.source, start, source.flink_major)
     begin = source.position
     try:
-        meta = mi.StateMetaInfo.read(source)
+        meta = state_headers.StateMetaInfo.read(source)
     except UnknownSerializerError as problem:
         source.position = begin
-        meta = mi.StateMetaInfo.read_without_serializers(source, str(problem))
+        meta = state_headers.StateMetaInfo.read_without_serializers(source, str(problem))
     source.position = max(source.position, source.end - _ID_AND_TYPE)
     names[source.read_short()] = meta.name
     log.states[meta.name] = meta

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from state_processor.backends.formats.field_selection import Columns
+from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.row_layout import Field, Part, RowLayout, size_of
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription, MapDescription, TimerDescription
 from state_processor.serializers.core.collections import MapStateValue
@@ -18,7 +18,7 @@ MAP_KEY: Final = "map_key"
 MAP_VALUE: Final = "map_value"
 TIMESTAMP: Final = "timestamp"
 
-LayoutOf = Callable[[KeyedDescription, Columns], RowLayout]
+LayoutOf = Callable[[KeyedDescription, FieldSelection], RowLayout]
 """Builds the layout of a state's entries in one format, with the columns to decode."""
 
 _FIRES_AT: Final = SignFlippedLongSerializer()
@@ -27,7 +27,7 @@ KEY_SLOT: Final = 0
 VALUE_SLOT: Final = 1
 
 
-def framed_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
+def framed_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of an entry with framed key and value, after the key group prefix: canonical files and RocksDB.
 
     Values without a requested column are skipped.
@@ -52,7 +52,7 @@ def framed_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
     return RowLayout((key_part, Part(VALUE_SLOT, (value_field,))), columns)
 
 
-def heap_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
+def heap_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of an entry without lengths: namespace, key, value (Flink: ``CopyOnWriteStateMapSnapshot``)."""
     if isinstance(state, TimerDescription):
         return RowLayout((Part(None, _timer_fields(state), (1, 2)),), columns)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import LayoutOf, around_key, framed_layout
-from state_processor.backends.formats.field_selection import Columns
+from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.key_index import KeyIndex, SerializedKeys
 from state_processor.backends.formats.row_layout import RowLayout
 from state_processor.backends.formats.row_spans import RowSpans
@@ -61,7 +61,7 @@ class FramedRun:
     where: str
     blocks: Iterator[Block]
 
-    def layout(self, state: KeyedDescription, columns: Columns) -> RowLayout:
+    def layout(self, state: KeyedDescription, columns: FieldSelection) -> RowLayout:
         """Build the layout of an entry."""
         return framed_layout(state, columns)
 
@@ -73,7 +73,7 @@ class FramedRun:
         kept = ((buffer, base, index.keep(buffer, entries)) for buffer, base, entries in self.blocks)
         return replace(self, blocks=kept)
 
-    def decode(self, state: KeyedDescription, columns: Columns, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+    def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
         return decode_framed(self.layout(state, columns), options, self.where, self.blocks)
 
@@ -104,7 +104,7 @@ class UnframedRun:
     sections: Iterator[Section]
     keys: SerializedKeys | None = None
 
-    def decode(self, state: KeyedDescription, columns: Columns, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+    def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``.
 
         Raises
@@ -216,7 +216,7 @@ class BoundedRun:
         rows[:, 1] = entries[:, 3]
         return cls(state, where, layout, iter([(buffer, None, rows)]))
 
-    def decode(self, state: KeyedDescription, columns: Columns, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+    def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
         return decode_framed(self.layout(state, columns).framed(), options, self.where, self.blocks)
 

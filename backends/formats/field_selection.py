@@ -59,13 +59,13 @@ def inside(part: str, fields: Fields) -> Fields:
     return fields if fields.inside is None else Fields({part: fields})
 
 
-Columns: TypeAlias = Collection[str]
+FieldSelection: TypeAlias = Collection[str]
 """Names of columns, or a mapping of names to the :class:`Fields` in them."""
 Selection: TypeAlias = Mapping[str, Fields]
 """The columns to read, in order."""
 
 
-def fields_in(columns: Columns, name: str) -> Fields:
+def fields_in(columns: FieldSelection, name: str) -> Fields:
     """Return the selected fields of a column."""
     return columns[name] if isinstance(columns, Mapping) else EVERYTHING
 

@@ -17,7 +17,7 @@ from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import Field, RowDecoder, RowLayout, size_of
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.serializers.base import VARIABLE
 from state_processor.serializers.core.opaque import reason_end_unknown
@@ -48,7 +48,9 @@ class HeapSource(KeyGroupFile):
     Entries don't have lengths, so a state is found by skipping the entries of all earlier states.
     """
 
-    def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
+    def __init__(
+        self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: state_headers.KeyedHeader, context: str
+    ) -> None:
         super().__init__(stream, handle, header, context)
         self._blocks_of: h.KeyGroupRange | None = None
         self._stretches: list[tuple[Buffer, list[_Block]]] = []

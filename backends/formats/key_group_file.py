@@ -9,7 +9,7 @@ import numpy as np
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.errors import CorruptSnapshotError
 
 KeyGroupBlock = tuple[int, int, int]
@@ -27,7 +27,9 @@ class KeyGroupFile(KeyedStateSource):
         See :class:`~state_processor.backends.formats.source.KeyedStateSource`.
     """
 
-    def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
+    def __init__(
+        self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: state_headers.KeyedHeader, context: str
+    ) -> None:
         super().__init__(header, context)
         self.stream = stream
         self.handle = handle

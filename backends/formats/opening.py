@@ -14,7 +14,7 @@ from state_processor.backends.formats.source import KeyedStateSource, read_keyed
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.errors import UnsupportedFormatError
 
 
@@ -80,7 +80,7 @@ _OPENERS: Final[dict[type, Callable[[Snapshot, Any, str, int], KeyedStateSource]
 
 
 def open_key_groups(
-    stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str, max_parallelism: int
+    stream: StateStream, handle: h.KeyGroupsStateHandle, header: state_headers.KeyedHeader, context: str, max_parallelism: int
 ) -> CanonicalSource | HeapSource:
     """Open a file with a block per key group: canonical or heap.
 

@@ -17,9 +17,9 @@ from state_processor.backends.formats.entry_runs import Buffer, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import BroadcastDescription, describe_operator_state
-from state_processor.backends.state.headers import read_header
+from state_processor.backends.state.header_cache import read_header
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
 
@@ -38,7 +38,7 @@ class StateBytes:
     ends: Positions
 
 
-def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
+def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> state_headers.OperatorHeader:
     """Read the header of a subtask's operator state.
 
     A state of the header may be missing in the handle. Flink restores it without elements.
@@ -54,14 +54,14 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
     first = min((int(o.min()) for o in map(_offsets, handle.states) if len(o)), default=stream.size)
     if not 0 <= first <= stream.size:
         raise CorruptSnapshotError(f"{where}: an element starts at {first}; the file has {stream.size} bytes")
-    header = read_header(mi.OperatorHeader.read, stream.read(0, first), where, snapshot.flink_major)
+    header = read_header(state_headers.OperatorHeader.read, stream.read(0, first), where, snapshot.flink_major)
     _check_states(handle, header, where)
     if not header.compressed:  # Flink 1.18.0 wrote wrong offsets of compressed files (FLINK-34063): elements are counted instead
         _check_offsets(handle, header, stream, where)
     return header
 
 
-def _check_states(handle: h.OperatorStateHandle, header: mi.OperatorHeader, where: str) -> None:
+def _check_states(handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, where: str) -> None:
     """Compare the states of the handle with the states of the header."""
     metas = (*header.lists, *header.broadcasts)
     for names, place in (([s.name for s in handle.states], "`_metadata`"), ([m.name for m in metas], "the header")):
@@ -76,7 +76,7 @@ def _check_states(handle: h.OperatorStateHandle, header: mi.OperatorHeader, wher
                 f"{where}: `_metadata` has {len(state.offsets)} elements of state {state.name!r}; "
                 f"the header of the file does not register this state. Flink refuses to restore it, too. {_ADVICE}"
             )
-        mode = meta.options.get(mi.DISTRIBUTION_MODE, h.MODE_NAMES[state.mode])
+        mode = meta.options.get(state_headers.DISTRIBUTION_MODE, h.MODE_NAMES[state.mode])
         if mode != h.MODE_NAMES[state.mode] or (state.mode == h.BROADCAST) != (meta in header.broadcasts):
             raise CorruptSnapshotError(
                 f"{where}: state {state.name!r} is {h.MODE_NAMES[state.mode]} in `_metadata`, "
@@ -88,7 +88,7 @@ def _check_states(handle: h.OperatorStateHandle, header: mi.OperatorHeader, wher
             )
 
 
-def _check_offsets(handle: h.OperatorStateHandle, header: mi.OperatorHeader, stream: StateStream, where: str) -> None:
+def _check_offsets(handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, stream: StateStream, where: str) -> None:
     """Check that the first element follows the header, and that the offsets of each state ascend."""
     first = stream.size
     for state in handle.states:
@@ -110,7 +110,9 @@ def _check_offsets(handle: h.OperatorStateHandle, header: mi.OperatorHeader, str
         )
 
 
-def locate(snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str) -> StateBytes:
+def locate(
+    snapshot: Snapshot, handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, name: str, where: str
+) -> StateBytes:
     """Find one subtask's elements of a state; see :func:`operator_header` for the header."""
     own = _of_name(handle, name)
     if not len(own):
@@ -126,7 +128,7 @@ def locate(snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.Operato
 
 
 def _locate_compressed(
-    data: memoryview, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
+    data: memoryview, handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, name: str, where: str
 ) -> StateBytes:
     """Count elements by decoding them; use the offsets if an element can't be decoded.
 
@@ -145,7 +147,9 @@ def _locate_compressed(
     return StateBytes(plain, header.size, own, _ends(handle, name, starts, len(plain)))
 
 
-def _count_through(plain: Buffer, header: mi.OperatorHeader, handle: h.OperatorStateHandle, name: str, where: str) -> StateBytes:
+def _count_through(
+    plain: Buffer, header: state_headers.OperatorHeader, handle: h.OperatorStateHandle, name: str, where: str
+) -> StateBytes:
     counts = {s.name: len(s.offsets) for s in handle.states}
     source = DataInput(plain.data, where)
     starts, ends = [], []

@@ -13,7 +13,7 @@ from typing import Final
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX
 from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -73,17 +73,19 @@ def holds_timers(stream: StateStream, blocks: list[RawBlock]) -> bool:
     return bool(blocks) and blocks[0].end - blocks[0].offset >= 4 and bytes(stream.read(blocks[0].offset, 4)) == MAGIC
 
 
-def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> mi.KeyedHeader:
+def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> state_headers.KeyedHeader:
     """Return the timer states as a header. Every block lists all services, so the smallest block is read."""
     smallest = min(blocks, key=lambda b: b.end - b.offset)
     source = block_input(stream, smallest, context, flink_major)
     states = list(read_block(source, _step_over(source)))
     metas = [
-        mi.StateMetaInfo(s.name, mi.PRIORITY_QUEUE, {}, {mi.VALUE: TimerSerializer(s.key, s.namespace).snapshot()})
+        state_headers.StateMetaInfo(
+            s.name, state_headers.PRIORITY_QUEUE, {}, {state_headers.VALUE: TimerSerializer(s.key, s.namespace).snapshot()}
+        )
         for s in states
     ]
     key = states[0].key if states else VoidNamespaceSerializer()  # not used without states
-    return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(metas))
+    return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key.snapshot(), tuple(metas))
 
 
 def block_input(stream: StateStream, block: RawBlock, context: str, flink_major: int) -> DataInput:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
-from state_processor.backends.formats.field_selection import Columns
+from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.raw_timers import (
     RawBlock,
@@ -105,7 +105,7 @@ class RawTimersSource(KeyedStateSource):
         return f"{self.context}, state {name!r}, {self._stream.describe()}"
 
 
-def _layout(state: KeyedDescription, columns: Columns) -> RowLayout:
+def _layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of a raw timer: unlike other timers, it starts with the key."""
     fields = (
         Field(layouts.KEY, state.key),

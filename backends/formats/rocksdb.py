@@ -17,7 +17,7 @@ from state_processor.backends.formats.rocksdb_store import Store, behind, open_s
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
@@ -50,7 +50,7 @@ class RocksDbSource(KeyedStateSource):
         self,
         snapshot: Snapshot,
         handle: h.IncrementalRemoteKeyedStateHandle,
-        header: mi.KeyedHeader,
+        header: state_headers.KeyedHeader,
         context: str,
         max_parallelism: int,
     ) -> None:
@@ -62,7 +62,7 @@ class RocksDbSource(KeyedStateSource):
     @cached_property
     def backend(self) -> str:
         """Name of the backend. ForSt and RocksDB have the same files; only asynchronous states in headers identify ForSt."""
-        asynchronous = any(s.backend_type == mi.KEY_VALUE_V2 for s in self.header.states)
+        asynchronous = any(s.backend_type == state_headers.KEY_VALUE_V2 for s in self.header.states)
         return "forst" if asynchronous or self._shares_forst_files() or self._has_forst_options() else "rocksdb"
 
     def _shares_forst_files(self) -> bool:

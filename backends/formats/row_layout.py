@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.field_selection import Columns, fields_in
+from state_processor.backends.formats.field_selection import FieldSelection, fields_in
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.serializers.base import VARIABLE, TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -100,7 +100,7 @@ class RowLayout:
     """All parts of one kind of entry, in the order of their bytes, and the columns to decode."""
 
     parts: tuple[Part, ...]
-    columns: Columns
+    columns: FieldSelection
 
     def schema(self, options: DecodeOptions) -> pa.Schema:
         """Return the decoded columns in the order of the bytes, then the key group and the key's bytes."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_runs import EntryRun
-from state_processor.backends.formats.field_selection import Columns
+from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.backends.state.headers import read_header
+from state_processor.backends.state.header_cache import read_header
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
 
@@ -45,7 +45,7 @@ class ScanRequest:
     """
 
     name: str
-    columns: Columns
+    columns: FieldSelection
     options: DecodeOptions
     key_groups: h.KeyGroupRange
     keys: SerializedKeys | None = None
@@ -67,7 +67,7 @@ class KeyedStateSource(ABC):
         Operator and subtask, for messages.
     """
 
-    def __init__(self, header: mi.KeyedHeader, context: str) -> None:
+    def __init__(self, header: state_headers.KeyedHeader, context: str) -> None:
         self.header = header
         self.context = context
 
@@ -101,7 +101,7 @@ class KeyedStateSource(ABC):
         return sum(run.count() for run in self.runs(name, key_groups))
 
 
-def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) -> mi.KeyedHeader:
+def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) -> state_headers.KeyedHeader:
     """Read the header of keyed state from all of ``data``.
 
     Raises
@@ -112,8 +112,8 @@ def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) 
     return read_header(_read_whole, data, where, snapshot.flink_major)
 
 
-def _read_whole(source: DataInput) -> mi.KeyedHeader:
-    header = mi.KeyedHeader.read(source)
+def _read_whole(source: DataInput) -> state_headers.KeyedHeader:
+    header = state_headers.KeyedHeader.read(source)
     if not source.at_end():
         raise source.corrupt(f"the header of {len(header.states)} states ends here, but {source.remaining} bytes are left")
     return header

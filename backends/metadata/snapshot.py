@@ -132,7 +132,7 @@ class Snapshot:
 
     ``directory`` contains ``_metadata``; ``digest`` identifies the content of ``_metadata``. ``scratch`` is the directory for
     copies of files that are needed on this machine; by default :mod:`~state_processor.backends.files.scratch` takes it from the
-    environment. ``plan`` is the compiled plan of the Flink SQL query that wrote the snapshot, if the user passed it.
+    environment. ``query_plan`` is the compiled plan of the Flink SQL query that wrote the snapshot, if the user passed it.
     ``time_zone`` is the zone of the job's JVM. ``unmatched_uids`` are uids from the user that don't match an operator.
     """
 
@@ -141,7 +141,7 @@ class Snapshot:
     storage: Storage
     relocation: Relocation
     scratch: str | None = None
-    plan: CompiledPlan | None = None
+    query_plan: CompiledPlan | None = None
     time_zone: str = "UTC"
     digest: str = ""
     unmatched_uids: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, surveys
 from state_processor.backends.sql.naming import describe, planned
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.headers import KEPT, Same
+from state_processor.backends.state.header_cache import KEPT, Same
 from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
@@ -163,7 +163,7 @@ def _cells(
         "spark_schema": _spark_schema(snapshot, operator, state, surveyed),
     }
     found = row, dict.fromkeys(undescribed_classes(tuple(serializers.values())))
-    if snapshot.plan is None:
+    if snapshot.query_plan is None:
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known[key] = found

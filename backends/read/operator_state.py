@@ -14,7 +14,7 @@ import pyarrow as pa
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.entry_layouts import KEY, VALUE
 from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed
-from state_processor.backends.formats.field_selection import NOTHING, Columns, applied
+from state_processor.backends.formats.field_selection import NOTHING, FieldSelection, applied
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.operator_file import locate, operator_header
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
@@ -26,7 +26,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.selectable import Selectable
 from state_processor.backends.read.state_listing import naming_state, subtask_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
     BROADCAST,
@@ -135,13 +135,13 @@ class OperatorStateReader(Selectable):
         with naming_state(self._name, self._operator):
             yield from self._read(split, self._decoded())
 
-    def _decoded(self) -> Columns:
+    def _decoded(self) -> FieldSelection:
         """Return the columns that are read or, since rows count, as little of the value as there is."""
         if self._selection is None:
             return frozenset({KEY, VALUE})
         return {n: f for n, f in self._selection.items() if n in (KEY, VALUE)} or {VALUE: NOTHING}
 
-    def _read(self, split: OperatorSplit, columns: Columns) -> Iterator[pa.RecordBatch]:
+    def _read(self, split: OperatorSplit, columns: FieldSelection) -> Iterator[pa.RecordBatch]:
         name = self._name
         header = operator_header(self._snapshot, split.handle, split.context)
         meta = header.state(name)
@@ -153,7 +153,12 @@ class OperatorStateReader(Selectable):
             yield from self._decode(split, header, state, columns, context)
 
     def _decode(
-        self, split: OperatorSplit, header: mi.OperatorHeader, state: OperatorDescription, columns: Columns, context: str
+        self,
+        split: OperatorSplit,
+        header: state_headers.OperatorHeader,
+        state: OperatorDescription,
+        columns: FieldSelection,
+        context: str,
     ) -> Iterator[pa.RecordBatch]:
         if state.kind == BROADCAST:
             yield from self._read_broadcast(split, header, state, columns, context)
@@ -165,7 +170,12 @@ class OperatorStateReader(Selectable):
         yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
 
     def _read_broadcast(
-        self, split: OperatorSplit, header: mi.OperatorHeader, state: OperatorDescription, columns: Columns, context: str
+        self,
+        split: OperatorSplit,
+        header: state_headers.OperatorHeader,
+        state: OperatorDescription,
+        columns: FieldSelection,
+        context: str,
     ) -> Iterator[pa.RecordBatch]:
         layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns)
         decoder = layout.decoder(self._options.decode)

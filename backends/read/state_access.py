@@ -168,7 +168,7 @@ def with_state_names(
     """
     read = [found[0] for name, found in variants.items() if name == state or (state is None and _is_read(found[0], kind))]
     options = replace(options, time_zone=snapshot.time_zone)
-    if snapshot.plan is None and not options.fields:
+    if snapshot.query_plan is None and not options.fields:
         return options
     return replace(options, names=state_names(snapshot, operator, read, dict(options.fields)))
 

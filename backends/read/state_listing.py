@@ -17,7 +17,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import (
     DISTRIBUTION_KINDS,
     StateDescription,
@@ -26,7 +26,7 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
     keyed_kind,
 )
-from state_processor.backends.state.headers import KEPT, Same
+from state_processor.backends.state.header_cache import KEPT, Same
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import (
@@ -50,8 +50,8 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
         If there is none; the message names those that there are.
     """
     wanted = uid_hash.lower() if uid_hash else operator_id(uid or "")
-    if uid and snapshot.plan is not None:
-        wanted = snapshot.plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or wanted
+    if uid and snapshot.query_plan is not None:
+        wanted = snapshot.query_plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or wanted
     for operator in snapshot.metadata.operators:
         if operator.operator_id == wanted:
             return operator
@@ -195,7 +195,7 @@ def _managed_keyed_states(
 
 
 def _registered(
-    header: mi.KeyedHeader | mi.OperatorHeader, backend: str, context: str
+    header: state_headers.KeyedHeader | state_headers.OperatorHeader, backend: str, context: str
 ) -> Iterable[StateDescription | UnreadState]:
     """Return the states that a header registers."""
     return _known_states(Same(header), backend) or _described(header, backend, context)
@@ -214,15 +214,15 @@ def _known_states(header: Same, backend: str) -> tuple[StateDescription, ...]:
 
 
 def _described(
-    header: mi.KeyedHeader | mi.OperatorHeader, backend: str, context: str
+    header: state_headers.KeyedHeader | state_headers.OperatorHeader, backend: str, context: str
 ) -> Iterator[StateDescription | UnreadState]:
-    keyed = header if isinstance(header, mi.KeyedHeader) else None
+    keyed = header if isinstance(header, state_headers.KeyedHeader) else None
     for meta in header.states:
         try:
             with third_party_errors(f"{context}, state {meta.name!r}"):
                 yield _checked(describe_keyed(keyed, meta, backend) if keyed else describe_operator_state(meta))
         except UnsupportedFormatError as error:
-            kind = keyed_kind(meta) if keyed else DISTRIBUTION_KINDS.get(meta.options.get(mi.DISTRIBUTION_MODE, ""))
+            kind = keyed_kind(meta) if keyed else DISTRIBUTION_KINDS.get(meta.options.get(state_headers.DISTRIBUTION_MODE, ""))
             yield UnreadState(error, meta.name, kind, backend)
 
 

@@ -14,7 +14,9 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 
 def snapshot_for_tasks(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with access to its files, without operators and plan."""
-    return replace(snapshot, plan=None, metadata=replace(snapshot.metadata, operators=(), master_states=(), properties=None))
+    return replace(
+        snapshot, query_plan=None, metadata=replace(snapshot.metadata, operators=(), master_states=(), properties=None)
+    )
 
 
 def operator_for_tasks(operator: OperatorState) -> OperatorState:

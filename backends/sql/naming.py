@@ -28,7 +28,7 @@ _ROWS: Final = (RowSerializer, RowDataSerializer)
 
 def planned(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
     """Return the operator in the plan of a snapshot."""
-    return None if snapshot.plan is None else snapshot.plan.operators.get(operator.operator_id)
+    return None if snapshot.query_plan is None else snapshot.query_plan.operators.get(operator.operator_id)
 
 
 def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
@@ -51,7 +51,7 @@ def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
         replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o
         for o in snapshot.metadata.operators
     )
-    return replace(snapshot, metadata=replace(snapshot.metadata, operators=operators), plan=plan)
+    return replace(snapshot, metadata=replace(snapshot.metadata, operators=operators), query_plan=plan)
 
 
 def names_from_plan(operator: PlanOperator, state: StateDescription) -> DeclaredNames:

@@ -42,7 +42,7 @@ def shown_columns(node: PlanNode) -> PlanFields:
     names = [f.name for f in distinct_names(node.output)]
     taken = set(names)
     found = []
-    for position, (field, own, column) in enumerate(zip(node.output, names, _Columns().of(node), strict=True)):
+    for position, (field, own, column) in enumerate(zip(node.output, names, _NodeColumns().of(node), strict=True)):
         name = column.text if column.made else own
         while name != own and name in taken:
             name = f"{name}_{position}"
@@ -55,7 +55,7 @@ def group_calls(node: PlanNode) -> list[AggregateCall]:
     """Return the calls of an aggregate; arguments are input columns of its first phase."""
     prefix = "partialOriginal" if node.at("partialOriginalAggCalls") is not None else ""
     names = [f.name for f in distinct_names(call_input(node))]
-    shown = _Columns().before_first_phase(node)
+    shown = _NodeColumns().before_first_phase(node)
     texts = {name: s.text for name, s in zip(names, shown, strict=True)} if len(shown) == len(names) else {}
     needed = "partialAggCallNeedRetractions" if prefix else "aggCallNeedRetractions"
     calls = node.at("partialOriginalAggCalls" if prefix else "aggCalls", default=())
@@ -70,7 +70,7 @@ def call_input(node: PlanNode) -> PlanFields:
 
 def over_calls(node: PlanNode) -> list[AggregateCall]:
     """Return the calls of an ``OVER`` aggregate."""
-    columns = [s.text for s in _Columns().left(node)]
+    columns = [s.text for s in _NodeColumns().left(node)]
     return _over_calls(node, columns)
 
 
@@ -92,7 +92,7 @@ def retractions(node: PlanNode, member: str = "aggCallNeedRetractions") -> Seque
     return found if found is not None else (bool(node.at("needRetraction", default=False)),)
 
 
-class _Columns:
+class _NodeColumns:
     """Columns of nodes, cached."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ def _is_numbered(name: str, other: str) -> bool:
     return name.startswith(other) and re.fullmatch(r"\d*", name[len(other) :]) is not None
 
 
-def _inputs_and_more(columns: _Columns, node: PlanNode) -> _Found:
+def _inputs_and_more(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the columns of all inputs in order, for joins, ranks, windows, and nodes that emit their input rows."""
     inputs = [columns.of(one) for one in node.inputs]
     if node.kind == "union" or not inputs:
@@ -153,11 +153,11 @@ def _inputs_and_more(columns: _Columns, node: PlanNode) -> _Found:
     return [column for one in inputs for column in one]
 
 
-def _nothing(columns: _Columns, node: PlanNode) -> _Found:
+def _nothing(columns: _NodeColumns, node: PlanNode) -> _Found:
     return ()
 
 
-def _calc(columns: _Columns, node: PlanNode) -> _Found:
+def _calc(columns: _NodeColumns, node: PlanNode) -> _Found:
     projection = node.at("projection")
     if not isinstance(projection, list):
         return columns.left(node)
@@ -195,7 +195,7 @@ def _without_is_true(expression: Mapping[str, Any]) -> Mapping[str, Any]:
     return operands[0] if expression.get("internalName") == "$IS TRUE$1" else expression
 
 
-def _expand(columns: _Columns, node: PlanNode) -> _Found:
+def _expand(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the columns of rows that are emitted once for each grouping set, with null in columns outside of the set."""
     given = columns.left(node)
     found: list[_Shown | None] = []
@@ -205,31 +205,31 @@ def _expand(columns: _Columns, node: PlanNode) -> _Found:
     return found
 
 
-def _groups(columns: _Columns, node: PlanNode) -> _Found:
+def _groups(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the grouping columns, then the results of calls."""
     given = columns.left(node)
     keys = [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
     return [*keys, *(_Shown(str(call)) for call in group_calls(node))]
 
 
-def _first_phase(columns: _Columns, node: PlanNode) -> _Found:
+def _first_phase(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the grouping columns; accumulators follow."""
     given = columns.left(node)
     return [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
 
 
-def _incremental(columns: _Columns, node: PlanNode) -> _Found:
+def _incremental(columns: _NodeColumns, node: PlanNode) -> _Found:
     given = columns.left(node)
     return [given[int(i)] for i in node.at("finalAggGrouping", default=()) if int(i) < len(given)]
 
 
-def _over(columns: _Columns, node: PlanNode) -> _Found:
+def _over(columns: _NodeColumns, node: PlanNode) -> _Found:
     given = columns.left(node)
     calls = _over_calls(node, [column.text for column in given])
     return [*given, *(_Shown(f"{call} OVER") for call in calls)]
 
 
-_COLUMNS: Final[Mapping[str, Callable[[_Columns, PlanNode], _Found]]] = {
+_COLUMNS: Final[Mapping[str, Callable[[_NodeColumns, PlanNode], _Found]]] = {
     **dict.fromkeys(("calc", "async-calc", "python-calc", "python-async-calc"), _calc),
     **dict.fromkeys(("group-aggregate", "global-group-aggregate", "group-table-aggregate"), _groups),
     **dict.fromkeys(("window-aggregate", "global-window-aggregate", "group-window-aggregate"), _groups),

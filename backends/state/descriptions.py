@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self
 
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
@@ -276,7 +276,7 @@ class UnreadState:
     backend: str = ""
 
 
-def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str = "") -> KeyedDescription:
+def describe_keyed(header: state_headers.KeyedHeader, meta: state_headers.StateMetaInfo, backend: str = "") -> KeyedDescription:
     """Return the description of a keyed state or timer queue from its header.
 
     Raises
@@ -285,38 +285,38 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
         If a serializer is not known. An unknown serializer that fills its part of an entry is not an error: its values become
         bytes.
     """
-    _check_known(meta, header.key, *(s for role, s in meta.serializers.items() if role != mi.VALUE))
+    _check_known(meta, header.key, *(s for role, s in meta.serializers.items() if role != state_headers.VALUE))
     if keyed_kind(meta) not in _WHOLE_VALUES:
-        _check_known(meta, meta.serializers.get(mi.VALUE))
-    if meta.backend_type == mi.PRIORITY_QUEUE:
+        _check_known(meta, meta.serializers.get(state_headers.VALUE))
+    if meta.backend_type == state_headers.PRIORITY_QUEUE:
         return _describe_timers(header, meta, backend)
-    value: TypeSerializer = _unwrapped(meta.restore(mi.VALUE))
-    kind = meta.options.get(mi.KEYED_STATE_TYPE, "UNKNOWN")
+    value: TypeSerializer = _unwrapped(meta.restore(state_headers.VALUE))
+    kind = meta.options.get(state_headers.KEYED_STATE_TYPE, "UNKNOWN")
     if kind == "UNKNOWN":
         kind = _KINDS_BY_SERIALIZER.get(type(value), VALUE)
     if kind not in _KEYED_KINDS:
         raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind!r}; Flink does not write this kind")
     map_key = None
-    if meta.backend_type == mi.KEY_VALUE_V2:
-        map_key = meta.restore(mi.USER_KEY) if mi.USER_KEY in meta.serializers else None
+    if meta.backend_type == state_headers.KEY_VALUE_V2:
+        map_key = meta.restore(state_headers.USER_KEY) if state_headers.USER_KEY in meta.serializers else None
     elif kind in _COLLECTIONS and not isinstance(value, _COLLECTIONS[kind]):
         raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind}, but its values are of type {value}")
     elif isinstance(value, ListSerializer) and kind == LIST:
         value = value.element
     elif isinstance(value, MapSerializer) and kind == MAP:
         map_key, value = value.key, value.value.inner
-    key, namespace = key_of(header), meta.restore(mi.NAMESPACE)
+    key, namespace = key_of(header), meta.restore(state_headers.NAMESPACE)
     return KeyedDescription.of(meta.name, kind, key, namespace, map_key, value, backend)
 
 
-def key_of(header: mi.KeyedHeader) -> TypeSerializer:
+def key_of(header: state_headers.KeyedHeader) -> TypeSerializer:
     """Return the serializer of keys. A key of a PyFlink job is a row of one field; the field is the key."""
     key = header.key.restore_serializer()
     return python_key(key) if any(meta.name.startswith(PYTHON_PREFIX) for meta in header.states) else key
 
 
-def _describe_timers(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str) -> TimerDescription:
-    timer = meta.restore(mi.VALUE)
+def _describe_timers(header: state_headers.KeyedHeader, meta: state_headers.StateMetaInfo, backend: str) -> TimerDescription:
+    timer = meta.restore(state_headers.VALUE)
     if not isinstance(timer, TimerSerializer):
         raise UnsupportedFormatError(f"state {meta.name!r}: expected a queue of timers, found a queue of {timer}")
     described = TimerDescription(meta.name, _timer_kind(meta.name), timer, timer.key, timer.namespace, backend=backend)
@@ -328,18 +328,18 @@ def _timer_kind(name: str) -> str:
     return next((kind for prefix, kind in _TIMER_PREFIXES.items() if name.startswith(prefix)), EVENT_TIMER)
 
 
-def _check_known(meta: mi.StateMetaInfo, *snapshots: TypeSerializerSnapshot | None) -> None:
+def _check_known(meta: state_headers.StateMetaInfo, *snapshots: TypeSerializerSnapshot | None) -> None:
     for snapshot in snapshots:
         if isinstance(snapshot, UnreadSnapshot):
             named = f"state {meta.name!r}" in snapshot.reason
             raise UnknownSerializerError(snapshot.reason if named else f"state {meta.name!r}: {snapshot.reason}")
 
 
-def keyed_kind(meta: mi.StateMetaInfo) -> str | None:
+def keyed_kind(meta: state_headers.StateMetaInfo) -> str | None:
     """Return the kind of a keyed state from its header, independent of its serializers."""
-    if meta.backend_type == mi.PRIORITY_QUEUE:
+    if meta.backend_type == state_headers.PRIORITY_QUEUE:
         return _timer_kind(meta.name)
-    return meta.options.get(mi.KEYED_STATE_TYPE)
+    return meta.options.get(state_headers.KEYED_STATE_TYPE)
 
 
 def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
@@ -349,12 +349,12 @@ def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
     return serializer
 
 
-def describe_operator_state(meta: mi.StateMetaInfo) -> OperatorDescription:
+def describe_operator_state(meta: state_headers.StateMetaInfo) -> OperatorDescription:
     """Return the description of an operator state from its header."""
-    mode = meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
-    _check_known(meta, *(s for role, s in meta.serializers.items() if role != mi.VALUE or mode == BROADCAST))
+    mode = meta.options.get(state_headers.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
+    _check_known(meta, *(s for role, s in meta.serializers.items() if role != state_headers.VALUE or mode == BROADCAST))
     if mode not in DISTRIBUTION_KINDS:
         raise CorruptSnapshotError(f"operator state {meta.name!r} has the unknown distribution mode {mode!r}")
     kind = DISTRIBUTION_KINDS[mode]
-    key = meta.restore(mi.KEY) if mi.KEY in meta.serializers else None
-    return OperatorDescription.of(meta.name, kind, key, value=meta.restore(mi.VALUE), backend="operator")
+    key = meta.restore(state_headers.KEY) if state_headers.KEY in meta.serializers else None
+    return OperatorDescription.of(meta.name, kind, key, value=meta.restore(state_headers.VALUE), backend="operator")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     LIST,
@@ -28,7 +28,7 @@ MODES: Final = {OPERATOR_LIST: h.SPLIT_DISTRIBUTE, UNION_LIST: h.UNION, BROADCAS
 """The distribution mode of each kind of operator state."""
 
 
-def register(state: StateDescription, *, asynchronous: bool = False) -> mi.StateMetaInfo:
+def register(state: StateDescription, *, asynchronous: bool = False) -> state_headers.StateMetaInfo:
     """Return the registration of a state: keyed, timers or operator state.
 
     Parameters
@@ -47,23 +47,31 @@ def register(state: StateDescription, *, asynchronous: bool = False) -> mi.State
     value = state.whole.snapshot()
     match state:
         case TimerDescription():
-            return mi.StateMetaInfo(state.name, mi.PRIORITY_QUEUE, {}, {mi.VALUE: value})
+            return state_headers.StateMetaInfo(state.name, state_headers.PRIORITY_QUEUE, {}, {state_headers.VALUE: value})
         case KeyedDescription():
-            serializers = {mi.NAMESPACE: state.namespace.snapshot(), mi.VALUE: value}
-            return mi.StateMetaInfo(state.name, mi.KEY_VALUE, {mi.KEYED_STATE_TYPE: state.registered_kind}, serializers)
+            serializers = {state_headers.NAMESPACE: state.namespace.snapshot(), state_headers.VALUE: value}
+            return state_headers.StateMetaInfo(
+                state.name, state_headers.KEY_VALUE, {state_headers.KEYED_STATE_TYPE: state.registered_kind}, serializers
+            )
         case BroadcastDescription():
-            return mi.StateMetaInfo(state.name, "BROADCAST", _mode(state), {mi.KEY: state.key.snapshot(), mi.VALUE: value})
-    return mi.StateMetaInfo(state.name, "OPERATOR", _mode(state), {mi.VALUE: value})
+            return state_headers.StateMetaInfo(
+                state.name, "BROADCAST", _mode(state), {state_headers.KEY: state.key.snapshot(), state_headers.VALUE: value}
+            )
+    return state_headers.StateMetaInfo(state.name, "OPERATOR", _mode(state), {state_headers.VALUE: value})
 
 
-def _register_asynchronous(state: KeyedDescription) -> mi.StateMetaInfo:
-    serializers = {mi.NAMESPACE: state.namespace.snapshot(), mi.VALUE: state.value.snapshot()}
+def _register_asynchronous(state: KeyedDescription) -> state_headers.StateMetaInfo:
+    serializers = {state_headers.NAMESPACE: state.namespace.snapshot(), state_headers.VALUE: state.value.snapshot()}
     if isinstance(state, MapDescription) and state.map_key is not None:
-        serializers[mi.USER_KEY] = state.map_key.snapshot()
-    return mi.StateMetaInfo(state.name, mi.KEY_VALUE_V2, {mi.KEYED_STATE_TYPE: state.registered_kind}, serializers)
+        serializers[state_headers.USER_KEY] = state.map_key.snapshot()
+    return state_headers.StateMetaInfo(
+        state.name, state_headers.KEY_VALUE_V2, {state_headers.KEYED_STATE_TYPE: state.registered_kind}, serializers
+    )
 
 
-def registered_as(header: mi.KeyedHeader, meta: mi.StateMetaInfo, *, asynchronous: bool) -> mi.StateMetaInfo:
+def registered_as(
+    header: state_headers.KeyedHeader, meta: state_headers.StateMetaInfo, *, asynchronous: bool
+) -> state_headers.StateMetaInfo:
     """Convert the registration of a keyed state to or from the asynchronous API.
 
     Raises
@@ -71,8 +79,8 @@ def registered_as(header: mi.KeyedHeader, meta: mi.StateMetaInfo, *, asynchronou
     UnsupportedFormatError
         If the type of a map's keys is not known.
     """
-    wanted = mi.KEY_VALUE_V2 if asynchronous else mi.KEY_VALUE
-    if meta.backend_type not in (mi.KEY_VALUE, mi.KEY_VALUE_V2) or meta.backend_type == wanted:
+    wanted = state_headers.KEY_VALUE_V2 if asynchronous else state_headers.KEY_VALUE
+    if meta.backend_type not in (state_headers.KEY_VALUE, state_headers.KEY_VALUE_V2) or meta.backend_type == wanted:
         return meta
     state = describe_keyed(header, meta)
     if state.kind in (LIST, MAP) or state.has_ttl:
@@ -81,23 +89,25 @@ def registered_as(header: mi.KeyedHeader, meta: mi.StateMetaInfo, *, asynchronou
 
 
 def joined_registrations(
-    old: mi.KeyedHeader | None, kept: Collection[str], added: Iterable[KeyedDescription], *, asynchronous: bool
-) -> list[mi.StateMetaInfo]:
+    old: state_headers.KeyedHeader | None, kept: Collection[str], added: Iterable[KeyedDescription], *, asynchronous: bool
+) -> list[state_headers.StateMetaInfo]:
     """Return the registrations of kept states of a header, and of added states; see :func:`registered_as`."""
     metas = [registered_as(old, meta, asynchronous=asynchronous) for meta in old.states if meta.name in kept] if old else []
     return [*metas, *(register(state, asynchronous=asynchronous) for state in added)]
 
 
 def _mode(state: StateDescription) -> dict[str, str]:
-    return {mi.DISTRIBUTION_MODE: h.MODE_NAMES[MODES[state.kind]]}
+    return {state_headers.DISTRIBUTION_MODE: h.MODE_NAMES[MODES[state.kind]]}
 
 
-def keyed_header(key: TypeSerializer, states: Sequence[mi.StateMetaInfo]) -> mi.KeyedHeader:
+def keyed_header(key: TypeSerializer, states: Sequence[state_headers.StateMetaInfo]) -> state_headers.KeyedHeader:
     """Return the header of a keyed state file. The id of a state is its position."""
-    return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(states))
+    return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key.snapshot(), tuple(states))
 
 
-def operator_header(states: Sequence[mi.StateMetaInfo]) -> mi.OperatorHeader:
+def operator_header(states: Sequence[state_headers.StateMetaInfo]) -> state_headers.OperatorHeader:
     """Return the header of an operator state file, in the version that all Flink versions since 1.7 read."""
     lists = tuple(s for s in states if s.backend_type != "BROADCAST")
-    return mi.OperatorHeader(mi.OPERATOR_VERSION, False, lists, tuple(s for s in states if s.backend_type == "BROADCAST"))
+    return state_headers.OperatorHeader(
+        state_headers.OPERATOR_VERSION, False, lists, tuple(s for s in states if s.backend_type == "BROADCAST")
+    )

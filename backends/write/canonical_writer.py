@@ -10,7 +10,7 @@ import numpy.typing as npt
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.serializers.io import DataOutput
 
@@ -32,7 +32,12 @@ class KeyedStateFileWriter(KeyedStateWriter):
     """
 
     def __init__(
-        self, sink: FileSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = ""
+        self,
+        sink: FileSink,
+        header: state_headers.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str = "",
     ) -> None:
         super().__init__(header, key_groups, max_parallelism, context)
         self._sink = sink

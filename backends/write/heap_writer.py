@@ -20,7 +20,7 @@ from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.serialized_entries import LOSSLESS, with_serialized_values
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import MapDescription, describe_keyed
 from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.backends.write.operator_writer import encode_columns
@@ -45,7 +45,12 @@ class KeyedHeapFileWriter(KeyedStateWriter):
     """
 
     def __init__(
-        self, sink: FileSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = ""
+        self,
+        sink: FileSink,
+        header: state_headers.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str = "",
     ) -> None:
         super().__init__(header, key_groups, max_parallelism, context)
         self._sink = sink
@@ -129,7 +134,7 @@ class HeapEntries:
         Operator and subtask, for error messages.
     """
 
-    def __init__(self, header: mi.KeyedHeader, prefix: int, context: str) -> None:
+    def __init__(self, header: state_headers.KeyedHeader, prefix: int, context: str) -> None:
         self._states = [with_serialized_values(describe_keyed(header, meta)) for meta in header.states]
         self._prefix = prefix
         self._context = context

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Protocol
 from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata import properties
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
@@ -46,7 +46,7 @@ class KeyedFormat(Protocol):
     def registers_asynchronous(self) -> bool:
         """True if the backend registers states of the asynchronous API as such: those that do not restore them as others."""
 
-    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
+    def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """Refuse states that the format has no place for.
 
         Raises
@@ -61,7 +61,7 @@ class KeyedFormat(Protocol):
     def open_writer(
         self,
         open_sink: OpenSink,
-        header: mi.KeyedHeader,
+        header: state_headers.KeyedHeader,
         key_groups: h.KeyGroupRange,
         max_parallelism: int,
         context: str,
@@ -82,7 +82,7 @@ class _FileFormat:
     def open_writer(
         self,
         open_sink: OpenSink,
-        header: mi.KeyedHeader,
+        header: state_headers.KeyedHeader,
         key_groups: h.KeyGroupRange,
         max_parallelism: int,
         context: str,
@@ -104,7 +104,7 @@ class CanonicalFormat(_FileFormat):
     registers_asynchronous: bool = False
     _writer = KeyedStateFileWriter
 
-    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
+    def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
@@ -141,7 +141,7 @@ class StoreFormat:
         """See :class:`KeyedFormat`."""
         return self.backend == FORST
 
-    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
+    def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`. Flink: ``RocksDBOperationUtils.createColumnFamilyDescriptor``."""
         if any(state.name == _DEFAULT_FAMILY for state in states):
             raise OptionError(
@@ -157,7 +157,7 @@ class StoreFormat:
     def open_writer(
         self,
         open_sink: OpenSink,
-        header: mi.KeyedHeader,
+        header: state_headers.KeyedHeader,
         key_groups: h.KeyGroupRange,
         max_parallelism: int,
         context: str,
@@ -184,7 +184,7 @@ class HeapFormat(_FileFormat):
     registers_asynchronous: bool = False
     _writer = KeyedHeapFileWriter
 
-    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
+    def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
 
     def has(self, handle: h.KeyedStateHandle) -> bool:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_layouts import framed_layout
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.change_counts import ChangeCounts
@@ -55,7 +55,9 @@ class KeyedStateWriter(ABC):
         What :meth:`delete` has done to entries in files of the source savepoint, by state id.
     """
 
-    def __init__(self, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = "") -> None:
+    def __init__(
+        self, header: state_headers.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = ""
+    ) -> None:
         self.header = header
         self.key_groups = key_groups
         self.prefix = prefix_size(max_parallelism)

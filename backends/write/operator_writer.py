@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import BROADCAST, BroadcastDescription, OperatorDescription
 from state_processor.backends.state.state_registration import MODES, operator_header, register
 from state_processor.serializers.base import TypeSerializer
@@ -44,7 +44,7 @@ class OperatorStateFileWriter:
         self,
         sink: FileSink,
         states: Sequence[OperatorDescription],
-        registered: Sequence[mi.StateMetaInfo] | None = None,
+        registered: Sequence[state_headers.StateMetaInfo] | None = None,
         context: str = "",
     ) -> None:
         self._sink = sink

@@ -16,7 +16,7 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.raw_timers import MAGIC, TIMESTAMP_BYTES, VERSION
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX, TimerDescription, describe_keyed
 from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.serializers.base import write_versioned_snapshot
@@ -37,7 +37,12 @@ class RawTimersWriter(KeyedStateWriter):
     """
 
     def __init__(
-        self, sink: FileSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = ""
+        self,
+        sink: FileSink,
+        header: state_headers.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str = "",
     ) -> None:
         super().__init__(header, key_groups, max_parallelism, context)
         self._sink = sink

@@ -23,7 +23,7 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, PassThroughSerializer, decode_bytes
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import (
     LIST,
     MAP,
@@ -68,8 +68,8 @@ class StateMigration:
         The paths of types that were of use.
     """
 
-    new: mi.StateMetaInfo
-    reading: mi.StateMetaInfo
+    new: state_headers.StateMetaInfo
+    reading: state_headers.StateMetaInfo
     changes: tuple[Note, ...] = ()
     problems: tuple[Note, ...] = ()
     undecided: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class StateMigration:
         return bool(self.changes or self.problems or self.undecided)
 
     @classmethod
-    def of(cls, meta: mi.StateMetaInfo, roles: Mapping[str, Migrated], migration: TypeMigration) -> StateMigration:
+    def of(cls, meta: state_headers.StateMetaInfo, roles: Mapping[str, Migrated], migration: TypeMigration) -> StateMigration:
         """Build the migration of a state from those of its serializers."""
         notes = (tuple(migration.changes), tuple(migration.problems), dict(migration.undecided), frozenset(migration.used))
         if not any(m.is_changed for m in roles.values()):
@@ -95,8 +95,8 @@ class StateMigration:
 class KeyedMigration:
     """The migration of the keyed states of one header: the header for Flink 2.x, one to read with, and each state."""
 
-    new: mi.KeyedHeader
-    reading: mi.KeyedHeader
+    new: state_headers.KeyedHeader
+    reading: state_headers.KeyedHeader
     states: Mapping[str, StateMigration]
 
     def roles(self, name: str) -> tuple[KeyedDescription, KeyedDescription]:
@@ -120,7 +120,9 @@ class KeyedMigration:
         return old.with_serializers(**converted)
 
 
-def migrate_keyed(header: mi.KeyedHeader, types: TypesByPath, adapt: Mapping[str, Adapt] | None = None) -> KeyedMigration:
+def migrate_keyed(
+    header: state_headers.KeyedHeader, types: TypesByPath, adapt: Mapping[str, Adapt] | None = None
+) -> KeyedMigration:
     """Plan the migration of the keyed states of a header.
 
     Parameters
@@ -138,11 +140,13 @@ def migrate_keyed(header: mi.KeyedHeader, types: TypesByPath, adapt: Mapping[str
     for meta in header.states:
         migration = TypeMigration({**types.get(meta.name, {}), **of_keys}, (adapt or {}).get(meta.name, converting))
         of_key = migration.migrate(header.key, KEY_PATH)
-        if meta.backend_type == mi.PRIORITY_QUEUE:
+        if meta.backend_type == state_headers.PRIORITY_QUEUE:
             migration.changes.clear()  # the key is in the value, too
-        roles = {role: migration.migrate(s, NAMESPACE_PATH) for role, s in meta.serializers.items() if role != mi.VALUE}
-        roles[mi.VALUE] = _migrated_value(meta, migration)
-        if meta.options.get(mi.KEYED_STATE_TYPE) == "FOLDING":
+        roles = {
+            role: migration.migrate(s, NAMESPACE_PATH) for role, s in meta.serializers.items() if role != state_headers.VALUE
+        }
+        roles[state_headers.VALUE] = _migrated_value(meta, migration)
+        if meta.options.get(state_headers.KEYED_STATE_TYPE) == "FOLDING":
             migration.problems.append(_FOLDING)
         states[meta.name] = StateMigration.of(meta, roles, migration)
     return KeyedMigration(
@@ -152,19 +156,19 @@ def migrate_keyed(header: mi.KeyedHeader, types: TypesByPath, adapt: Mapping[str
     )
 
 
-def migrate_operator_state(meta: mi.StateMetaInfo, types: TypesByPath, adapt: Adapt = converting) -> StateMigration:
+def migrate_operator_state(meta: state_headers.StateMetaInfo, types: TypesByPath, adapt: Adapt = converting) -> StateMigration:
     """Plan the migration of a list, union or broadcast state; parameters as for :func:`migrate_keyed`."""
     migration = TypeMigration(types.get(meta.name, {}), adapt)
-    paths = {mi.KEY: KEY_PATH, mi.VALUE: ""}
+    paths = {state_headers.KEY: KEY_PATH, state_headers.VALUE: ""}
     roles = {role: migration.migrate(snapshot, paths.get(role, role)) for role, snapshot in meta.serializers.items()}
     return StateMigration.of(meta, roles, migration)
 
 
-def _migrated_value(meta: mi.StateMetaInfo, migration: TypeMigration) -> Migrated:
+def _migrated_value(meta: state_headers.StateMetaInfo, migration: TypeMigration) -> Migrated:
     """Migrate the value as it is registered; the parts of lists, maps and timers have separate paths."""
-    value, kind = meta.serializers[mi.VALUE], meta.options.get(mi.KEYED_STATE_TYPE)
+    value, kind = meta.serializers[state_headers.VALUE], meta.options.get(state_headers.KEYED_STATE_TYPE)
     paths: tuple[str, ...] = ()
-    if meta.backend_type == mi.PRIORITY_QUEUE and value.class_name == TimerSerializer.snapshot_class:
+    if meta.backend_type == state_headers.PRIORITY_QUEUE and value.class_name == TimerSerializer.snapshot_class:
         paths = (KEY_PATH, NAMESPACE_PATH)
     elif kind == LIST and isinstance(value, ListSerializerSnapshot):
         paths = ("",)

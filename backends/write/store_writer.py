@@ -19,7 +19,7 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.write.base_store import BaseStore, entries_of_group, entries_of_keys
 from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
@@ -74,7 +74,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         open_sink: OpenSink,
         backend: str,
         checkpoint_id: int,
-        header: mi.KeyedHeader,
+        header: state_headers.KeyedHeader,
         key_groups: h.KeyGroupRange,
         max_parallelism: int,
         context: str = "",

@@ -32,8 +32,8 @@ from state_processor.serializers.table.binary_slots import (
     DecimalSlot,
     NullSlot,
     NumberSlot,
-    Place,
     Slot,
+    SlotAddress,
     TextSlot,
     TimeSlot,
     TimestampSlot,
@@ -137,7 +137,7 @@ class ContainerSlot(Slot):
         """Return the bytes of a value; the bytes of a :class:`BinaryValue` are returned unchanged."""
         return value.data if isinstance(value, BinaryValue) else self.build(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             region = builder.registers(self.registers)
             builder.op(Op.SUBREGION, column, place=place, inner=region, smallest=self.smallest)
@@ -154,7 +154,7 @@ class ContainerSlot(Slot):
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         """Append the instructions that read the content of a region into a column that is not discarded."""
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         region = builder.registers(self.encode_registers)
         self.emit_encode_content(builder, column, region)
         builder.op(Op.CLOSE, region=region, slot=(place.register, place.offset), outer=place.region)
@@ -242,7 +242,7 @@ class RowSlot(ContainerSlot):
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
             child, bit = column.child(first + i), i + _HEADER_BITS
             with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, nulls=child, bit=bit):
-                slot.emit(builder, child, Place(region, region, self._first + 8 * i))
+                slot.emit(builder, child, SlotAddress(region, region, self._first + 8 * i))
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int, *, reserve_nulls: bool = False) -> None:
         """Append the instructions that write a row; for ``reserve_nulls`` see :meth:`build`."""
@@ -256,7 +256,7 @@ class RowSlot(ContainerSlot):
             builder.limit(child, self.limits[i])
             kept, bit = slot.reserved if reserve_nulls else 0, i + _HEADER_BITS
             with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, kept=kept, at=at, bit=bit):
-                slot.emit_encode(builder, child, Place(region, region, at))
+                slot.emit_encode(builder, child, SlotAddress(region, region, at))
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
         """Append the instructions that write an int size and a row that is a key, with space for null fields."""
@@ -343,7 +343,7 @@ class ArraySlot(ContainerSlot):
     def emit_element(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         """Append the instructions that read the current element of an array."""
         with builder.unless(Op.ELEMENT_NULL, column, region=region, nulls=column):
-            self.element.emit(builder, column, Place(region, region + 4))
+            self.element.emit(builder, column, SlotAddress(region, region + 4))
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
         self.emit_encode_elements(builder, column, column.child(0), region)
@@ -356,7 +356,7 @@ class ArraySlot(ContainerSlot):
             builder.field("element"),
             builder.unless(Op.ELEMENT_NULL, child, region=region),
         ):
-            self.element.emit_encode(builder, child, Place(region, region + 2))
+            self.element.emit_encode(builder, child, SlotAddress(region, region + 2))
 
 
 class MapSlot(ContainerSlot):

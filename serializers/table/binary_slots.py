@@ -53,7 +53,7 @@ LONG: Final = struct.Struct("<q")
 _INLINE: Final = 7
 
 
-class Place(NamedTuple):
+class SlotAddress(NamedTuple):
     """The address of a slot for the kernel: registers of its region and of its position, and an offset to the position."""
 
     region: int
@@ -119,11 +119,11 @@ class Slot(ABC):
         return value
 
     @abstractmethod
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         """Append the instructions that read the value. A discarded column needs none, since slots are not read in sequence."""
 
     @abstractmethod
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         """Append the instructions that write a value that is not null."""
 
 
@@ -159,11 +159,11 @@ class NumberSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         writer.put(self._layout, at, float(value) if isinstance(value, str) and self._is_float else value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_INT, column, place=place, width=self.width)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         builder.op(Op.SLOT_INT, column, place=place, width=self.width)
 
 
@@ -176,10 +176,10 @@ class NullSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         raise InvalidRowError("a value of type NULL can only be null")
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         builder.fill_nulls(column)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         """Append nothing: all values are null."""
 
 
@@ -197,11 +197,11 @@ class DateSlot(Slot):
     def present(self, value: int, options: DecodeOptions) -> date | str:
         return present_date(LocalDate.of_epoch_day(value), options)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_DATE_TEXT if builder.options.as_text else Op.SLOT_DATE, column, place=place)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         builder.op(Op.SLOT_DATE, column, place=place, text=int(pa.types.is_string(column.type)))
 
 
@@ -219,11 +219,11 @@ class TimeSlot(Slot):
     def present(self, value: int, options: DecodeOptions) -> str:
         return time_text(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_TIME, column, place=place)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         builder.op(Op.SLOT_TIME, column, place=place, text=1)
 
 
@@ -257,11 +257,11 @@ class TextSlot(Slot):
     def present(self, value: str, options: DecodeOptions) -> str:
         return present_text(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_TEXT, column, place=place)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         builder.op(Op.SLOT_BYTES, column, place=place, inline=1)
 
 
@@ -278,11 +278,11 @@ class BytesSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         (writer.append_or_inline if self._inline else writer.append)(at, to_bytes(value))
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_BYTES, column, place=place, inline=int(self._inline))
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         builder.op(Op.SLOT_BYTES, column, place=place, inline=int(self._inline))
 
 
@@ -302,14 +302,14 @@ class SerializedSlot(Slot):
     def present(self, value: Any, options: DecodeOptions) -> Any:
         return self._serializer.present(value, options)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             region = builder.registers(2)
             builder.op(Op.SUBREGION, column, place=place, inner=region, smallest=self._serializer.smallest)
             with builder.inside(region):
                 self._serializer.emit(builder, column)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         region = builder.register()
         builder.op(Op.OPEN, region=region, size=0)
         self._serializer.emit_encode(builder, column)
@@ -333,12 +333,12 @@ class VariantSlot(Slot):
     def present(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
         return value._asdict()
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.VALID, column)
             builder.op(Op.SLOT_VARIANT, column.child(0), place=place, dictionary=column.child(1))
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         value, dictionary = (column.named(name) for name in Variant._fields)
         builder.op(Op.SLOT_VARIANT, column, place=place, value=value, dictionary=dictionary)
 
@@ -369,14 +369,14 @@ class DecimalSlot(Slot):
     def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
         return present_decimal(value, self.type)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             self._emit_decimal(builder, column, place)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         self._emit_decimal(builder, column, place)
 
-    def _emit_decimal(self, builder: DecodeBuilder | EncodeBuilder, column: Column, place: Place) -> None:
+    def _emit_decimal(self, builder: DecodeBuilder | EncodeBuilder, column: Column, place: SlotAddress) -> None:
         compact, limit = int(self.type.is_compact), decimal_limit(self.type.precision)
         builder.op(Op.SLOT_DECIMAL, column, place=place, compact=compact, limit=limit)
 
@@ -409,10 +409,10 @@ class TimestampSlot(Slot):
     def present(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
         return present_timestamp(value, self.type, options)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             emit_timestamp(builder, self.type, column, Op.SLOT_TIMESTAMP, Op.SLOT_TIMESTAMP_TEXT, place=place)
 
-    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         is_text = int(pa.types.is_string(column.type))
         builder.op(Op.SLOT_TIMESTAMP, column, place=place, compact=int(self.type.is_compact), text=is_text)

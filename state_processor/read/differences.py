@@ -183,7 +183,7 @@ def state_differences(
     stored: set[str] = set()
     wanted = [uid_hash for uid_hash in known if uid_hash not in renamed.values()]
     if operator is not None:
-        planned = old.plan.find(operator.uid, known) if old.plan is not None and operator.uid else None
+        planned = old.query_plan.find(operator.uid, known) if old.query_plan is not None and operator.uid else None
         asked = planned or operator.uid_hash
         wanted = [next((later for later, earlier in renamed.items() if earlier == asked), asked)]
     if operator is not None and wanted[0] not in known:

@@ -37,7 +37,7 @@ KEYS: Final = 10
 """Number of the largest keys to show for each operator."""
 _TIMES: Final = ReadOptions(nanos="string", metadata=True)
 
-Place = tuple[str, str]
+StateRef = tuple[str, str]
 """An operator, and one of its states or the domain of its timers."""
 
 
@@ -85,8 +85,8 @@ class SnapshotContents:
     key_groups: dict[str, Distribution] = field(default_factory=dict)
     subtasks: dict[str, Subtasks] = field(default_factory=dict)
     keys: dict[str, LargestKeys] = field(default_factory=dict)
-    timers: dict[Place, TimeHistogram] = field(default_factory=dict)
-    accesses: dict[Place, TimeHistogram] = field(default_factory=dict)
+    timers: dict[StateRef, TimeHistogram] = field(default_factory=dict)
+    accesses: dict[StateRef, TimeHistogram] = field(default_factory=dict)
     migration: list[Row] = field(default_factory=list)
     restoring: list[Restoring] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)

@@ -233,9 +233,9 @@ class SavepointBuild:
     def _identifier(self, uid: Uid) -> OperatorIdentifier:
         """Return the identifier of an operator, which the plan of a query may have another name for: ``group-aggregate[5]``."""
         identifier = OperatorIdentifier.of(uid)
-        if identifier.uid is None or self.snapshot is None or self.snapshot.plan is None:
+        if identifier.uid is None or self.snapshot is None or self.snapshot.query_plan is None:
             return identifier
-        known = self.snapshot.plan.find(identifier.uid, self._drafts)
+        known = self.snapshot.query_plan.find(identifier.uid, self._drafts)
         return identifier if known is None else self._drafts[known].identifier
 
     def _draft(self, identifier: OperatorIdentifier) -> OperatorDraft:

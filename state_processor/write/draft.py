@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.key_groups import check_parallelism
@@ -74,7 +74,7 @@ class OperatorDraft:
         return self.source.keyed_states if self.source is not None else {}
 
     @property
-    def source_metas(self) -> Mapping[str, mi.StateMetaInfo]:
+    def source_metas(self) -> Mapping[str, state_headers.StateMetaInfo]:
         """List, union and broadcast states of the source savepoint."""
         return self.source.operator_metas if self.source is not None else {}
 

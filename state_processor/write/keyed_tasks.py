@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
@@ -97,15 +97,15 @@ class KeyedTarget:
     python: Mapping[str, PythonType] = field(default_factory=dict)
     time_zone: str = "UTC"
 
-    def open_header(self) -> mi.KeyedHeader:
+    def open_header(self) -> state_headers.KeyedHeader:
         """Read the header with its serializers."""
         self.serializers.enter()
-        return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
+        return state_headers.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
 
-    def open_managed_header(self) -> mi.KeyedHeader:
+    def open_managed_header(self) -> state_headers.KeyedHeader:
         """Read the header without timers in raw keyed state, which are behind all other states."""
         header = self.open_header()
-        managed = tuple(s for s in header.states if not (self.raw_timers and s.backend_type == mi.PRIORITY_QUEUE))
+        managed = tuple(s for s in header.states if not (self.raw_timers and s.backend_type == state_headers.PRIORITY_QUEUE))
         return replace(header, states=managed)
 
     @cached_property
@@ -135,7 +135,7 @@ class KeyedTarget:
         return {name: value for name, value in vars(self).items() if name != "states"}
 
 
-def header_bytes(header: mi.KeyedHeader | mi.OperatorHeader) -> bytes:
+def header_bytes(header: state_headers.KeyedHeader | state_headers.OperatorHeader) -> bytes:
     """Return the bytes of a header."""
     target = DataOutput()
     header.write(target)

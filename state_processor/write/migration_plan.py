@@ -9,7 +9,7 @@ from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed, describe_operator_state
 from state_processor.backends.write.state_migration import (
     TypesByPath,
@@ -83,8 +83,8 @@ class _Plan:
         self.types = types
         self.problem = ""
         self._scanned: dict[str, Scanned] = {}
-        self.header: mi.KeyedHeader | None = None
-        self.metas: Mapping[str, mi.StateMetaInfo] = {}
+        self.header: state_headers.KeyedHeader | None = None
+        self.metas: Mapping[str, state_headers.StateMetaInfo] = {}
         try:
             self.header, self.metas = source.header, source.operator_metas
             self.first = self._migrate(types)

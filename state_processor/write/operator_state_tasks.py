@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import OperatorDescription, describe_operator_state
 from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, PASSED_THROUGH, BlobAddress
@@ -54,10 +54,10 @@ class OperatorTarget:
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
     time_zone: str = "UTC"
 
-    def metas(self) -> tuple[mi.StateMetaInfo, ...]:
+    def metas(self) -> tuple[state_headers.StateMetaInfo, ...]:
         """Read the states from the header, in the order of their ids."""
         self.serializers.enter()
-        header = mi.OperatorHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
+        header = state_headers.OperatorHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
         return (*header.lists, *header.broadcasts)
 
     def state(self, state_id: int) -> OperatorDescription:

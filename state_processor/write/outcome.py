@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.state_registration import joined_registrations, keyed_header
 from state_processor.backends.write.keyed_formats import KeyedFormat
@@ -48,7 +48,7 @@ class KeyedOutcome:
     """
 
     is_written: bool
-    header: mi.KeyedHeader | None
+    header: state_headers.KeyedHeader | None
     kept: tuple[str, ...]
     in_place: frozenset[str]
     patched: frozenset[str]
@@ -76,7 +76,7 @@ class OperatorStateOutcome:
     """
 
     is_written: bool
-    kept: Mapping[str, mi.StateMetaInfo]
+    kept: Mapping[str, state_headers.StateMetaInfo]
 
 
 @dataclass(frozen=True)
@@ -266,17 +266,19 @@ def _is_migrated(draft: OperatorDraft, name: str) -> bool:
     return draft.migration is not None and (name in draft.migration.left_out or draft.converts(name))
 
 
-def _header(draft: OperatorDraft, registration: StateRegistration, kept: set[str]) -> mi.KeyedHeader | None:
+def _header(draft: OperatorDraft, registration: StateRegistration, kept: set[str]) -> state_headers.KeyedHeader | None:
     """Return the header of the keyed state files to write; ``None`` without keyed states."""
     old = draft.source.header if draft.source is not None else None
     if draft.migration is not None and draft.migration.keyed is not None:
         old = draft.migration.keyed.new
     metas = joined_registrations(old, kept, draft.changes.added.values(), asynchronous=registration.is_asynchronous)
     if registration.raw_timers:
-        metas.sort(key=lambda meta: meta.backend_type == mi.PRIORITY_QUEUE)  # timers last: the header of other files omits them
+        metas.sort(
+            key=lambda meta: meta.backend_type == state_headers.PRIORITY_QUEUE
+        )  # timers last: the header of other files omits them
     if not metas:
         return None
     if old is not None:
-        return mi.KeyedHeader(mi.KEYED_VERSION, False, old.key, tuple(metas))
+        return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, old.key, tuple(metas))
     assert draft.changes.key is not None
     return keyed_header(draft.changes.key, metas)

@@ -12,7 +12,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.backends.sql.naming import state_names
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import (
     KeyedDescription,
     OperatorDescription,
@@ -48,7 +48,7 @@ class SourceOperator:
         return list(keyed_handles(self.operator, self.snapshot))
 
     @cached_property
-    def header(self) -> mi.KeyedHeader | None:
+    def header(self) -> state_headers.KeyedHeader | None:
         """Header that fits the files of all subtasks: each state as it is registered there.
 
         Raises
@@ -57,7 +57,7 @@ class SourceOperator:
             If subtasks register a state differently, except for subclasses of POJOs: its bytes can't move between subtasks.
         """
         key = None
-        states: dict[str, mi.StateMetaInfo] = {}
+        states: dict[str, state_headers.StateMetaInfo] = {}
         headers = at_once(lambda handle: handle.open(self.snapshot).header, self.handles)
         for handle, header in zip(self.handles, headers, strict=True):
             if handle.raw and not header.states:  # of an asynchronous operator without timers: keys are not described there
@@ -67,18 +67,18 @@ class SourceOperator:
             key = key or header.key
             for meta in header.states:
                 states[meta.name] = self._joined(states.get(meta.name, meta), meta, handle.context)
-        return None if key is None else mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(states.values()))
+        return None if key is None else state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key, tuple(states.values()))
 
     @cached_property
     def keyed_states(self) -> dict[str, KeyedDescription]:
         """Keyed states and timers by name; rows have the names of the plan that the snapshot was opened with."""
         header = self.header
         states = [] if header is None else [describe_keyed(header, m) for m in header.states]
-        names = dict(state_names(self.snapshot, self.operator, states, {})) if self.snapshot.plan is not None else {}
+        names = dict(state_names(self.snapshot, self.operator, states, {})) if self.snapshot.query_plan is not None else {}
         return {state.name: with_names(state, names.get(state.name, {})) for state in states}
 
     @cached_property
-    def operator_metas(self) -> dict[str, mi.StateMetaInfo]:
+    def operator_metas(self) -> dict[str, state_headers.StateMetaInfo]:
         """List, union and broadcast states by name, as they are registered.
 
         Raises
@@ -86,7 +86,7 @@ class SourceOperator:
         UnsupportedFormatError
             If subtasks register a state differently.
         """
-        states: dict[str, mi.StateMetaInfo] = {}
+        states: dict[str, state_headers.StateMetaInfo] = {}
         given = [
             (handle, subtask_label(self.operator, subtask))
             for subtask in self.operator.subtasks
@@ -113,7 +113,7 @@ class SourceOperator:
         """The key's serializer; ``None`` without keyed state."""
         if self.header is None:
             return None
-        states = self.keyed_states.values() if self.snapshot.plan is not None else ()
+        states = self.keyed_states.values() if self.snapshot.query_plan is not None else ()
         return next((state.key for state in states), key_of(self.header))
 
     def is_in(self, format: KeyedFormat) -> bool:
@@ -133,9 +133,11 @@ class SourceOperator:
     @property
     def is_asynchronous(self) -> bool:
         """True if keyed state is registered as that of the asynchronous API."""
-        return self.header is not None and any(meta.backend_type == mi.KEY_VALUE_V2 for meta in self.header.states)
+        return self.header is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in self.header.states)
 
-    def _joined(self, known: mi.StateMetaInfo, meta: mi.StateMetaInfo, context: str) -> mi.StateMetaInfo:
+    def _joined(
+        self, known: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str
+    ) -> state_headers.StateMetaInfo:
         """Return the state as it is registered in all subtasks so far and in another."""
         serializers = {
             role: joined(snapshot, meta.serializers[role])

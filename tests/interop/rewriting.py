@@ -29,8 +29,8 @@ from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
 from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.backends.state.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.state.part_names import with_names
+from state_processor.backends.state.state_headers import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
@@ -230,7 +230,7 @@ def _rewrite_operator(
     for unread in surveyed[1]:
         raise unread.error
     states = [variants[0] for variants in surveyed[0].values()]
-    if snapshot.plan is not None:
+    if snapshot.query_plan is not None:
         names = dict(state_names(snapshot, operator, states, {}))
         states = [with_names(state, names.get(state.name, {})) for state in states]
     if not states and any(subtask.finished for subtask in operator.subtasks):

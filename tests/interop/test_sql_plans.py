@@ -16,7 +16,7 @@ import sql_queries
 
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.state.meta_info import KEY_VALUE_V2
+from state_processor.backends.state.state_headers import KEY_VALUE_V2
 from state_processor.write.format_choice import BackendName
 from state_processor.write.source_operator import SourceOperator
 from tests.archives import unpacked

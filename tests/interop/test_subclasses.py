@@ -17,7 +17,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.state.meta_info import VALUE
+from state_processor.backends.state.state_headers import VALUE
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_pojo_class

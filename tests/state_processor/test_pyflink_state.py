@@ -13,7 +13,7 @@ import state_processor as sp
 from state_processor import ListState, MapState, ReducingState, Types, ValueState
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.cli import main
 from state_processor.write.source_operator import SourceOperator
 from tests.archives import unpacked
@@ -67,7 +67,7 @@ def expected(state: str) -> dict[str, Any]:
     return {entry["key"]: entry["value"] for entry in found["entries"]}
 
 
-def metas(path: str | Path, uid: str) -> dict[str, mi.StateMetaInfo]:
+def metas(path: str | Path, uid: str) -> dict[str, state_headers.StateMetaInfo]:
     """How states are registered."""
     snapshot = open_snapshot(path)
     source = SourceOperator(snapshot, find_operator(snapshot, uid))

@@ -14,7 +14,7 @@ from state_processor.backends.formats.raw_timers import RAW_TIMERS
 from state_processor.backends.metadata.properties import PROPERTIES
 from state_processor.backends.metadata.snapshot_metadata import METADATA
 from state_processor.backends.read.channel_state import CHANNEL_STATE
-from state_processor.backends.state.meta_info import KEYED_STATE, OPERATOR_STATE, SERIALIZER_SNAPSHOTS
+from state_processor.backends.state.state_headers import KEYED_STATE, OPERATOR_STATE, SERIALIZER_SNAPSHOTS
 from state_processor.serializers.base import NESTED_SNAPSHOTS
 from state_processor.serializers.format_versions import NEWEST_FLINK, FormatVersions
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, FLINK, SNAPSHOT_VERSIONS

@@ -19,7 +19,7 @@ from state_processor.backends.read import catalog
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, find_operator, operator_states, survey
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.io import DataInput
 from tests.corpus import CORPUS, packed_cases
 
@@ -55,10 +55,10 @@ def registered(snapshot: Snapshot, operator: OperatorState) -> Iterator[str]:
     for subtask in operator.subtasks:
         if isinstance(subtask.managed_keyed, h.KeyGroupsStateHandle):
             stream = snapshot.open(subtask.managed_keyed.stream)
-            yield from (s.name for s in mi.KeyedHeader.read(DataInput(stream.read())).states)
+            yield from (s.name for s in state_headers.KeyedHeader.read(DataInput(stream.read())).states)
         if subtask.managed_operator is not None and subtask.managed_operator.states:
             stream = snapshot.open(subtask.managed_operator.stream)
-            header = mi.OperatorHeader.read(DataInput(stream.read()))
+            header = state_headers.OperatorHeader.read(DataInput(stream.read()))
             yield from (s.name for s in (*header.lists, *header.broadcasts))
 
 

@@ -20,7 +20,7 @@ from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handl
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator, operator_states
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -59,7 +59,7 @@ class Log:
         self._ids: dict[str, int] = {}
         self._changes: list[h.StateChange] = []
 
-    def announce(self, meta: mi.StateMetaInfo) -> None:
+    def announce(self, meta: state_headers.StateMetaInfo) -> None:
         self._ids[meta.name] = len(self._ids) + 7
         target = DataOutput()
         target.write_byte(_METADATA)
@@ -119,7 +119,7 @@ def by_key(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def metas(snapshot: Snapshot, handle: KeyedHandle) -> dict[str, mi.StateMetaInfo]:
+def metas(snapshot: Snapshot, handle: KeyedHandle) -> dict[str, state_headers.StateMetaInfo]:
     return {meta.name: meta for meta in handle.open(snapshot).header.states}
 
 
@@ -212,7 +212,7 @@ def test_maps_are_changed_entry_by_entry(base: str) -> None:
 def test_timers_come_and_go(base: str) -> None:
     snapshot = opened(base)
     handles = list(keyed_handles(find_operator(snapshot, "orders")))
-    serializer = metas(snapshot, handles[0])[TIMERS].restore(mi.VALUE)
+    serializer = metas(snapshot, handles[0])[TIMERS].restore(state_headers.VALUE)
     assert isinstance(serializer, TimerSerializer)
     before = {(row["key"], row["timestamp"]) for row in read(snapshot, handles, TIMERS)}
     gone = min(before)
@@ -243,9 +243,9 @@ def test_states_of_the_log_alone_are_listed_and_read() -> None:
     assert {"total", "history", "items"} <= listed.keys()
 
 
-def value_meta(name: str, value: TypeSerializer) -> mi.StateMetaInfo:
-    serializers = {mi.NAMESPACE: VoidNamespaceSerializer().snapshot(), mi.VALUE: value.snapshot()}
-    return mi.StateMetaInfo(name, "KEY_VALUE", {mi.KEYED_STATE_TYPE: "VALUE"}, serializers)
+def value_meta(name: str, value: TypeSerializer) -> state_headers.StateMetaInfo:
+    serializers = {state_headers.NAMESPACE: VoidNamespaceSerializer().snapshot(), state_headers.VALUE: value.snapshot()}
+    return state_headers.StateMetaInfo(name, "KEY_VALUE", {state_headers.KEYED_STATE_TYPE: "VALUE"}, serializers)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -318,9 +318,9 @@ def merged(kind: str, value: TypeSerializer, present: dict[str, bytes]) -> list[
     """A state in namespaces "a" to "c" of which "b" and "c" are merged into "a"."""
     snapshot = opened(BASES[0])
     handle = owner(snapshot, "amelia")
-    serializers = {mi.NAMESPACE: NAMES.snapshot(), mi.VALUE: value.snapshot()}
+    serializers = {state_headers.NAMESPACE: NAMES.snapshot(), state_headers.VALUE: value.snapshot()}
     changes = Log()
-    changes.announce(mi.StateMetaInfo("windows", "KEY_VALUE", {mi.KEYED_STATE_TYPE: kind}, serializers))
+    changes.announce(state_headers.StateMetaInfo("windows", "KEY_VALUE", {state_headers.KEYED_STATE_TYPE: kind}, serializers))
     for namespace, data in present.items():
         changes.change("windows", log.SET, "amelia", data, KEY.serialize("amelia") + NAMES.serialize(namespace))
     data = NAMES.serialize("a") + struct.pack(">i", 2) + NAMES.serialize("b") + NAMES.serialize("c")

@@ -22,7 +22,7 @@ from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
@@ -51,7 +51,7 @@ def stream_of(handle: h.KeyGroupsStateHandle) -> StateStream:
 
 def opened(file: StateFile, code: int = 7, max_parallelism: int = 128) -> Any:
     handle = file.handle(code)
-    header = mi.KeyedHeader.read(DataInput(file.data))
+    header = state_headers.KeyedHeader.read(DataInput(file.data))
     return open_key_groups(stream_of(handle), handle, header, "context", max_parallelism)
 
 
@@ -191,7 +191,7 @@ def broken_heap(block: bytes, states: int = 2, group: int = 0) -> Any:
     header = keyed_header(STRING, [keyed(f"s{i}", STRING) for i in range(states)])
     file = StateFile(header + block, h.KeyGroupRange(group, group), (len(header),))
     handle = file.handle(12)
-    return HeapSource(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(file.data)), "context")
+    return HeapSource(stream_of(handle), handle, state_headers.KeyedHeader.read(DataInput(file.data)), "context")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def heap_of(kinds: Sequence[str], counts: Sequence[int], groups: int, damaged: t
         offsets.append(len(data))
         data += blocks[group]
     handle = StateFile(bytes(data), h.KeyGroupRange(0, groups - 1), tuple(offsets)).handle(12)
-    return HeapSource(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(bytes(data))), "context")
+    return HeapSource(stream_of(handle), handle, state_headers.KeyedHeader.read(DataInput(bytes(data))), "context")
 
 
 @settings(max_examples=80, deadline=None)
@@ -290,7 +290,7 @@ def test_a_state_in_front_of_an_unknown_serializer_is_read() -> None:
     header = keyed_header(LONG, [keyed("s0", LONG), unknown])
     block = struct.pack(">iHi", 0, 0, 1) + b"\0" + long(1) + long(2) + struct.pack(">Hi", 1, 1) + b"?????"
     handle = StateFile(header + block, h.KeyGroupRange(0, 0), (len(header),)).handle(12)
-    source = HeapSource(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(header)), "context")
+    source = HeapSource(stream_of(handle), handle, state_headers.KeyedHeader.read(DataInput(header)), "context")
     assert scan(source, "s0", ("key", "value")) == [{"key": 1, "value": 2}]
     assert "StrangSerializerSnapshot" in source.count_through(h.KeyGroupRange(0, 0))
 
@@ -300,7 +300,7 @@ def test_offsets_behind_the_end(kind: type) -> None:
     file = StateFile(HEADER + bytes(10), h.KeyGroupRange(0, 1), (len(HEADER), 2**62))
     handle = file.handle()
     arguments = (128,) if kind is CanonicalSource else ()
-    source = kind(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(HEADER)), "context", *arguments)
+    source = kind(stream_of(handle), handle, state_headers.KeyedHeader.read(DataInput(HEADER)), "context", *arguments)
     with pytest.raises(CorruptSnapshotError, match="key group 1 starts after the end of the file"):
         scan(source, "a", ("key",))
 

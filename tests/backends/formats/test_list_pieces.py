@@ -17,7 +17,7 @@ from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -66,7 +66,7 @@ def list_file(element: TypeSerializer, lists: dict[str, bytes], *, compressed: b
 
 def opened(file: StateFile, source: CountingSource | None = None) -> KeyedStateSource:
     stream = StateStream(source or CountingSource(file.data), 0, len(file.data), "the file", None)
-    return open_key_groups(stream, file.handle(), mi.KeyedHeader.read(DataInput(file.data)), "the context", 128)
+    return open_key_groups(stream, file.handle(), state_headers.KeyedHeader.read(DataInput(file.data)), "the context", 128)
 
 
 def rows_of(source: KeyedStateSource, *, in_pieces: bool) -> tuple[list[Any], int]:

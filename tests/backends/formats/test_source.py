@@ -8,7 +8,7 @@ import pytest
 
 from state_processor.backends.formats.source import read_keyed_header
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import CorruptSnapshotError
@@ -27,9 +27,9 @@ def snapshot() -> Snapshot:
 
 def header_bytes(value: object) -> bytes:
     target = DataOutput()
-    roles = {mi.NAMESPACE: VoidNamespaceSerializer().snapshot(), mi.VALUE: value}
-    state = mi.StateMetaInfo("total", "KEY_VALUE", {mi.KEYED_STATE_TYPE: "VALUE"}, roles)  # type: ignore[arg-type]
-    mi.KeyedHeader(mi.KEYED_VERSION, False, StringSerializer().snapshot(), (state,)).write(target)
+    roles = {state_headers.NAMESPACE: VoidNamespaceSerializer().snapshot(), state_headers.VALUE: value}
+    state = state_headers.StateMetaInfo("total", "KEY_VALUE", {state_headers.KEYED_STATE_TYPE: "VALUE"}, roles)  # type: ignore[arg-type]
+    state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, StringSerializer().snapshot(), (state,)).write(target)
     return target.to_bytes()
 
 
@@ -40,23 +40,23 @@ def test_the_same_bytes_are_parsed_once(snapshot: Snapshot) -> None:
     of_flink_1 = replace(snapshot, metadata=replace(snapshot.metadata, version=4))
     assert read_keyed_header(of_flink_1, data, "subtask 0") is not first
     other = read_keyed_header(snapshot, header_bytes(NumberSerializer("INT").snapshot()), "subtask 0")
-    assert [str(header.states[0].restore(mi.VALUE)) for header in (first, other)] == ["LONG", "INT"]
+    assert [str(header.states[0].restore(state_headers.VALUE)) for header in (first, other)] == ["LONG", "INT"]
 
 
 @pytest.mark.usefixtures("own_registrations")
 def test_what_is_registered_meanwhile_counts(snapshot: Snapshot) -> None:
     data = header_bytes(UnreadSnapshot(MONEY, 3, b"", ""))
-    before = read_keyed_header(snapshot, data, "subtask 0").states[0].serializers[mi.VALUE]
+    before = read_keyed_header(snapshot, data, "subtask 0").states[0].serializers[state_headers.VALUE]
     assert isinstance(before, UnreadSnapshot)
     register_snapshot(MONEY, type(NumberSerializer("LONG").snapshot()))
-    after = read_keyed_header(snapshot, data, "subtask 0").states[0].serializers[mi.VALUE]
+    after = read_keyed_header(snapshot, data, "subtask 0").states[0].serializers[state_headers.VALUE]
     assert not isinstance(after, UnreadSnapshot)
 
 
 def test_messages_name_the_file_that_they_are_about(snapshot: Snapshot) -> None:
     unread = header_bytes(UnreadSnapshot(MONEY, 3, b"", ""))
     for where in ("subtask 0", "subtask 1"):
-        found = read_keyed_header(snapshot, unread, where).states[0].serializers[mi.VALUE]
+        found = read_keyed_header(snapshot, unread, where).states[0].serializers[state_headers.VALUE]
         assert isinstance(found, UnreadSnapshot)
         assert where in found.reason
         with pytest.raises(CorruptSnapshotError, match=where):

@@ -22,7 +22,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.read import catalog, state_listing
 from state_processor.backends.read.schema_text import schema_text, spark_ddl
 from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
-from state_processor.backends.state.meta_info import StateMetaInfo
+from state_processor.backends.state.state_headers import StateMetaInfo
 from state_processor.serializers.core.basic import NumberSerializer
 from tests import corpus
 from tests.backends.state_files import operator_header, operator_list

@@ -11,7 +11,7 @@ import pytest
 
 from state_processor import arrow
 from state_processor.backends.formats.changelog_log import Change, ChangeLog, changelog_header
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
@@ -115,15 +115,15 @@ def test_the_heap_has_no_lengths_to_step_over(damaged: Callable[[str, str], Path
         rows(path, "profile")
 
 
-def header_bytes(*states: mi.StateMetaInfo) -> bytes:
+def header_bytes(*states: state_headers.StateMetaInfo) -> bytes:
     target = DataOutput()
-    mi.KeyedHeader(mi.KEYED_VERSION, False, StringSerializer().snapshot(), states).write(target)
+    state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, StringSerializer().snapshot(), states).write(target)
     return target.to_bytes()
 
 
-def state(name: str, value: Any) -> mi.StateMetaInfo:
-    roles = {mi.NAMESPACE: VoidNamespaceSerializer().snapshot(), mi.VALUE: value}
-    return mi.StateMetaInfo(name, "KEY_VALUE", {mi.KEYED_STATE_TYPE: "VALUE"}, roles)
+def state(name: str, value: Any) -> state_headers.StateMetaInfo:
+    roles = {state_headers.NAMESPACE: VoidNamespaceSerializer().snapshot(), state_headers.VALUE: value}
+    return state_headers.StateMetaInfo(name, "KEY_VALUE", {state_headers.KEYED_STATE_TYPE: "VALUE"}, roles)
 
 
 @pytest.mark.parametrize("payload", [b"", b"\0" * 40, bytes(range(256)), b"\x00\x05total" * 7, b"\0\0\0\x03"])
@@ -132,9 +132,13 @@ def test_a_header_is_read_past_its_unknown_parts_and_written_as_it_was(payload: 
     own = UnreadSnapshot("com.acme.MoneySerializerSnapshot", 7, payload, "")
     known = NumberSerializer("LONG").snapshot()
     data = header_bytes(state("a", known), *(state(f"bad{i}", own) for i in range(count)), state("z", known))
-    header = mi.KeyedHeader.read(DataInput(data))
+    header = state_headers.KeyedHeader.read(DataInput(data))
     assert [s.name for s in header.states] == ["a", *(f"bad{i}" for i in range(count)), "z"]
-    assert [str(s.restore(mi.VALUE)) for s in header.states] == ["LONG", *["com.acme.MoneySerializerSnapshot"] * count, "LONG"]
+    assert [str(s.restore(state_headers.VALUE)) for s in header.states] == [
+        "LONG",
+        *["com.acme.MoneySerializerSnapshot"] * count,
+        "LONG",
+    ]
     target = DataOutput()
     header.write(target)
     assert target.to_bytes() == data
@@ -147,7 +151,7 @@ def test_an_end_that_is_not_certain_is_no_end() -> None:
     last.write(inner)
     first = UnreadSnapshot("com.acme.MoneySerializerSnapshot", 7, inner.to_bytes(), "")
     with pytest.raises(UnknownSerializerError, match=r"state 'bad': .*com\.acme\.MoneySerializerSnapshot"):
-        mi.KeyedHeader.read(DataInput(header_bytes(state("bad", first), last)))
+        state_headers.KeyedHeader.read(DataInput(header_bytes(state("bad", first), last)))
 
 
 def test_a_changelog_that_does_not_say_its_keys_type() -> None:

@@ -10,7 +10,7 @@ from state_processor.backends.read.state_listing import (
     operator_states,
     state_variants,
 )
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import StateDescription, describe_keyed, describe_operator_state
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError
@@ -26,7 +26,7 @@ def _name(state: StateDescription, role: str) -> str | None:
 
 
 def described(*states: bytes):
-    header = mi.KeyedHeader.read(DataInput(f.keyed_header(STRING, states)))
+    header = state_headers.KeyedHeader.read(DataInput(f.keyed_header(STRING, states)))
     return [describe_keyed(header, s, "test") for s in header.states]
 
 
@@ -96,7 +96,7 @@ def test_operator_states() -> None:
         [f.operator_list("a", LONG), f.operator_list("b", LONG, "UNION"), f.meta("old", "OPERATOR", VALUE_SERIALIZER=LONG)],
         [f.broadcast("c", STRING, LONG)],
     )
-    header = mi.OperatorHeader.read(DataInput(raw))
+    header = state_headers.OperatorHeader.read(DataInput(raw))
     found = [describe_operator_state(m) for m in (*header.lists, *header.broadcasts)]
     assert [(s.name, s.kind, _name(s, "key")) for s in found] == [
         ("a", "OPERATOR_LIST", None),
@@ -105,7 +105,7 @@ def test_operator_states() -> None:
         ("c", "BROADCAST", "STRING"),
     ]
     assert not any(s.is_keyed for s in found)
-    header = mi.OperatorHeader.read(DataInput(f.operator_header([f.operator_list("a", LONG, "SOMEHOW")])))
+    header = state_headers.OperatorHeader.read(DataInput(f.operator_header([f.operator_list("a", LONG, "SOMEHOW")])))
     with pytest.raises(CorruptSnapshotError, match="'a' has the unknown distribution mode 'SOMEHOW'"):
         describe_operator_state(header.lists[0])
 

@@ -59,7 +59,7 @@ _INLINE: Final[dict[Any, bytes]] = {}
 
 
 @dataclass(eq=False)
-class Place:
+class StateRef:
     """One stream of one subtask."""
 
     snapshot: Snapshot
@@ -98,14 +98,14 @@ def _subtasks(case: Any) -> Iterator[tuple[Snapshot, MemoryStorage, OperatorStat
             yield snapshot, storage, replace(operator, subtasks=(subtask,)), subtask
 
 
-def _content(place: Place) -> bytes:
+def _content(place: StateRef) -> bytes:
     """Return the bytes of the file, or of the inline state, that a stream is in."""
     stream = place.snapshot.open(place.stream)
     place.path = stream.path
     return bytes(stream.read()) if stream.path is None else bytes(place.storage.read_all(stream.path))
 
 
-def _seeds(found: Iterator[tuple[str, Place, Callable[[], Any]]]) -> Iterator[Seed]:
+def _seeds(found: Iterator[tuple[str, StateRef, Callable[[], Any]]]) -> Iterator[Seed]:
     """Make seeds of the smaller ones of places, whose fields are what ``watch`` reads."""
     sized = sorted(((len(data), name, data, *rest) for name, *rest in found if (data := _content(rest[0]))), key=lambda s: s[:2])
     known = set()
@@ -116,7 +116,7 @@ def _seeds(found: Iterator[tuple[str, Place, Callable[[], Any]]]) -> Iterator[Se
         yield Seed(name, data, place, fixed=True, find_fields=partial(_fields, data, place, watch))
 
 
-def _fields(data: bytes, place: Place, watch: Callable[[], Any]) -> tuple[Field, ...]:
+def _fields(data: bytes, place: StateRef, watch: Callable[[], Any]) -> tuple[Field, ...]:
     place.put(data)
     try:
         with patch.object(RowLayout, "decoder", lambda *a: ReferenceDecoder(*a)):
@@ -134,7 +134,7 @@ class KeyedTarget(Target):
     def find_seeds(self) -> Iterator[Seed]:
         return _seeds(self._places())
 
-    def _places(self) -> Iterator[tuple[str, Place, Callable[[], Any]]]:
+    def _places(self) -> Iterator[tuple[str, StateRef, Callable[[], Any]]]:
         for case in seed_cases("*changelog*" if self.name == "changelog" else "*"):
             for snapshot, storage, operator, subtask in _subtasks(case):
                 for handle in keyed_handles(operator):
@@ -146,7 +146,7 @@ class KeyedTarget(Target):
                         if self.name == "changelog" or isinstance(source, self._source):
                             names = tuple(m.name for m in source.header.states)
                             kept = None if self.name == "changelog" else source
-                            place = Place(snapshot, storage, operator, stream, None, names, kept)
+                            place = StateRef(snapshot, storage, operator, stream, None, names, kept)
                             name = f"{case.id}: {operator.uid or operator.operator_id}/{subtask.index}/{number}"
                             yield name, place, partial(_read_all, place, handle)
 
@@ -166,7 +166,7 @@ class KeyedTarget(Target):
             yield handle.handle.stream
 
     def run(self, seed: Seed, data: bytes, edits: Edits, rng: random.Random) -> None:
-        place: Place = seed.context
+        place: StateRef = seed.context
         place.put(data)
         try:
             in_header = place.kept is None or any(e.offset < place.header_size for e in edits)
@@ -177,14 +177,14 @@ class KeyedTarget(Target):
         finally:
             place.restore()
 
-    def _read(self, place: Place, rng: random.Random) -> None:
+    def _read(self, place: StateRef, rng: random.Random) -> None:
         """Read a state as users do, header included."""
         reader = open_state(place.snapshot, place.operator, rng.choice(place.names), options=rng.choice(_READ_OPTIONS))
         for split in reader.splits():
             for batch in reader.read(split):
                 check(batch)
 
-    def _scan(self, place: Place, data: bytes, rng: random.Random) -> None:
+    def _scan(self, place: StateRef, data: bytes, rng: random.Random) -> None:
         """Read states by the header as it was, and count their entries."""
         handle = place.operator.subtasks[0].managed_keyed
         assert isinstance(handle, h.KeyGroupsStateHandle)
@@ -215,7 +215,7 @@ class KeyedTarget(Target):
         return sum(_walk(data, offset, number) for offset in handle.offsets if offset > 0)
 
 
-def _read_all(place: Place, handle: KeyedHandle) -> None:
+def _read_all(place: StateRef, handle: KeyedHandle) -> None:
     """Read all states of a handle."""
     source = handle.open(place.snapshot)
     for name in place.names:
@@ -239,7 +239,7 @@ def _walk(data: bytes, offset: int, wanted: int) -> int:
     return found
 
 
-def _framing(data: bytes, place: Place) -> tuple[Field, ...]:
+def _framing(data: bytes, place: StateRef) -> tuple[Field, ...]:
     """Return the numbers at the begin of each key group, and around the entries of canonical ones."""
     keyed = place.operator.subtasks[0].managed_keyed
     if place.kept is None or not isinstance(keyed, h.KeyGroupsStateHandle):
@@ -261,28 +261,28 @@ class OperatorTarget(Target):
     def find_seeds(self) -> Iterator[Seed]:
         return _seeds(self._places())
 
-    def _places(self) -> Iterator[tuple[str, Place, Callable[[], Any]]]:
+    def _places(self) -> Iterator[tuple[str, StateRef, Callable[[], Any]]]:
         for case in seed_cases():
             for snapshot, storage, operator, subtask in _subtasks(case):
                 if subtask.managed_operator is not None and subtask.managed_operator.states:
                     names = tuple(s.name for s in subtask.managed_operator.states)
-                    place = Place(snapshot, storage, operator, subtask.managed_operator.stream, None, names)
+                    place = StateRef(snapshot, storage, operator, subtask.managed_operator.stream, None, names)
                     name = f"{case.id}: {operator.uid or operator.operator_id}/{subtask.index}"
                     yield name, place, partial(self._read_all, place)
 
     def run(self, seed: Seed, data: bytes, edits: Edits, rng: random.Random) -> None:
-        place: Place = seed.context
+        place: StateRef = seed.context
         place.put(data)
         try:
             self._read(place, rng.choice(place.names), rng)
         finally:
             place.restore()
 
-    def _read_all(self, place: Place) -> None:
+    def _read_all(self, place: StateRef) -> None:
         for name in place.names:
             self._read(place, name, random.Random(0))
 
-    def _read(self, place: Place, name: str, rng: random.Random) -> None:
+    def _read(self, place: StateRef, name: str, rng: random.Random) -> None:
         handle = place.operator.subtasks[0].managed_operator
         assert handle is not None
         reader = open_state(place.snapshot, place.operator, name, options=rng.choice(_READ_OPTIONS))

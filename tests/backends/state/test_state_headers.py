@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state import state_headers
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from tests.backends.state_files import (
@@ -48,18 +48,18 @@ def test_keyed_header_by_hand() -> None:
         + utf("NAMESPACE_SERIALIZER")
         + VOID_SNAPSHOT
     )
-    header = mi.KeyedHeader.read(DataInput(raw))
+    header = state_headers.KeyedHeader.read(DataInput(raw))
     assert (header.version, header.compressed) == (6, False)
     assert str(header.key.restore_serializer()) == "LONG"
     (state,) = header.states
     assert (state.name, state.backend_type, state.options) == ("count", "KEY_VALUE", {"KEYED_STATE_TYPE": "VALUE"})
     assert list(state.serializers) == ["VALUE_SERIALIZER", "NAMESPACE_SERIALIZER"]
-    assert str(state.restore(mi.NAMESPACE)) == "VOID_NAMESPACE"
+    assert str(state.restore(state_headers.NAMESPACE)) == "VOID_NAMESPACE"
     assert written(header) == raw
 
 
 def test_state_ids_are_positions() -> None:
-    header = mi.KeyedHeader.read(DataInput(KEYED))
+    header = state_headers.KeyedHeader.read(DataInput(KEYED))
     assert [header.state_id(n) for n in ("count", "_timer_state/event_t", "absent")] == [0, 1, -1]
     assert [s.backend_type for s in header.states] == ["KEY_VALUE", "PRIORITY_QUEUE"]
 
@@ -69,7 +69,7 @@ def test_backend_types_are_stored_by_ordinal(ordinal: int) -> None:
     name = ["KEY_VALUE", "OPERATOR", "BROADCAST", "PRIORITY_QUEUE", "KEY_VALUE_V2"][ordinal]
     raw = meta("s", name)
     assert raw[3:7] == struct.pack(">i", ordinal)
-    assert mi.StateMetaInfo.read(DataInput(raw)).backend_type == name
+    assert state_headers.StateMetaInfo.read(DataInput(raw)).backend_type == name
 
 
 def test_operator_headers_of_both_versions() -> None:
@@ -78,52 +78,52 @@ def test_operator_headers_of_both_versions() -> None:
         (operator_header([operator_list("split", INT)], compressed=False), 6, False),
         (operator_header([operator_list("split", INT)], compressed=True), 6, True),
     ):
-        header = mi.OperatorHeader.read(DataInput(raw + b"elements"))
+        header = state_headers.OperatorHeader.read(DataInput(raw + b"elements"))
         assert (header.version, header.compressed, header.size) == (version, compressed, len(raw))
         assert written(header) == raw
 
 
 def test_operator_header_finds_lists_and_broadcasts() -> None:
-    header = mi.OperatorHeader.read(DataInput(OPERATOR))
+    header = state_headers.OperatorHeader.read(DataInput(OPERATOR))
     assert [s.name for s in header.lists] == ["split", "all"]
     assert [s.name for s in header.broadcasts] == ["rules"]
     rules = header.state("rules")
     assert rules is not None
-    assert str(rules.restore(mi.KEY)) == "STRING"
+    assert str(rules.restore(state_headers.KEY)) == "STRING"
     assert header.state("absent") is None
 
 
 @pytest.mark.parametrize("raw", [KEYED, keyed_header(LONG, []), keyed_header(INT, [keyed("a", STRING)], compressed=True)])
 def test_keyed_headers_are_written_as_they_were_read(raw: bytes) -> None:
-    assert written(mi.KeyedHeader.read(DataInput(raw))) == raw
+    assert written(state_headers.KeyedHeader.read(DataInput(raw))) == raw
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 def test_headers_of_flink_1_6_say_what_to_do(version: int) -> None:
     with pytest.raises(UnsupportedFormatError, match=r"(?s)of keyed state .*Flink before 1\.7.*new savepoint"):
-        mi.KeyedHeader.read(DataInput(struct.pack(">i", version) + KEYED[4:]))
+        state_headers.KeyedHeader.read(DataInput(struct.pack(">i", version) + KEYED[4:]))
 
 
 def test_other_versions_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedFormatError, match=r"version 7 of keyed state is not known, only 6 \(Flink 1.7\)"):
-        mi.KeyedHeader.read(DataInput(struct.pack(">i", 7) + KEYED[4:]))
+        state_headers.KeyedHeader.read(DataInput(struct.pack(">i", 7) + KEYED[4:]))
     with pytest.raises(UnsupportedFormatError, match=r"(?s)version 4 of operator state .*before 1\.7"):
-        mi.OperatorHeader.read(DataInput(struct.pack(">i", 4) + OPERATOR[4:]))
+        state_headers.OperatorHeader.read(DataInput(struct.pack(">i", 4) + OPERATOR[4:]))
     with pytest.raises(UnsupportedFormatError, match=r"(?s)version 7 of operator .* 6 \(Flink 1.18\).*A Flink after 2\.3"):
-        mi.OperatorHeader.read(DataInput(struct.pack(">i", 7) + OPERATOR[4:]))
+        state_headers.OperatorHeader.read(DataInput(struct.pack(">i", 7) + OPERATOR[4:]))
 
 
 def test_unknown_backend_type_and_proxy_version() -> None:
     with pytest.raises(CorruptSnapshotError, match="'s' has backend type 5"):
-        mi.StateMetaInfo.read(DataInput(utf("s") + struct.pack(">iii", 5, 0, 0)))
+        state_headers.StateMetaInfo.read(DataInput(utf("s") + struct.pack(">iii", 5, 0, 0)))
     with pytest.raises(UnsupportedFormatError, match="version 1 of the frame of serializer snapshots"):
-        mi.read_snapshot_proxy(DataInput(b"\0\0\0\1" + proxy(LONG)[4:]))
+        state_headers.read_snapshot_proxy(DataInput(b"\0\0\0\1" + proxy(LONG)[4:]))
 
 
 def test_a_missing_role_is_damage() -> None:
-    state = mi.StateMetaInfo.read(DataInput(meta("s", KEY_SERIALIZER=LONG)))
+    state = state_headers.StateMetaInfo.read(DataInput(meta("s", KEY_SERIALIZER=LONG)))
     with pytest.raises(CorruptSnapshotError, match="'s' does not have a VALUE_SERIALIZER, only KEY_SERIALIZER"):
-        state.restore(mi.VALUE)
+        state.restore(state_headers.VALUE)
 
 
 @pytest.mark.parametrize("count", [2, 1000, 0x7FFF, -1])
@@ -131,24 +131,24 @@ def test_counts_of_states_are_not_believed(count: int) -> None:
     at = len(struct.pack(">i?", 6, False) + proxy(STRING))
     raw = KEYED[:at] + struct.pack(">h", count) + KEYED[at + 2 : at + 20]
     with pytest.raises(CorruptSnapshotError):
-        mi.KeyedHeader.read(DataInput(raw))
+        state_headers.KeyedHeader.read(DataInput(raw))
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, -1])
 def test_counts_of_options_and_serializers_are_not_believed(count: int) -> None:
     for raw in (utf("s") + struct.pack(">ii", 0, count), utf("s") + struct.pack(">iii", 0, 0, count)):
         with pytest.raises(CorruptSnapshotError, match="announced"):
-            mi.StateMetaInfo.read(DataInput(raw + bytes(20)))
+            state_headers.StateMetaInfo.read(DataInput(raw + bytes(20)))
 
 
-@pytest.mark.parametrize(("raw", "kind"), [(KEYED, mi.KeyedHeader), (OPERATOR, mi.OperatorHeader)])
+@pytest.mark.parametrize(("raw", "kind"), [(KEYED, state_headers.KeyedHeader), (OPERATOR, state_headers.OperatorHeader)])
 def test_truncation_anywhere_is_an_error(raw: bytes, kind: type) -> None:
     for end in range(len(raw)):
         with pytest.raises(CorruptSnapshotError):
             kind.read(DataInput(raw[:end]))  # type: ignore[attr-defined]
 
 
-@given(st.sampled_from([(KEYED, mi.KeyedHeader), (OPERATOR, mi.OperatorHeader)]), st.data())
+@given(st.sampled_from([(KEYED, state_headers.KeyedHeader), (OPERATOR, state_headers.OperatorHeader)]), st.data())
 def test_damage_is_never_anything_but_our_error(case, data) -> None:
     raw, kind = case
     damaged = bytearray(raw)
@@ -161,7 +161,7 @@ def test_damage_is_never_anything_but_our_error(case, data) -> None:
     assert written(header)
 
 
-def written(header: mi.KeyedHeader | mi.OperatorHeader) -> bytes:
+def written(header: state_headers.KeyedHeader | state_headers.OperatorHeader) -> bytes:
     target = DataOutput()
     header.write(target)
     return target.to_bytes()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from state_processor.backends.state.meta_info import KeyedHeader, OperatorHeader
+from state_processor.backends.state.state_headers import KeyedHeader, OperatorHeader
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput

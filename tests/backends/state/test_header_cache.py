@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from state_processor.backends.state.headers import read_header
-from state_processor.backends.state.meta_info import OperatorHeader
+from state_processor.backends.state.header_cache import read_header
+from state_processor.backends.state.state_headers import OperatorHeader
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import StateProcessorError
