@@ -95,7 +95,7 @@ def read_state(
         Name of the state; ``None`` reads all keyed states of the operator, one row per key and one column per state.
     kind
         The expected kind of the state: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``; ``None`` for any.
-        ``RAW_KEYED`` and ``RAW_OPERATOR`` read what the operator wrote itself; see :func:`read_raw_state`.
+        ``RAW_KEYED`` and ``RAW_OPERATOR`` read the bytes that the operator wrote itself; see :func:`read_raw_state`.
     schema
         Columns to deliver, in this order and with these types, or a mapping of column names to types to change only those.
         A type of :class:`~state_processor.Types`, for a column or as the schema itself for the value, is one that the state is
@@ -115,7 +115,7 @@ def read_state(
     NotASnapshotError, CorruptSnapshotError, MissingFileError
         The path is not a snapshot, or the snapshot is damaged.
     NotFoundError
-        There is no such operator or state.
+        If the operator or the state does not exist.
     StateMigrationError
         Flink would not restore the state in a type of ``schema``; the message names the field and both types.
     OptionError
@@ -133,7 +133,7 @@ def read_timers(path: Path, uid: str | OperatorIdentifier, **options: Unpack[Tim
     of 1 to 9999: Flink fires timers of ``Long.MAX_VALUE`` when the input ends. ``domain`` is ``event_time`` or
     ``processing_time``.
 
-    Parameters and errors are those of :func:`read_state`.
+    For parameters and errors see :func:`read_state`.
     """
     return read_state(path, uid, kind=TIMER_KIND, **options)
 
@@ -142,7 +142,7 @@ def read_timers(path: Path, uid: str | OperatorIdentifier, **options: Unpack[Tim
 def lookup(
     path: Path, uid: str | OperatorIdentifier, key: Any, state: str | None = None, **options: Unpack[LookupSnapshotOptions]
 ) -> KeyContents:
-    """Look up one key: what the operator keeps for it in all keyed states, and its timers.
+    """Look up one key: its values in all keyed states, and its timers.
 
     Only the files of the subtask that owns the key group are read.
 
@@ -160,7 +160,7 @@ def lookup(
     Raises
     ------
     NotFoundError
-        There is no such operator or state, or the operator has no keyed state.
+        If the operator or the state does not exist, or the operator does not have keyed state.
     OptionError
         The key is not of the operator's key type.
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
@@ -174,7 +174,7 @@ def lookup(
 def diff(old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **options: Unpack[DiffSnapshotOptions]) -> Rows:
     """Compare a state in two snapshots: a row for each value that was inserted, deleted or updated.
 
-    Entries are compared as bytes; only those that differ are decoded.
+    Entries are compared as bytes; only entries that differ are decoded.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def size_report(
     Raises
     ------
     NotFoundError
-        There is no such operator, or it has no keyed state.
+        If the operator does not exist, or does not have keyed state.
     OptionError
         ``by`` is unknown, ``key`` without an operator, or ``time_zone`` without ``key``: no other row has a date.
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
@@ -296,9 +296,9 @@ def size_report(
 
 @takes_options
 def read_raw_state(path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[OpeningOptions]) -> Rows:
-    """Read raw state, which an operator wrote itself in its own format, as bytes.
+    """Read raw state as bytes: an operator wrote it in a format of its own.
 
-    Timers that Flink keeps in raw keyed state are not raw state here: :func:`read_timers` reads them. Errors are those of
+    Timers that Flink keeps in raw keyed state are not raw state here: :func:`read_timers` reads them. For errors see
     :func:`read_state`.
 
     Parameters
@@ -333,7 +333,7 @@ def read_channel_state(
     uid
         One operator; ``None`` for all.
     raw
-        Adds ``buffers``: the bytes of each buffer, in the order in which they were sent.
+        Adds ``buffers``: the bytes of each buffer, in the order of sending.
     **options
         See :class:`~state_processor.options.groups.OpeningOptions`.
 
@@ -347,7 +347,7 @@ def read_channel_state(
     Raises
     ------
     NotFoundError
-        There is no such operator.
+        If the operator does not exist.
     CorruptSnapshotError, MissingFileError
         The buffers can't be read.
     """
@@ -362,7 +362,7 @@ def read_channel_state(
 def read_source_splits(
     path: Path, uid: str | OperatorIdentifier, connector: str | None = None, **options: Unpack[OpeningOptions]
 ) -> pa.Table:
-    """Read the splits of a source: those assigned to its readers, and those that its enumerator still has.
+    """Read the splits of a source: the splits of its readers, and the splits that its enumerator still has.
 
     Parameters
     ----------
@@ -370,8 +370,8 @@ def read_source_splits(
         As for :func:`read_state`.
     connector
         ``sequence`` (also generated data), ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` (the ``FlinkKafkaConsumer`` of
-        older versions), ``raw`` for bytes. Snapshots do not record the connector; by default it is the one whose format all
-        bytes have, and ``raw`` if there is none.
+        older versions), ``raw`` for bytes. Snapshots do not record the connector. By default it is the connector whose
+        format all bytes have, or ``raw``.
     **options
         See :class:`~state_processor.options.groups.OpeningOptions`.
 
@@ -386,16 +386,16 @@ def read_source_splits(
           -3 committed), ``stopping_offset`` (null for none); null where the enumerator knows no offset
         - ``file``: ``path``, ``offset``, ``length``, ``modification_time``, ``file_size``, ``hosts``, ``reader_offset``,
           ``records_after_offset``
-        - ``hybrid``: ``source_index``, ``finished``, ``wrapped_version``, ``wrapped``, and those of the sources in it
+        - ``hybrid``: ``source_index``, ``finished``, ``wrapped_version``, ``wrapped``, and the columns of the sources in it
 
     Raises
     ------
     NotFoundError
-        There is no such operator, or it is not a source with state.
+        If the operator does not exist, or is not a source with state.
     OptionError
-        There is no such connector, or the bytes fit several, of which one has to be named.
+        If the connector does not exist, or the bytes fit several connectors: name one of them.
     CorruptSnapshotError
-        The bytes are not those of the connector.
+        If the connector did not write the bytes.
     """
     snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
     return splits_of_source(snapshot, find_operator(snapshot, identifier.uid, identifier.uid_hash), connector)
@@ -409,7 +409,7 @@ def read_sink_state(
     committer: str | OperatorIdentifier | None = None,
     **options: Unpack[OpeningOptions],
 ) -> pa.Table:
-    """Read the state of a sink: what its writers keep, and what its committers have left to commit.
+    """Read the state of a sink: the state of its writers, and the commits that its committers have left.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def read_sink_state(
         As for :func:`read_state`.
     connector
         ``kafka`` (``KafkaSink``), ``file`` (``FileSink``, ``StreamingFileSink``), ``raw`` for bytes. Snapshots do not record the
-        sink; by default it is the one whose formats all bytes have, and ``raw`` if there is none.
+        sink. By default it is the sink whose formats all bytes have, or ``raw``.
     committer
         The operator of the committers. Flink gives it the uid ``Sink Committer:`` and the uid of the sink; needed where the job
         sets its own, or ``uid`` is a hash.
@@ -439,11 +439,11 @@ def read_sink_state(
     Raises
     ------
     NotFoundError
-        There is no such operator, or it is not a sink with state.
+        If the operator does not exist, or is not a sink with state.
     OptionError
-        There is no such connector, or the bytes fit several, of which one has to be named.
+        If the connector does not exist, or the bytes fit several connectors: name one of them.
     CorruptSnapshotError
-        The bytes are not those of the connector.
+        If the connector did not write the bytes.
     """
     snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
     operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
@@ -459,7 +459,7 @@ def operators(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
 
 @takes_options
 def states(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
-    """Return the states of all operators: names, kinds, types, and the schemas in which they are read."""
+    """Return the states of all operators: names, kinds, types, and the schemas of reads."""
     return catalog.states(SnapshotAccess.of(**options).open(path))
 
 
@@ -481,8 +481,8 @@ def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **opti
     directory
         A directory of checkpoints, savepoints or jobs, or a snapshot.
     check
-        Whether to look for every file of every snapshot; without it ``is_complete`` is null unless ``_metadata``, which Flink
-        writes last, is missing or damaged.
+        Whether to look for every file of every snapshot; without it ``is_complete`` is null unless ``_metadata`` is missing
+        or damaged. Flink writes this file last.
     depth
         Number of levels below the directory to search. The logger ``state_processor`` warns of directories that are deeper.
     **options
@@ -491,6 +491,6 @@ def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **opti
     Raises
     ------
     NotASnapshotError
-        There is no such directory.
+        If the directory does not exist.
     """
     return snapshots_table(list_snapshots(directory, check=check, depth=depth, **options))

@@ -39,13 +39,13 @@ appender.console.layout.pattern = %p %c: %m%n
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show the savepoint; return 2 if there is none."""
+    """Show the savepoint; return 2 if it does not exist."""
     description = "Read a real savepoint of a small shop, change it, write a new one."
     parser = argparse.ArgumentParser(prog="./dev demo", description=description)
     parser.add_argument("savepoint", help="the savepoint")
     path = parser.parse_args(arguments).savepoint
     try:
-        arrow.operators(path)  # before Spark starts, which takes seconds
+        arrow.operators(path)  # Spark takes seconds to start
     except StateProcessorError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
@@ -109,7 +109,7 @@ def show_states(reader: SavepointReader) -> None:
 
 
 def show_analysis(spark: SparkSession, reader: SavepointReader) -> None:
-    """Run Spark SQL over a state, which is a table like any other."""
+    """Run Spark SQL over a state, as over any table."""
     reader.read_keyed_state("orders").createOrReplaceTempView("orders")
     query = "SELECT profile.tier, count(*) AS customers, sum(total) AS total FROM orders GROUP BY 1 ORDER BY 1 NULLS LAST"
     heading(query, "Spark SQL over state")

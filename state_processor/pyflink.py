@@ -2,7 +2,7 @@
 
 PyFlink stores every value as bytes that its Python workers wrote, in states called ``python-state-`` and the name in the job:
 values, reducing and aggregating states as a list of one element, maps with bytes for keys, lists with one or more elements in
-each of theirs (:func:`decode_elements`). Snapshots do not record the type; pass that of the job's state descriptor to decode.
+each of their entries (:func:`decode_elements`). Snapshots do not record the type; pass the type of the job's state descriptor.
 
 Examples
 --------
@@ -53,16 +53,16 @@ def decode(data: bytes, value_type: TypeSerializer) -> Any:
     Raises
     ------
     CorruptSnapshotError
-        The bytes are not those of a value of the type.
+        If the bytes are not a value of the type.
     UnsupportedFormatError
-        PyFlink has no such type.
+        If PyFlink does not support the type.
     """
     coder = python_coder(value_type)
     return coder.present(coder.deserialize(bytes(data)), DecodeOptions())
 
 
 def decode_elements(data: bytes, value_type: TypeSerializer) -> list[Any]:
-    """Return the elements of a list state that one of its entries holds: PyFlink adds those of a bundle of records in one piece.
+    """Return the elements in an entry of a list state: PyFlink adds all elements of a bundle of records in one piece.
 
     See Also
     --------

@@ -117,7 +117,7 @@ class SavepointReader(SnapshotPlots):
         Raises
         ------
         NotASnapshotError
-            There is no snapshot; the message names those below the path.
+            If the path does not have a snapshot; the message names snapshots below it.
         CorruptSnapshotError
             ``_metadata`` is damaged.
         """
@@ -142,7 +142,7 @@ class SavepointReader(SnapshotPlots):
         return self._table("operators")
 
     def states(self) -> DataFrame:
-        """Return one row per state of every operator: kind, types, whether it has TTL, and the schema in which it is read."""
+        """Return one row per state of every operator: kind, types, whether it has TTL, and the schema of a read."""
         return self._table("states")
 
     def handles(self) -> DataFrame:
@@ -160,8 +160,8 @@ class SavepointReader(SnapshotPlots):
         uid
             The operator: its uid, or an :class:`~state_processor.OperatorIdentifier`.
         state
-            Name of the state. ``None`` reads all keyed states side by side: one row per key, one column per state, which are not
-            flattened.
+            Name of the state. ``None`` reads all keyed states side by side: one row per key, one column per state. These columns
+            are not flattened.
         schema
             Columns to deliver, in this order and with these types (a ``StructType``, DDL text, or ``pyarrow.Schema``), or a
             mapping of column names to types that changes only those. Types may be wider than the snapshot's; numbers in text
@@ -175,7 +175,7 @@ class SavepointReader(SnapshotPlots):
         Raises
         ------
         NotFoundError
-            There is no such operator or state, or it is of another kind; the message names the nearest.
+            If the operator or the state does not exist, or is of another kind; the message names the nearest.
         StateMigrationError
             Flink would not restore the state in a type of ``schema``; the message names the field and both types.
         OptionError
@@ -194,8 +194,8 @@ class SavepointReader(SnapshotPlots):
     ) -> DataFrame:
         """Read the state of a window operator (Flink: ``window(…)``): as keyed state, with ``window`` after ``key``.
 
-        ``window`` is ``struct<start timestamp, end timestamp>``, null for the global window. Parameters and errors are those of
-        :meth:`read_keyed_state`; the contents of windows are in the state ``window-contents``.
+        ``window`` is ``struct<start timestamp, end timestamp>``, null for the global window. For parameters and errors see
+        :meth:`read_keyed_state`. The contents of windows are in the state ``window-contents``.
         """
         self._check_windows(uid, state)
         return self._read(uid, state, KEYED_KIND, schema, options)
@@ -206,7 +206,7 @@ class SavepointReader(SnapshotPlots):
 
         ``timestamp`` is in epoch milliseconds, as in Flink; ``fires_at`` is the same point in time, null where its year is not
         one of 1 to 9999: Flink fires timers of ``Long.MAX_VALUE`` when the input ends. ``domain`` is ``event_time`` or
-        ``processing_time``. Parameters and errors are those of :meth:`read_keyed_state`.
+        ``processing_time``. For parameters and errors see :meth:`read_keyed_state`.
         """
         return with_derived_times(self._read(uid, None, TIMER_KIND, schema, options))
 
@@ -216,7 +216,7 @@ class SavepointReader(SnapshotPlots):
     ) -> DataFrame:
         """Read an operator list state: one row ``value`` per element, from all subtasks (Flink: ``readListState``).
 
-        Parameters and errors are those of :meth:`read_keyed_state`.
+        For parameters and errors see :meth:`read_keyed_state`.
         """
         return self._read(uid, name, OPERATOR_LIST, schema, options)
 
@@ -226,7 +226,7 @@ class SavepointReader(SnapshotPlots):
     ) -> DataFrame:
         """Read a union list state: one row ``value`` per element, from all subtasks (Flink: ``readUnionState``).
 
-        Parameters and errors are those of :meth:`read_keyed_state`.
+        For parameters and errors see :meth:`read_keyed_state`.
         """
         return self._read(uid, name, UNION_LIST, schema, options)
 
@@ -236,15 +236,15 @@ class SavepointReader(SnapshotPlots):
     ) -> DataFrame:
         """Read a broadcast state: ``key``, ``value``, once (Flink: ``readBroadcastState``).
 
-        Every subtask has a copy; copies that differ are an error. Parameters and errors are those of :meth:`read_keyed_state`.
+        Every subtask has a copy; copies that differ are an error. For parameters and errors see :meth:`read_keyed_state`.
         """
         return self._read(uid, name, BROADCAST, schema, options)
 
     def read_source_splits(self, uid: Uid, connector: str | None = None) -> DataFrame:
-        """Read the splits of a source: those assigned to its readers, and those that its enumerator still has.
+        """Read the splits of a source: the splits of its readers, and the splits that its enumerator still has.
 
-        Offsets of Kafka, positions in files, numbers still to come: one row per split. Connectors, columns and errors are
-        those of :func:`state_processor.arrow.read_source_splits`.
+        Offsets of Kafka, positions in files, numbers still to come: one row per split. For connectors, columns
+        and errors see :func:`state_processor.arrow.read_source_splits`.
 
         Parameters
         ----------
@@ -257,10 +257,10 @@ class SavepointReader(SnapshotPlots):
         return self._spark.createDataFrame(splits.to_pylist(), spark_schema(splits.schema))
 
     def read_sink_state(self, uid: Uid, connector: str | None = None, committer: Uid | None = None) -> DataFrame:
-        """Read the state of a sink: what its writers keep, and what its committers have left to commit.
+        """Read the state of a sink: the state of its writers, and the commits that its committers have left.
 
         Files in progress and files to be committed, transactional ids and transactions to be committed: one row each.
-        Connectors, columns and errors are those of :func:`state_processor.arrow.read_sink_state`.
+        For connectors, columns and errors see :func:`state_processor.arrow.read_sink_state`.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class SavepointReader(SnapshotPlots):
         Raises
         ------
         NotFoundError
-            There is no such operator or state, or the operator has no keyed state.
+            If the operator or the state does not exist, or the operator does not have keyed state.
         OptionError
             The key is not of the operator's key type.
         """
@@ -325,7 +325,7 @@ class SavepointReader(SnapshotPlots):
         Raises
         ------
         NotFoundError
-            There is no such operator, or it has no keyed state.
+            If the operator does not exist, or does not have keyed state.
         OptionError
             ``by`` is unknown, or ``key`` without an operator.
         """
@@ -352,13 +352,13 @@ class SavepointReader(SnapshotPlots):
         Returns
         -------
         SchemaCompatibility
-            The worst verdict over all subtasks: compatible as is, with a reconfigured serializer, after migration, or
+            The worst verdict over all subtasks: compatible unchanged, with a reconfigured serializer, after migration, or
             incompatible.
 
         Raises
         ------
         NotFoundError
-            There is no such operator or state.
+            If the operator or the state does not exist.
         """
         operator = self._operator(uid)
         variants = state_variants(self._snapshot, operator)
@@ -407,7 +407,7 @@ class SavepointReader(SnapshotPlots):
         return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_size)
 
     def _load(self, values: dict[str, Any], schema: StructType, label: str) -> DataFrame:
-        """Read by the data source, which Spark plans. Plans show the label."""
+        """Read by the data source: Spark plans the read. Plans show the label."""
         register_for_reader(self._spark)
         code = TaskSerializers.of_driver(values.pop("serializers", ()))
         storage = values.pop("storage_options", {})
@@ -456,7 +456,7 @@ def _verdicts(state: StateDescription, new_type: TypeSerializer, schema_evolutio
         yield by_name
     elif isinstance(written, TtlSerializer) == isinstance(wanted, TtlSerializer):
         yield written.snapshot().resolve_schema_compatibility(wanted)
-    elif isinstance(written, TtlSerializer):  # a type without time-to-live leaves that of the state
+    elif isinstance(written, TtlSerializer):  # a type without time-to-live leaves the state's
         yield written.value.snapshot().resolve_schema_compatibility(wanted)
     else:
         yield TtlAwareSerializerSnapshot.of(written.snapshot()).resolve_schema_compatibility(

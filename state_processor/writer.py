@@ -48,7 +48,7 @@ class SavepointWriter(QueryWriter):
     The meaning of a null depends on its position:
 
     - key, key of a map's entry: refused.
-    - value, list or map of a row: there is no entry for the key; :meth:`update_keyed_state` removes the existing one.
+    - value, list or map of a row: the key does not get an entry; :meth:`update_keyed_state` removes the existing one.
     - value of a map's entry, element of a list or array, field of a tuple: a null, where the type has one (``STRING``,
       ``BIG_INT``, ``BIG_DEC``, ``POJO``, ``NULLABLE``, ``KRYO``, dates and times but ``SQL_TIMESTAMP``); where it has none
       (``LONG`` and other primitives, ``TUPLE``, ``ROW``, ``LIST``, ``MAP``, arrays, ``ENUM``) the row is refused. Entries are
@@ -110,8 +110,8 @@ class SavepointWriter(QueryWriter):
         """Start a savepoint as a copy of a savepoint or checkpoint (Flink: ``fromExistingSavepoint``).
 
         Unchanged state is copied byte for byte, coordinator state included; keyed state in other formats than the canonical one
-        is framed anew. The source savepoint is only read, and the new savepoint refers to none of its files, unless
-        :meth:`write` is told to share them.
+        is framed again. The source savepoint is only read. The new savepoint does not refer to its files, unless
+        :meth:`write` shares them.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class SavepointWriter(QueryWriter):
         Raises
         ------
         NotASnapshotError, CorruptSnapshotError
-            If there is no snapshot, or its ``_metadata`` is damaged.
+            If the path does not have a snapshot, or its ``_metadata`` is damaged.
         """
         access = with_settings_of_spark(spark, SnapshotAccess.of(**options), path)
         return cls(spark, SavepointBuild.from_existing(path, flink_version, access))
@@ -155,10 +155,10 @@ class SavepointWriter(QueryWriter):
         uid
             The operator: its uid, or an :class:`~state_processor.OperatorIdentifier`.
         df
-            The rows. A null, or an empty list or map, is no entry. ``window`` or ``namespace`` is a column of states that have
-            one, ``_last_access`` (timestamp) of states with TTL, by default the time of writing.
+            The rows. A null, or an empty list or map, does not make an entry. States in windows or namespaces have the column
+            ``window`` or ``namespace``. States with TTL may have ``_last_access`` (timestamp; by default the time of writing).
         key
-            The column of the key, which is never null and unique.
+            The column of the key. Keys are unique, and never null.
         key_type
             The type of the key; by default that of the operator, or the one that the column's type suggests.
         states
@@ -173,8 +173,8 @@ class SavepointWriter(QueryWriter):
         columns
             Column to state, where their names differ.
         python
-            Whether the job that restores the states is one of PyFlink, which keeps keys in rows and values as bytes of its
-            coders; ``states`` are those of its state descriptors. By default as the operator in the source savepoint.
+            Whether the job that restores the states is a job of PyFlink. PyFlink keeps keys in rows, and values as bytes of its
+            coders; ``states`` has the types of its state descriptors. By default as the operator in the source savepoint.
         """
         with self._build.change(uid) as draft:
             rows = rows_of(self._spark, df)
@@ -288,7 +288,7 @@ class SavepointWriter(QueryWriter):
     def with_list_state(
         self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
     ) -> SavepointWriter:
-        """Write a list of operator state, which is distributed over the subtasks (Flink: ``getListState``).
+        """Write a list of operator state; Flink distributes it over the subtasks (Flink: ``getListState``).
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ class SavepointWriter(QueryWriter):
     ) -> SavepointWriter:
         """Write a list of operator state that every subtask gets as a whole (Flink: ``getUnionListState``).
 
-        Parameters are those of :meth:`with_list_state`.
+        For parameters see :meth:`with_list_state`.
         """
         with self._build.change(uid) as draft:
             add_list_state(draft, name, rows_of(self._spark, df), type, UNION_LIST)
@@ -329,7 +329,7 @@ class SavepointWriter(QueryWriter):
         *,
         python: bool | None = None,
     ) -> SavepointWriter:
-        """Write broadcast state, of which every subtask has a copy; it has to fit in memory (Flink: ``getBroadcastState``).
+        """Write broadcast state: every subtask has a copy, and it has to fit in memory (Flink: ``getBroadcastState``).
 
         Parameters
         ----------
@@ -350,8 +350,8 @@ class SavepointWriter(QueryWriter):
     def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> SavepointWriter:
         """Write the splits of a source: the positions of its readers, and the splits that its enumerator has left.
 
-        The table replaces all splits. Flink distributes the splits of readers anew, which are in list state; the enumerator's
-        state is derived from the table, so that no split is read twice.
+        The table replaces all splits. Flink distributes the splits of readers again, since they are in list state. The
+        state of the enumerator follows from the table, so that no split is read twice.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class SavepointWriter(QueryWriter):
             missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
         connector
             ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where it does not follow from the source savepoint. Changes
-            to columns of the sources in a hybrid one go to ``wrapped``; its enumerator's state stays as it is in the source
+            to columns of the sources in a hybrid one go to ``wrapped``; the state of its enumerator is copied from the source
             savepoint, so that rows of splits without a reader may be left out, but not changed.
         """
         with self._build.change(uid) as draft:
@@ -373,7 +373,7 @@ class SavepointWriter(QueryWriter):
     def with_sink_state(
         self, uid: Uid, df: GivenRows, connector: str | None = None, committer: Uid | None = None
     ) -> SavepointWriter:
-        """Write the state of a sink: what its writers keep, and what its committers have left to commit.
+        """Write the state of a sink: the state of its writers, and the commits that its committers have left.
 
         The table replaces the state that the source savepoint has of the sink. A committable without a row is not committed:
         the file stays invisible, and ``KafkaSink`` aborts the transaction, as its writers no longer name it either. The prefix
@@ -436,7 +436,7 @@ class SavepointWriter(QueryWriter):
         return self
 
     def change_operator_identifier(self, old: Uid, new: Uid) -> SavepointWriter:
-        """Give an operator another uid; it keeps its state, including that of its coordinator.
+        """Give an operator another uid; it keeps its state, coordinator state included.
 
         The change takes effect in :meth:`write`: other methods still refer to the operator by its old uid.
         """
@@ -495,8 +495,8 @@ class SavepointWriter(QueryWriter):
             The types that the new job declares, where they do not follow from the values (collections that are empty, or hold
             several classes or custom ones): by operator, state and path. A path consists of names of fields, with dots
             (``"tags"``, ``"address.lines"``); ``element`` of lists, ``key`` and ``value`` of maps; ``f0`` of tuples and rows; it
-            begins with ``map_key:``, ``key:`` or ``namespace:`` outside the state's value. A type in the place of the paths is
-            that of the whole value. ``Types.LIST``, ``SET`` and ``MAP`` stand for the type that Flink infers for the
+            begins with ``map_key:``, ``key:`` or ``namespace:`` outside the state's value. A type instead of the paths is
+            the type of the whole value. ``Types.LIST``, ``SET`` and ``MAP`` mean the type that Flink infers for the
             declaration, null included; ``Types.KRYO`` for a part that stays with Kryo, as it does where type arguments are
             wildcards or have arguments themselves. ``{"orders": {"profile": {"tags": Types.LIST(Types.STRING())}}}``
         """
@@ -513,12 +513,12 @@ class SavepointWriter(QueryWriter):
         return self
 
     def with_async_state(self, uid: Uid | None = None, enabled: bool = True) -> SavepointWriter:
-        """Say that an operator has its keyed state in the asynchronous API (Flink 2: ``enableAsyncState``), or not any more.
+        """Set whether an operator uses the asynchronous state API (Flink 2: ``enableAsyncState``).
 
-        Native savepoints for ForSt differ: states are registered as others, timers are elsewhere. The default is what the source
-        savepoint has. In other formats there is one kind of keyed state, which jobs of both APIs restore; but Flink leaves out
-        the time-to-live of asynchronous state there, and before Flink 2.2 does not restore state that has it: :meth:`write`
-        refuses such state for a ``flink_version`` before that.
+        Native savepoints for ForSt differ: states are registered as others, timers are elsewhere. The default is the API of the
+        source savepoint. Jobs of both APIs restore the keyed state of other formats. Flink leaves out the time-to-live of
+        asynchronous state in them, and Flink before 2.2 does not restore such state: :meth:`write` refuses it for a
+        ``flink_version`` before 2.2.
 
         Parameters
         ----------
@@ -549,9 +549,9 @@ class SavepointWriter(QueryWriter):
     ) -> WriteSummary:
         """Write the savepoint.
 
-        ``_metadata`` is written last, in one step: until then there is no savepoint, and a failed write removes its files. Files
-        of a process that was killed are no savepoint; the next write to the directory removes them. Of several writes to one
-        directory the first that is complete counts, and the others fail.
+        ``_metadata`` is written last, in one step: until then the directory is not a savepoint, and a failed write removes its
+        files. Files of a killed process are not a savepoint; the next write to the directory removes them. If several writers
+        write to one directory, the first complete write counts, and the others fail.
 
         Parameters
         ----------
@@ -564,16 +564,16 @@ class SavepointWriter(QueryWriter):
             backend, which restores them by copying: much faster for large state. Flink restores native savepoints since 1.15;
             with RocksDB and ForSt, timers are in its files, unless the source savepoint has them on the heap: a job with
             the timer service ``HEAP`` finds them only there. Of a source savepoint with such files, states keep them, and
-            what :meth:`update_keyed_state`, :meth:`delete_keys` and :meth:`delete_map_entries` change is written to files
-            above them. All entries are written anew of timers on the heap that are deleted, and where the parallelism, the max
-            parallelism or the types change. The files are for RocksDB 6.20 and later, which Flink has since 1.14: every version
-            from 1.15 on opens them.
+            changes of :meth:`update_keyed_state`, :meth:`delete_keys` and :meth:`delete_map_entries` are written to files
+            above them. Deletions of heap timers, and changes of the parallelism, the max parallelism or the types, rewrite all
+            entries. The files are for RocksDB 6.20 and later: every Flink version from 1.15 on opens
+            them.
         backend
             For ``"native"``: the state backend of the job that restores the savepoint, ``"hashmap"``, ``"rocksdb"`` or
             ``"forst"`` (Flink 2.0 and later).
         share_files
-            Whether files of RocksDB and ForSt that stay as they are are not copied: the new savepoint refers to those of the
-            source savepoint, and can't be restored without them. A job that claims it removes them in time.
+            True to refer to the unchanged files of RocksDB and ForSt in the source savepoint instead of copying them. The new
+            savepoint can't be restored without these files. A job that claims it removes them in time.
 
         Raises
         ------

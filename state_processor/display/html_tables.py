@@ -37,7 +37,7 @@ def html_table(
     counts
         Columns of other numbers that get separators of thousands.
     longest
-        Number of characters from which on values are shortened.
+        Longest value, in characters, that is shown whole.
     """
     shown = list(rows)
     largest = {name: max((row.get(name) or 0 for row in shown), default=0) for name in sizes}
@@ -49,7 +49,7 @@ def html_table(
 
 
 def _side(name: str, rows: Iterable[Mapping[str, Any]], sizes: frozenset[str]) -> str:
-    """Return the side that the header of a column is on: that of its values."""
+    """Return the side of the header of a column: the side of its values."""
     values = [row[name] for row in rows if row.get(name) is not None]
     return "right" if name in sizes or (values and all(map(_is_number, values))) else "left"
 

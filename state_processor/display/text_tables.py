@@ -35,7 +35,7 @@ def render_table(
     rows
         Values in the order of the columns; see :func:`text_of`.
     width
-        Number of characters per line; by default that of the terminal.
+        Number of characters per line; by default the width of the terminal.
     right
         Columns to align right; columns of numbers always are.
     whole
@@ -167,7 +167,7 @@ def _inner(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text in which control characters are escapes: they would move the cursor or change colours.
+    """Return text with escapes for control characters: they would move the cursor or change colours.
 
     Names, values and messages may come from anybody's snapshot: whatever is printed has gone through this function.
     """

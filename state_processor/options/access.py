@@ -109,7 +109,7 @@ class SnapshotAccess:
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> SnapshotAccess:
-        """Check those of keyword arguments that are about opening a snapshot.
+        """Check the keyword arguments about opening a snapshot; others are ignored.
 
         Raises
         ------
@@ -128,13 +128,13 @@ class SnapshotAccess:
         Raises
         ------
         NotASnapshotError
-            If there is no snapshot; the message names those below the path.
+            If the path does not have a snapshot; the message names snapshots below it.
         CorruptSnapshotError
             If ``_metadata`` is damaged.
         OptionError
-            If a module can't be imported, the plan is none, or no operator has one of the uids.
+            If a module can't be imported, or the plan is not a compiled plan.
         MissingFileError
-            If there is no file with the plan or the uids.
+            If the file with the plan or the uids does not exist.
         """
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
@@ -199,9 +199,9 @@ def read_plan(plan: str, storage: Storage) -> CompiledPlan:
     Raises
     ------
     OptionError
-        If it is none.
+        If the text is not a compiled plan.
     MissingFileError
-        If there is no file.
+        If the file does not exist.
     """
     from state_processor.backends.files.location import Location
     from state_processor.backends.sql.plan import CompiledPlan

@@ -23,12 +23,12 @@ def allowed_modules(names: str | Iterable[str]) -> tuple[str, ...]:
     Parameters
     ----------
     names
-        Names of modules; ``acme.*`` stands for the package ``acme`` and all modules in it. Text has them separated by commas.
+        Names of modules; ``acme.*`` means the package ``acme`` and all modules in it. Text has them separated by commas.
 
     Raises
     ------
     OptionError
-        If one is not a name; a lone ``*`` is none.
+        If one is not a name, such as a lone ``*``.
     """
     given = names.split(",") if isinstance(names, str) else names
     found = [name.strip() for name in given]
@@ -58,7 +58,7 @@ def check_allowed(modules: Iterable[str], allowed: Iterable[str]) -> None:
         if not any(_covers(name, module) for name in allowed):
             raise OptionError(
                 f"option serializers: module {module!r} is not allowed in this session. Its owner allows it by starting Spark "
-                f"with {ALLOWED_CONF}={module} (SET has no effect) and calling state_processor.register(spark), or by "
+                f"with {ALLOWED_CONF}={module} (SET is ignored) and calling state_processor.register(spark), or by "
                 f"state_processor.register(spark, allow_serializers=[{module!r}]). Python code needs no permission to pass it to "
                 "SavepointReader, SavepointWriter or state_processor.arrow"
             )

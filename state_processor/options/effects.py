@@ -1,4 +1,4 @@
-"""Refusal of options that would do nothing.
+"""Refusal of options without effect.
 
 An option declares the kinds of reads that it acts on (``on``), the kinds whose rows are as it asks anyway (``holds_on``), and the
 options that it needs (``needs``). Signatures and flags follow the declaration. One call may read several kinds, so
@@ -52,14 +52,14 @@ def check_effects(given: Collection[str], kind: Kind, options: Iterable[Option],
 
 
 def check_given(values: Mapping[str, Any], options: Iterable[str], condition: str) -> None:
-    """Refuse options that act only if another argument has some value, which it has not.
+    """Refuse options that act only with a value of another argument that the user did not give.
 
     Parameters
     ----------
     values
-        The arguments; those that are ``None`` are not given.
+        The arguments. An argument that is ``None`` is not given.
     options
-        The options that would do nothing.
+        The options to refuse.
     condition
         When they act, and what to do: ``with --check: add that``.
 

@@ -56,7 +56,7 @@ def _is_repeated(operand: str) -> bool:
 
 
 def flag_values(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the keyword arguments that the flags stand for.
+    """Return the flags as keyword arguments.
 
     Raises
     ------

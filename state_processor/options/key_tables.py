@@ -9,7 +9,7 @@ KEY: Final = "key"
 
 
 def as_key_table(keys: Any) -> Any:
-    """Return keys as a ``pyarrow.Table`` with a row for each; ``None`` if they are no table, but may be a list.
+    """Return keys as a ``pyarrow.Table`` with a row for each; ``None`` if they are not a table. They may be a list.
 
     The rows of a Spark DataFrame are collected in the driver.
     """
@@ -42,7 +42,7 @@ def _is_pandas(rows: Any) -> bool:
 
 
 def rows_of(table: Any) -> list[Any]:
-    """Return the keys of a table as Python values: those of its one column ``key``, or a dictionary for each row."""
+    """Return the keys of a table as Python values: the values of its one column ``key``, or a dictionary for each row."""
     if table.column_names == [KEY]:
         return list(table.column(KEY).to_pylist())
     return list(table.to_pylist())

@@ -83,7 +83,7 @@ def described(options: Iterable[Option], *, as_text: bool = False) -> str:
 
 
 def check_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the normal forms of keyword arguments; those that are ``None`` are left out.
+    """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out.
 
     Raises
     ------

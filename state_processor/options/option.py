@@ -14,7 +14,7 @@ from state_processor.serializers.doors import text_name
 
 @dataclass(frozen=True)
 class Option(Declaration):
-    """An option: the declaration, and the keyword argument, which is the name of the field."""
+    """An option: its declaration, and its keyword argument (the name of the field)."""
 
     argument: str = ""
 
@@ -47,7 +47,7 @@ def options_of(holder: type) -> tuple[Option, ...]:
 
 
 def values_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of some options, out of those of all."""
+    """Return the values of some options."""
     return {o.argument: values[o.argument] for o in options if o.argument in values}
 
 

@@ -44,14 +44,14 @@ def _plain_column(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([_decoded(chunk).cast(type_) for chunk in column.chunks], type_)
     except pa.ArrowException as problem:
         raise OptionError(
-            f"column {name!r} is of Arrow type {column.type}, of which a value is not one of {type_}: {problem}; cast the column"
+            f"column {name!r} is of Arrow type {column.type}. A value does not fit {type_}: {problem}; cast the column"
         ) from problem
 
 
 def _decoded(array: pa.Array) -> pa.Array:
     if pa.types.is_run_end_encoded(array.type):
         return _decoded(pc.run_end_decode(array))
-    if pa.types.is_dictionary(array.type):  # Arrow has no take of views
+    if pa.types.is_dictionary(array.type):  # Arrow can't take elements of views
         values = _decoded(array.dictionary).cast(_plain(array.type.value_type))
         return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     return array

@@ -28,7 +28,7 @@ _OF_BASE: Final = ("replace", "path_mapping", "allow_paths", "plan", "uids")
 class SinkOptions:
     """Checked options of a write.
 
-    ``None`` stands for an option that is not given. ``access`` is for the source savepoint.
+    An option that is not given is ``None``. ``access`` is for the source savepoint.
     """
 
     path: str
@@ -76,7 +76,7 @@ class SinkOptions:
             if "base" not in values:
                 check_given(values, _OF_BASE, f"with {spelled('base')}: add that")
         if operator is None:
-            raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
+            raise OptionError("no operator: name it by the option uid, or by uidHash if its uid is unknown")
         access = SnapshotAccess(**values_of(SNAPSHOT_OPTIONS, values))
         return cls(path, operator, access, **values_of(_OF_SINK, values))
 

@@ -79,7 +79,7 @@ class SourceOptions:
         Raises
         ------
         OptionError
-            If one is misspelt or has a value of another kind, or there is no path.
+            If one is misspelt or has a value of another kind, or the path is missing.
         """
         with entered(Door.DATA_SOURCE):
             known = READING_OPTIONS if source == SAVEPOINT_FORMAT else METADATA_OPTIONS

@@ -1,4 +1,4 @@
-"""The table of options, which the declarations make.
+"""The table of options, collected from their declarations.
 
 A class declares an option as a field made by :func:`~state_processor.backends.read.option.option`: ``ReadOptions`` for reading
 state, ``SnapshotAccess`` for opening a snapshot, ``SourceOptions`` and ``SinkOptions`` for the data sources. Signatures,

@@ -40,7 +40,7 @@ class TaskSerializers:
 
     @classmethod
     def of_driver(cls, modules: Sequence[str]) -> TaskSerializers:
-        """Return those of this process."""
+        """Return the serializers of this process."""
         return cls(tuple(modules), user_registrations(), current_door())
 
     def __bool__(self) -> bool:
@@ -52,7 +52,7 @@ class TaskSerializers:
         return self.door, self.modules, *self.registrations.content
 
     def with_modules(self, modules: Iterable[str]) -> TaskSerializers:
-        """Return these with more modules."""
+        """Return a copy with more modules."""
         return replace(self, modules=tuple(dict.fromkeys([*self.modules, *modules])))
 
     def enter(self) -> None:

@@ -1,6 +1,6 @@
 """Options of data sources: text under names in any case.
 
-Unknown names are refused, except those that Spark adds.
+Unknown names are refused, unless Spark adds them.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ def format_options(known: Iterable[Option], values: Mapping[str, Any]) -> dict[s
 
 
 def _gathered(option: Option, by_lower: Mapping[str, str]) -> dict[str, str]:
-    """Return the text of an option whose entries are options, if there are any."""
+    """Return the text of an option whose entries are options; nothing if no entry is given."""
     entries = {n.removeprefix(option.prefix): text for n, text in by_lower.items() if n.startswith(option.prefix)}
     return {option.name.lower(): json.dumps(entries)} if entries else {}
 
 
 def required_path(given: Mapping[str, str], method: str) -> str:
-    """Return the option ``path``, which Spark sets from an argument.
+    """Return the option ``path``. Spark sets it from an argument of the user's call.
 
     Raises
     ------
     OptionError
-        If there is none.
+        If it is missing.
     """
     for name, path in given.items():
         if name.lower() == "path":
@@ -114,7 +114,7 @@ def check_option_names(given: Mapping[str, str], known: Collection[str], where: 
 
 
 def is_of_table(given: Mapping[str, str]) -> bool:
-    """Return whether options are those of a table that is made in SQL."""
+    """Return whether options belong to a table that is made in SQL."""
     return any(name.lower() == "provider" for name in given)
 
 

@@ -145,7 +145,7 @@ def _check_size(value: Any) -> int:
 
 
 def _check_keys(keys: Any) -> Any:
-    """Return the keys of a list or a similar collection as a tuple, those of a table as one of Arrow.
+    """Return the keys of a list or a similar collection as a tuple, and a table of keys as an Arrow table.
 
     Iterating over a mapping, or over a table of another kind, would yield its keys or columns instead.
     """
@@ -171,7 +171,7 @@ def _json_of_key(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
-    raise OptionError(f"keys: {value!r} has no form in JSON; expected numbers, text, booleans, dates, times or decimals")
+    raise OptionError(f"keys: {value!r} can't be written as JSON; expected numbers, text, booleans, dates, times or decimals")
 
 
 def _check_names(names: Any) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def _check_names(names: Any) -> tuple[str, ...]:
         raise TypeError(f"found a {type(names).__name__}")
     found = tuple(dict.fromkeys(_check_text(name) for name in names))
     if not found:
-        raise ValueError("there is none")
+        raise ValueError("found an empty list")
     return found
 
 
@@ -219,7 +219,7 @@ def _check_modules(value: Any) -> tuple[str, ...]:
 
 
 def _check_types(types: Any) -> tuple[tuple[str, PortableType | JavaType], ...]:
-    """Return types by path, each as what describes it to a task.
+    """Return types by path, in the form that tasks get.
 
     Java types are for parts that Kryo wrote; a serializer snapshot is for a column that is read by Flink's rules of evolution.
     """

@@ -54,7 +54,7 @@ _INSERTS, _DELETES, _UPDATES = (f"{n}s" for n in (INSERT, DELETE, UPDATE))
 
 @dataclass(frozen=True, slots=True)
 class DifferencePart:
-    """A part of a difference, which one task compares: the number of the state, and its split."""
+    """A part of a difference for one task: the number of the state, and its split."""
 
     state: int
     split: Any
@@ -168,7 +168,7 @@ def open_differences(
 def state_differences(
     old: Snapshot, new: Snapshot, operator: OperatorIdentifier | None, state: str | None, options: ReadOptions
 ) -> Iterator[StateDifference]:
-    """Open the differences of all states, of those of one operator, or of one state.
+    """Open the differences of all states, of the states of one operator, or of one state.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class KeyContents:
         window), none if the key has no entry.
     timers
         The timers of the key, with the columns of :meth:`~state_processor.SavepointReader.read_timers`; ``None`` if the operator
-        has no timers, or one state was asked for.
+        does not have timers, or one state was asked for.
     """
 
     operator: OperatorIdentifier

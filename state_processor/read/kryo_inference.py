@@ -35,7 +35,7 @@ def kryo_types(
     declared
         Types that the user declares; they have precedence over inferred ones.
     infer
-        True to infer types from the values, which are read for it.
+        True to infer types from the values. This reads all values.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def kryo_types(
 
 
 def inferred_kryo_types(snapshot: Snapshot, identifier: OperatorIdentifier, name: str | None) -> dict[str, JavaType]:
-    """Return the Java types by path that the values of a state have, or those of all keyed states side by side."""
+    """Return the Java types in the values of a state, or of all keyed states side by side, by path."""
     operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
     if name is not None:
         return inferred_java_types(snapshot, operator, name)

@@ -16,7 +16,7 @@ def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
     Parameters
     ----------
     schema
-        The columns of a read, in which types that declare nanoseconds have the unit ``ns``
+        The columns of a read; types that declare nanoseconds have the unit ``ns``
         (:attr:`~state_processor.serializers.decode_options.DecodeOptions.tell_nanos`).
     where
         The operator and the state, for the message.
@@ -29,9 +29,9 @@ def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
     found = [path for field in schema for path in _paths(field.name, field.type)]
     if found:
         raise UndecodableValueError(
-            f"{where}: the type of column {' and of '.join(map(repr, found))} has nanoseconds, which Spark's timestamps "
-            f"can't hold; read with {spelled('nanos', 'string')} (text with all digits), {spelled('nanos', 'truncate')} (cuts "
-            f"them off), or {spelled('nanos', 'check')} if all values are whole microseconds"
+            f"{where}: the type of column {' and of '.join(map(repr, found))} has nanoseconds. Spark's timestamps "
+            f"can't hold them; read with {spelled('nanos', 'string')} (text with all digits), {spelled('nanos', 'truncate')} "
+            f"(cuts them off), or {spelled('nanos', 'check')} if all values are whole microseconds"
         )
 
 

@@ -1,7 +1,7 @@
-"""Projection of the columns of a snapshot to those of a user's ``schema=``.
+"""Projection of the columns of a snapshot to the columns of a user's ``schema=``.
 
 Columns are chosen by name. Types may be widened (``int`` to ``bigint``, ``float`` to ``double``, whole numbers to decimals), and
-numbers in text, such as those of ``BigDecimal``, may be read as numbers. A value that does not fit is an error.
+numbers in text, such as ``BigDecimal``, may be read as numbers. A value that does not fit is an error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Projection:
     Raises
     ------
     OptionError
-        If there is no such column, or it can't be converted.
+        If a column does not exist, or can't be converted.
     """
 
     def __init__(self, given: pa.Schema, wanted: pa.Schema) -> None:
@@ -77,7 +77,7 @@ def selection(given: pa.Schema, wanted: pa.Schema) -> Selection:
     Raises
     ------
     OptionError
-        If there is no such column or field.
+        If a column or field does not exist.
     """
     found: dict[str, Fields] = {}
     for field in wanted:
@@ -105,7 +105,7 @@ def overridden(given: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
     Raises
     ------
     OptionError
-        If there is no such column.
+        If a column does not exist.
     """
     positions = {_position(given, name): data_type for name, data_type in types.items()}
     return pa.schema([f.with_type(positions[i]) if i in positions else f for i, f in enumerate(given)])

@@ -22,7 +22,7 @@ _GROUPED: Final = {"state": ("state_name", "state_kind"), "key_group": ("key_gro
 
 @dataclass(frozen=True)
 class SizePart:
-    """A part of a report, which a task can make."""
+    """A part of a report for one task."""
 
     sizes: KeyedSizes
     operator_uid: str | None
@@ -37,7 +37,7 @@ class SizePart:
         return int(self.split.size)
 
     def measure(self) -> pa.Table | None:
-        """Return the part's rows, with the operator; ``None`` if there are no entries."""
+        """Return the part's rows, with the operator; ``None`` without entries."""
         if self.by == "key":
             return self.sizes.largest_keys(self.split, self.top)
         table = pa.Table.from_batches([self.sizes.by_place(self.split)], PLACES)

@@ -51,7 +51,7 @@ def list_snapshots(
         A directory of checkpoints, savepoints or jobs, or a snapshot.
     check
         Whether to look for every file of every snapshot. If false, ``is_complete`` is ``None`` unless ``_metadata`` is missing or
-        damaged, which is faster where there are many files.
+        damaged. This is faster if snapshots have many files.
     depth
         Number of levels below the directory to search.
     **options

@@ -67,7 +67,7 @@ class KnownStates:
 
 
 def known_states(options: SourceOptions, snapshot: Snapshot) -> KnownStates | None:
-    """Return the states that the options ask for; ``None`` if there are none, or one can't be read."""
+    """Return the states that the options ask for; ``None`` if the operator does not have them, or one can't be read."""
     if options.operator is None or options.kind in RAW_KINDS:
         return None
     operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
@@ -95,7 +95,7 @@ def find_reader(
     OptionError
         If no operator is named.
     NotFoundError
-        If there is no such operator or state.
+        If the operator or the state does not exist.
     UndecodableValueError
         If a type declares nanoseconds, and the options do not say how to read them.
     """
@@ -146,7 +146,7 @@ def kind_of(state: StateDescription) -> Kind:
 
 
 def takes_keys(reader: StateReader) -> bool:
-    """Return True if a reader can look for keys; operator state and raw state have no index of them."""
+    """Return True if a reader can look for keys; operator state and raw state are not indexed by key."""
     return not isinstance(reader, (OperatorStateReader, RawStateReader))
 
 
@@ -169,7 +169,7 @@ class ProjectedReader:
         Raises
         ------
         OptionError
-            If there is no such column, or it can't be converted.
+            If a column does not exist, or can't be converted.
         """
         whole = cls(reader, Projection(reader.schema, wanted))
         selected = reader.select(selection(reader.schema, wanted))

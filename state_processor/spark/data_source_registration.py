@@ -1,7 +1,7 @@
 """Registration of the data sources in a Spark session.
 
-The class of a data source is code: what the owner of a session passes, and which modules options may name, is in classes that are
-registered for it. Spark pickles a class as it does with functions of Python, also through Spark Connect.
+The class of a data source is code. A session gets classes of its own: they have the serializers of its owner, and the modules
+that options may name. Spark pickles a class as it does with functions of Python, also through Spark Connect.
 """
 
 from __future__ import annotations
@@ -66,14 +66,15 @@ def register(spark: SparkSession, *, allow_serializers: str | Iterable[str] | No
     spark
         The session.
     allow_serializers
-        Modules that the option ``serializers`` of the formats may import in this session, in addition to those that
-        ``spark.stateProcessor.serializers.allowed`` names in the configuration that Spark started with: names of modules, or
-        ``acme.*`` for all modules of a package. ``None`` leaves those of an earlier call.
+        Modules that the option ``serializers`` of the formats may import in this session: names of modules, or ``acme.*`` for
+        all modules of a package. Modules in ``spark.stateProcessor.serializers.allowed`` of the configuration that Spark
+        started with are allowed as well. With ``None``, the modules of an earlier call remain allowed.
 
     Raises
     ------
     OptionError
-        If a name is none, or Spark 4.0 has found the formats by itself, which it can't replace by others that import modules.
+        If a name is not the name of a module. If Spark 4.0 has found the formats by itself: it can't replace them by formats
+        that import modules.
 
     Warns
     -----
@@ -144,7 +145,7 @@ def format_of_read(
     code
         Serializers that the tasks of the format know, and their door.
     storage_options
-        Settings of storage. Spark's user interface shows the options of a data source, but not its class, which has these.
+        Settings of storage. They are attributes of the class: Spark's user interface shows options, and does not show classes.
     """
     settings = dict(storage_options or {})
     with _LOCK:

@@ -65,7 +65,7 @@ class _SnapshotDataSource(DataSource):
         source
             The name of the format.
         schema
-            The schema of a read, which has the options of a table.
+            The schema of the read. It has the options of a table.
         """
         given = self.options if schema is None else with_options_of_table(self.options, schema)
         options = SourceOptions.parse(given, source, self.allowed)
@@ -92,9 +92,9 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
 
     Writing takes rows with one key of one operator each. ``append`` makes a new savepoint, and is refused if the directory has
     one; ``overwrite`` replaces a savepoint, which remains until the new one is complete. Rows may be partitioned in any way:
-    tasks encode them, and the driver brings them together at the end, which takes time but little memory. A write that fails
-    leaves nothing; one that is killed leaves files that are not a savepoint, which the next write to the directory removes. For
-    other shapes and kinds of state, and for large ones, use :class:`~state_processor.SavepointWriter`.
+    tasks encode them, and the driver brings them together at the end. This takes time, but little memory. A write that fails
+    removes its files. A write that is killed leaves files that are not a savepoint; the next write to the directory removes
+    them. For other shapes and kinds of state, and for large ones, use :class:`~state_processor.SavepointWriter`.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
 
     @asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader that takes filters if Spark offers them, else one that does not, which Spark requires."""
+        """Return a reader that takes filters if Spark offers filters, else a reader without filters."""
         options, serializers = self._parsed(SAVEPOINT_FORMAT, schema)
         if options.pushdown and not HAS_FILTERS:
             raise OptionError("option pushdown=true: Python data sources get filters since Spark 4.1; use the option keys")
@@ -171,7 +171,7 @@ class FlinkSavepointMetadataDataSource(_SnapshotDataSource):
 def _planning_with_filters() -> bool:
     """Return True if this Python worker is the one that Spark starts to plan a read with filters.
 
-    Spark starts it only if pushdown is enabled, which the data source has no other way to find out; a reader that overrides
+    Spark starts it only if pushdown is enabled. The data source can't find this out in another way. A reader that overrides
     ``pushFilters`` while pushdown is disabled fails.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -222,7 +222,7 @@ class SavepointStateReader(DataSourceReader):
         return [StatePartition(reader, group) for group in grouped(splits, self._options.split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one partition; Spark makes one without content if there are none."""
+        """Read the rows of one partition. Spark makes a partition without content if the reader plans no partitions."""
         if isinstance(partition, StatePartition):
             freeze_imported_objects()
             with asked_by_spark():

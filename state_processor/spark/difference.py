@@ -29,7 +29,7 @@ def diff(
 ) -> DataFrame:
     """Compare two snapshots: a row for each value that was inserted, deleted or updated.
 
-    Entries are compared as bytes; only those that differ are decoded. With TTL, times of last access are not compared.
+    Entries are compared as bytes; only entries that differ are decoded. With TTL, times of last access are not compared.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def diff(
     DataFrame
         For one state ``change`` (``insert``, ``delete`` or ``update``), the columns that identify a value (``key``, ``window`` or
         ``namespace``, ``map_key``), ``before`` and ``after``: each value of a map is compared on its own, lists as a whole.
-        Timers have ``timestamp``, ``fires_at``, ``domain`` and ``service`` in the place of values. Without ``state`` also
+        Timers have ``timestamp``, ``fires_at``, ``domain`` and ``service`` instead of values. Without ``state`` also
         ``operator_uid``, ``operator_uid_hash`` and ``state_name``, and all values as JSON.
 
     Raises

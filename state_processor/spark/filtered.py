@@ -1,4 +1,4 @@
-"""Rows of a state for which an expression of SQL is true, for programs that have no session of Spark."""
+"""Rows of a state that fulfil an expression of SQL, for programs without a session of Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def filtered_batches(
     Raises
     ------
     OptionError
-        The expression is none, or names columns that there are not.
+        If the text is not an expression, or names a column that does not exist.
     """
     given = dict(options)
     access = SnapshotAccess.among(given)
@@ -66,7 +66,7 @@ def filtered_batches(
     session = SparkSession.getActiveSession() or SparkSession.builder.config(map=_SETTINGS).master("local[*]").getOrCreate()
     spark = session.newSession()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    getLogger("SQLQueryContextLogger").setLevel(CRITICAL)  # what Spark finds wrong is in the error
+    getLogger("SQLQueryContextLogger").setLevel(CRITICAL)  # the error has Spark's reason
     serializers = TaskSerializers.of_driver(access.serializers)
     splits, schema = splits_of(reader, source), spark_schema(reader.schema)
     rows = planned_read(spark, reader, splits, schema, serializers, source.label, source.split_size)
@@ -75,11 +75,11 @@ def filtered_batches(
     except AnalysisException as problem:
         reason = str(problem).strip().partition("\n")[0].partition(" SQLSTATE")[0]
         columns = ", ".join(rows.columns)
-        raise OptionError(f"--where {where!r} is no condition on the columns {columns}: {reason}") from None
+        raise OptionError(f"--where {where!r} is not a condition on the columns {columns}: {reason}") from None
     schema = arrow_schema_of(chosen.schema)
     yield pa.RecordBatch.from_pylist([], schema)
     with unwrap_spark_errors():
-        # PySpark does not find columns whose names have dots in what it hands to workers.
+        # PySpark does not find columns with dots in their names in the rows for workers.
         numbered = chosen.toDF(*map(str, range(len(schema))))
         for row in numbered.mapInArrow(_streams, "stream binary").toLocalIterator(prefetchPartitions=True):
             for batch in pa.ipc.open_stream(row.stream):

@@ -16,7 +16,7 @@ _SECONDS: Final = 60.0
 
 
 def check_java(what: str) -> None:
-    """Check that there is a Java on which Spark runs.
+    """Check that the machine has a Java that runs Spark.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def check_java(what: str) -> None:
     Raises
     ------
     OptionError
-        If there is none, or it is too old.
+        If Java is missing or too old.
     """
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")

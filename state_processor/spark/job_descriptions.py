@@ -1,4 +1,4 @@
-"""Descriptions of the jobs that this package starts, which Spark's user interface shows."""
+"""Descriptions of the jobs that this package starts, for Spark's user interface."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The package on its way to the workers of Spark.
 
-Spark puts the zips of ``--py-files`` on the path of its workers, but not wheels, which it only copies to them.
+Spark puts the zips of ``--py-files`` on the path of its workers. It copies wheels to them, without a change of the path.
 """
 
 from __future__ import annotations

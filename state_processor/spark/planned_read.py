@@ -93,7 +93,7 @@ def planned_read(
 
 
 def _in_tasks(spark: Any, values: Sequence[bytes]) -> DataFrame:
-    """Return rows with one binary column, each in a partition of its own, which is sent to its task only.
+    """Return rows with one binary column, each in a partition of its own. A partition is sent to its task only.
 
     Spark does not know the size of rows that come from an RDD, so that it does not take them for few. Clients of Spark
     Connect have no RDDs.

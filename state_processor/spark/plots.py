@@ -48,11 +48,11 @@ class SnapshotPlots:
         Raises
         ------
         NotFoundError
-            There is no such operator, or it has no keyed state.
+            The operator does not exist, or does not have keyed state.
         OptionError
             matplotlib is not installed.
         """
-        _pyplot()  # what is missing is said before a job runs
+        _pyplot()  # a missing package is an error before a job runs
         rows = self.size_report(uid, "state", top).collect()
         names = [f"{row.operator_uid or row.operator_uid_hash}\n{row.state_name}" for row in rows]
         axes = _new_axes(1 + 2 * _BAR_INCHES * max(2, len(rows)))
@@ -76,7 +76,7 @@ class SnapshotPlots:
         Raises
         ------
         NotFoundError
-            There is no such operator, or it has no keyed state.
+            The operator does not exist, or does not have keyed state.
         OptionError
             matplotlib is not installed.
         """
@@ -104,7 +104,7 @@ class SnapshotPlots:
         Raises
         ------
         NotFoundError
-            There is no such operator, or it has no timers.
+            The operator does not exist, or does not have timers.
         OptionError
             matplotlib is not installed.
         """
@@ -136,7 +136,7 @@ class SnapshotPlots:
         Raises
         ------
         NotFoundError
-            There is no such operator or state, or it has no time-to-live.
+            The operator or the state does not exist, or the state does not have time-to-live.
         OptionError
             matplotlib is not installed.
         """
@@ -144,7 +144,9 @@ class SnapshotPlots:
         frame = self.read_keyed_state(uid, state, metadata=True, nanos="string")
         times = time_counts(frame, None, LAST_ACCESS).get("", TimeHistogram())
         if not times.total and frame.limit(1).count():
-            raise NotFoundError(f"operator {uid}, state {state!r} has no time-to-live, so that snapshots do not record accesses")
+            raise NotFoundError(
+                f"operator {uid}, state {state!r} is declared without time-to-live: snapshots do not record accesses"
+            )
         bins = times.bins(before=_FEWEST_BARS)
         name, unit = unit_of((times.last - bins[0].start) // 2 if bins else 0)
         if bins:

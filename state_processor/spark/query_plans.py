@@ -23,9 +23,9 @@ def compiled_plan(spark: SparkSession, access: SnapshotAccess, plan: GivenPlan) 
     Raises
     ------
     OptionError
-        If it is none.
+        If the text is not a compiled plan.
     MissingFileError
-        If there is no file.
+        If the file does not exist.
     """
     given: str = PLAN.of_argument("plan", plan)
     if not given.lstrip().startswith("{"):

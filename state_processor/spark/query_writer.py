@@ -1,4 +1,4 @@
-"""The part of a writer of savepoints that knows queries of Flink SQL, by their compiled plans."""
+"""The methods of a writer of savepoints for queries of Flink SQL, by their compiled plans."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ class QueryWriter:
             The rows that have come to the operator, with the columns of its input. Computed columns have the names
             that reading shows (``price * 2``) or those in the plan (``$f2``). Entries of maps are in the order that
             they have in Flink. For an input that changes, the rows that it has in the end. Columns of processing time
-            may be left out, unless a deduplication keeps the last row: then the column says in which order rows came.
-            Of rows with the same time, any is kept. ``_last_access`` is the time of the last access of states with
-            time-to-live, of which the latest counts for a key; by default that of writing.
+            may be left out, unless a deduplication keeps the last row: then the column orders the rows.
+            Any of several rows with the same time is kept. ``_last_access`` is the time of the last access of states with
+            time-to-live; the latest time of a key counts. The default is the time of writing.
         left, right
-            For a join, the rows of its sides in the place of ``df``: all rows that the query has not forgotten.
+            For a join, the rows of its sides instead of ``df``: all rows that the query has not forgotten.
         parallelism
             As for :meth:`SavepointWriter.with_keyed_state`.
 
         Raises
         ------
         NotFoundError
-            If the plan has no such operator.
+            If the operator is not in the plan.
         OptionError
             If its state does not follow from rows, with the reason; or the plan has several such operators.
         InvalidRowError
@@ -104,9 +104,9 @@ class QueryWriter:
         plan. Accumulators go on by call, whatever their order. A new call starts as for a group without rows, also in groups that
         have some: ``COUNT`` and ``AVG`` with 0, ``SUM``, ``MIN`` and ``MAX`` with null. New columns of rows that joins,
         deduplications, normalizations and top-N keep are null; calls and columns that are gone are dropped. An operator of
-        another kind keeps its state as it is, if it and all of its input are the same in both plans. Operators that the old plan
-        does not have stay as they are. :meth:`query_migration_report` has the outcome for each state;
-        :meth:`check_query_migration` says beforehand what it will be.
+        another kind keeps its state unchanged, if it and all of its input are the same in both plans. Operators that are not in
+        the old plan are unchanged. :meth:`query_migration_report` has the outcome for each state;
+        :meth:`check_query_migration` previews it.
 
         Parameters
         ----------
@@ -124,9 +124,9 @@ class QueryWriter:
             If there are operators whose state can't be kept, and that ``drop`` does not name. The message has the reasons: other
             keys or conditions, a column or result of another type, a new column ``NOT NULL``, a column or call that has its old
             name and is computed in another way, other calls with ``DISTINCT``,
-            calls whose accumulators differ where rows may be taken back, state of another shape, one phase in the place of two.
+            calls whose accumulators differ where rows may be taken back, state of another shape, one phase instead of two.
         NotFoundError
-            If there is no operator that ``drop`` names.
+            If ``drop`` names an operator that does not exist.
         OptionError
             If the savepoint was not written by the query of the old plan, or state was changed before.
         """
@@ -156,12 +156,12 @@ class QueryWriter:
         Returns
         -------
         QueryMigrationReport
-            The outcome for each state; its ``impossible`` are those that can't be kept, with the reasons.
+            The outcome for each state; ``impossible`` lists the states that can't be kept, with the reasons.
 
         Raises
         ------
         NotFoundError
-            If there is no operator that ``drop`` names.
+            If ``drop`` names an operator that does not exist.
         OptionError
             If the savepoint was not written by the query of the old plan.
         """
@@ -173,15 +173,15 @@ class QueryWriter:
         Raises
         ------
         OptionError
-            If there was no migration.
+            If :meth:`migrate_query` was not called.
         """
         if self._query_migration is None:
-            raise OptionError("there is no migration to report on; call migrate_query first")
+            raise OptionError("no query was migrated; call migrate_query first")
         return self._query_migration
 
     def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
         if self._build.snapshot is None:
-            raise OptionError("there is nothing to migrate: this savepoint does not start from another")
+            raise OptionError("this savepoint does not start from another, whose state could be migrated")
         old, new = (compiled_plan(self._spark, self._build.access, plan) for plan in (old_plan, new_plan))
         return QueryMigration(self._build.drafts, old, new, drop)
 

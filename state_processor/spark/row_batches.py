@@ -1,4 +1,4 @@
-"""Size of the batches in which Spark hands rows to Python workers.
+"""Size of the batches of rows that Spark sends to Python workers.
 
 Spark bounds batches by bytes, and measures the growing batch before each row; for a row of a few numbers or strings that costs
 more than the row itself. If rows are narrow, a bound on their number bounds the batch as well and costs nothing. Rows of any
@@ -27,8 +27,8 @@ _TEXT: Final = (t.StringType, t.CharType, t.VarcharType)
 def with_counted_batches(query: DataFrame, schemas: Iterable[t.StructType]) -> DataFrame:
     """Return a query with batches that are counted instead of measured, if that bounds them.
 
-    A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps its bounds, and so do queries of
-    Spark Connect, which can't be moved to another session.
+    A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps its bounds. So do queries of
+    Spark Connect: they can't be moved to another session.
 
     Parameters
     ----------

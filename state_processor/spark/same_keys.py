@@ -83,7 +83,7 @@ def check_comparable(earlier: DataFrame, given: str, later: DataFrame, column: s
     if _family(types[0]) != _family(types[1]):
         raise InvalidRowError(
             f"column {column!r} is {types[1].simpleString()}, in rows that were given before {types[0].simpleString()}: "
-            "whether keys are the same can't be told; give both in one type"
+            "keys of different types can't be compared; give both in one type"
         )
 
 

@@ -21,7 +21,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def with_comments(schema: StructType, comments: Mapping[str, str]) -> StructType:
-    """Return the schema with comments on columns that have none."""
+    """Return the schema with comments on columns without comments."""
     fields = (
         StructField(f.name, f.dataType, f.nullable, {_COMMENT: comments[f.name], **f.metadata}) if f.name in comments else f
         for f in schema.fields

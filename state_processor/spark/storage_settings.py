@@ -54,7 +54,7 @@ def with_settings(access: SnapshotAccess, path: str | PathLike[str], settings: C
 
 
 def settings_of_spark(spark: SparkSession) -> Mapping[str, Any]:
-    """Return what the configuration of a session says about S3, by the names of ``pyarrow.fs.S3FileSystem``.
+    """Return the settings of S3 in the configuration of a session, by the names of ``pyarrow.fs.S3FileSystem``.
 
     Settings of single buckets are among them, each after those of all buckets that it changes (Hadoop:
     ``S3AUtils.propagateBucketOptions``).

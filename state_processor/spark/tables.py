@@ -19,7 +19,7 @@ _PATH: Final = "path"
 
 
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the schema of a table with the table's options; that of a read without a table as it is."""
+    """Return the schema of a table with the table's options. The schema of a read without a table is unchanged."""
     if not is_of_table(options):
         return schema
     first, *others = schema.fields
@@ -28,12 +28,12 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
 
 
 def with_options_of_table(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """Return the options of a read, together with those of the table if it is one.
+    """Return the options of a read. If a table is read, the options of the table are added.
 
     Raises
     ------
     OptionError
-        If there are none: the table was made with columns, so that :func:`with_table_options` had no part in it.
+        If the table was made with columns. Its schema does not come from :func:`with_table_options`, and lacks the options.
     """
     for field in schema.fields:
         of_table: dict[str, str] | None = (field.metadata or {}).get(SAVEPOINT_FORMAT)

@@ -1,7 +1,7 @@
 """Errors of this library from Spark's Python workers.
 
-Spark hands over the text of an error in a worker: a traceback, and the message behind it. Here it is the message alone, and in
-the driver the error is raised as what it was in the worker.
+Spark hands over the text of an error in a worker: a traceback, and the message behind it. Here it is the message alone, and
+the driver raises the error of the worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CONVERT: Final = "convert_exception"
 def without_traceback() -> Iterator[None]:
     """Have Spark show an error of this library without Python's traceback, behind which its message would come.
 
-    A worker ends after an error; what it is told about tracebacks is for this one.
+    A worker ends after an error, so that the setting of tracebacks affects this error alone.
     """
     try:
         yield
@@ -59,10 +59,10 @@ def asked_by_spark() -> Iterator[None]:
 
 
 def raise_errors_of_tasks() -> None:
-    """Have PySpark raise errors of this library in actions of any DataFrame as what they were in the worker.
+    """Have PySpark raise the errors of workers that are errors of this library, in actions of any DataFrame.
 
-    PySpark has no hook for it: its conversion of Java's exceptions is wrapped, once per process, that of Spark Connect once it is
-    used.
+    PySpark does not offer a hook. Its conversion of Java's exceptions is wrapped, once per process, and the conversion of Spark
+    Connect once it is used.
     """
     for module in (captured, sys.modules.get(_CONNECT_CLIENT)):
         if module is not None:
@@ -84,7 +84,7 @@ def _wrap_conversion(module: ModuleType) -> None:
 
 @contextmanager
 def unwrap_spark_errors() -> Iterator[None]:
-    """Raise errors from tasks as they were raised there, in place of Spark's error that wraps them."""
+    """Raise the errors of tasks instead of Spark's errors that wrap them."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as failure:  # the second from iterators over rows
@@ -96,7 +96,7 @@ def unwrap_spark_errors() -> Iterator[None]:
 
 @contextmanager
 def failures_of_tasks() -> Iterator[None]:
-    """Raise errors of the job of a write likewise, and the end of workers or executors, for which PySpark has no error."""
+    """Raise the errors of the job of a write, and an error if workers or executors ended: PySpark does not raise one."""
     try:
         with unwrap_spark_errors():
             yield

@@ -32,7 +32,7 @@ class CountTimes:
     Parameters
     ----------
     by
-        The column by whose values they are counted; ``None`` for all together.
+        The column to group by; ``None`` to count all together.
     column
         The column of the points in time.
     """

@@ -1,4 +1,4 @@
-"""Differences between the versions of Spark that this package runs on: the only module that knows about them.
+"""Differences between the supported versions of Spark. No other module depends on the version.
 
 ========================================== =============== ==========================
 what                                       since           before

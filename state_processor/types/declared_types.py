@@ -24,7 +24,7 @@ _COLUMNS: Final = frozenset({"key", "value", "list_value", "map_key", "map_value
 
 
 def split_declared_types(state: StateDescription, types: DeclaredTypes) -> tuple[dict[str, TypeSerializer], DeclaredTypes]:
-    """Return the declared types of whole columns, whose rows they name, and those of parts that Kryo wrote."""
+    """Return the declared types of whole columns, for the names of rows, and the declared types of parts that Kryo wrote."""
     by_kryo = {path for path, _ in kryo_parts_of(state)}
     columns = {c: type_of(c, given) for c, given in types.items() if c in _COLUMNS and c not in by_kryo}
     return columns, {path: given for path, given in types.items() if path not in columns}
@@ -61,7 +61,7 @@ def type_of(path: str, given: TypeSerializer | str) -> TypeSerializer:
 
 
 def java_types_by_path(types: DeclaredTypes | None) -> dict[str, JavaType]:
-    """Return the Java types that the declared types stand for, by path.
+    """Return the declared types as Java types, by path.
 
     Raises
     ------

@@ -151,7 +151,7 @@ class Types:
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeSerializer:
-        """Return the type of ``byte[]`` in which PyFlink keeps pickled values; they stay bytes here."""
+        """Return the type of ``byte[]``. PyFlink keeps pickled values in it; they stay bytes here."""
         return SCALARS["BYTES"].serializer
 
     @staticmethod
@@ -270,7 +270,7 @@ class Types:
         Raises
         ------
         OptionError
-            If it is none of these.
+            If it is something else.
         """
         return rowdata.RowDataSerializer(sql_types.row_type(fields))
 
@@ -293,13 +293,13 @@ class Types:
         Raises
         ------
         OptionError
-            If it is text or bytes of a length, which a savepoint does not hold for single values.
+            If it is text or bytes with a length: a savepoint does not record the length of single values.
         """
         found = sql_types.sql_type(type_)
         if isinstance(found, TextType | BytesType) and found.summary != type(found)().summary:
             raise OptionError(
-                f"Types.SQL_DATA({str(found)!r}): the serializer of a single value has no length, so that no check would enforce "
-                f"it; declare {type(found)()} and check the column, or make it a field of a ROW_DATA"
+                f"Types.SQL_DATA({str(found)!r}): the serializer of a single value does not keep the length, and "
+                f"can't check it; declare {type(found)()} and check the column, or make it a field of a ROW_DATA"
             )
         return rowdata.internal_serializer(found)
 
@@ -327,9 +327,9 @@ class Types:
             The class.
         subclasses
             The subclasses that the job registers (``pipeline.serialization-config``, ``registerPojoType``) in the order in which
-            it does, each with the fields that it adds. Columns of such values have a field ``_class``, which names the class of
-            each; null stands for ``class_name``. Structs to write may lack ``_class`` and the fields of subclasses. Fields that
-            a row's class does not have are null.
+            it does, each with the fields that it adds. Columns of such values have a field ``_class`` with the class of
+            each value; null means ``class_name``. Structs to write may lack ``_class`` and the fields of subclasses. Fields of
+            other classes are null.
 
         Raises
         ------
@@ -344,13 +344,13 @@ class Types:
 
         Unless the job declares the type of a field (``@TypeInfo``), a ``LocalDate``, ``LocalTime`` or ``LocalDateTime`` is
         Kryo's in all versions; a ``List<T>``, ``Set<T>`` or ``Map<K,V>`` is Kryo's in Flink 1.x, and a collection with room for
-        nulls in Flink 2.x. Classes that Flink has no serializer for, such as ``Duration`` and ``ZonedDateTime``, are
+        nulls in Flink 2.x. Classes without a serializer of Flink, such as ``Duration`` and ``ZonedDateTime``, are
         ``KRYO("java.time.Duration")`` in the first place.
 
         Parameters
         ----------
         declared
-            A POJO, or the type of a field; what is inside of POJOs, tuples, arrays and collections is inferred as well. A
+            A POJO, or the type of a field; the types inside POJOs, tuples, arrays and collections are inferred as well. A
             ``NULLABLE`` is taken word for word.
         flink_version
             The Flink of the job: ``"1.20"``, ``"2.3"``; only the major version matters.
@@ -358,8 +358,8 @@ class Types:
         Raises
         ------
         OptionError
-            If there is no such version; if, for Flink 2.x, collections are inside of collections, which it leaves to Kryo; if,
-            for Flink 1.x, elements are of a class that Kryo has to be told of by ``register_kryo_class``.
+            If the version does not exist; if, for Flink 2.x, collections are inside of collections (Flink leaves them to Kryo);
+            if, for Flink 1.x, elements are of a class that ``register_kryo_class`` has to describe.
 
         Examples
         --------
@@ -379,13 +379,13 @@ class Types:
 
     @staticmethod
     def KRYO(class_name: str) -> TypeSerializer:
-        """Return the type of a class that Flink serializes with Kryo (Java: ``Types.GENERIC``; PyFlink has no name for it).
+        """Return the type of a class that Flink serializes with Kryo (Java: ``Types.GENERIC``; not in PyFlink).
 
         Parameters
         ----------
         class_name
             The Java class: one of the JDK's, or one that :func:`~state_processor.serializers.register_kryo_class` describes.
-            Type arguments give the values a column of that type, which Flink has no part in: a ``java.util.ArrayList`` is a
+            Type arguments set the type of the column, and Flink ignores them: a ``java.util.ArrayList`` is a
             column of JSON, where whole numbers need their class to be written, a ``java.util.ArrayList<java.lang.Long>`` a list
             of numbers.
 

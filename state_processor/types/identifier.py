@@ -17,8 +17,8 @@ _HASH: Final = re.compile(r"[0-9a-f]{32}")
 class OperatorIdentifier:
     """An operator of a job, by its uid or by the hash of it (Flink: ``OperatorIdentifier``).
 
-    A plain ``str`` in the place of an identifier is a uid, or a uid hash if it has 32 hexadecimal digits, as operators without a
-    uid have. :meth:`for_uid` is for a uid that looks like a hash.
+    A plain ``str`` instead of an identifier is a uid, or a uid hash if it has 32 hexadecimal digits. Operators without a uid
+    have such a hash. :meth:`for_uid` is for a uid that looks like a hash.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class OperatorIdentifier:
 
     @classmethod
     def of(cls, operator: str | OperatorIdentifier) -> OperatorIdentifier:
-        """Return an identifier as it is, or that of a uid or uid hash.
+        """Return an identifier unchanged, or the identifier of a uid or uid hash.
 
         Raises
         ------

@@ -31,9 +31,9 @@ def python_type_of(given: PythonType | PythonTypeArgument) -> PythonType:
     Raises
     ------
     OptionError
-        If it is no type, or its text names none.
+        If it is not a type, or its text does not name a type.
     UnsupportedFormatError
-        If PyFlink has no coder for it.
+        If PyFlink does not have a coder for it.
     """
     match given:
         case PythonType():
@@ -80,7 +80,7 @@ def unpickled_of(given: bool | TypeSerializer | PortableType) -> Unpickled:
 
 
 def spec_of(type_: PythonType, ttl: bool | None = None) -> StateSpec:
-    """Return the state to write that a type stands for; a type alone is one of value state."""
+    """Return the state to write for a type; a type alone means value state."""
     value = type_.value.restore()
     if type_.kind == "MAP" and type_.map_key is not None:
         return MapState(type_.map_key.restore(), value, ttl=ttl)
@@ -89,7 +89,7 @@ def spec_of(type_: PythonType, ttl: bool | None = None) -> StateSpec:
 
 def _portable(given: TypeSerializer) -> PortableType:
     if not isinstance(given, TypeSerializer):
-        raise OptionError(f"{given!r} is no type of Types")
+        raise OptionError(f"{given!r} is not a type of Types")
     python_coder(given)
     return PortableType.of(given)
 
@@ -122,7 +122,7 @@ def of_json(given: Any) -> PythonType:
     if isinstance(given, str):
         return python_type_of(given)
     if not isinstance(given, Mapping) or given.get("kind") not in ("", "VALUE", "LIST", "MAP"):
-        raise ValueError(f"{given!r} is no type")
+        raise ValueError(f"{given!r} is not a type")
     map_key = given.get("map_key")
     return PythonType(given["kind"], _of_json(given.get("value")), None if map_key is None else _of_json(map_key))
 
@@ -136,4 +136,4 @@ def _of_json(given: Any) -> PortableType:
         rows = tuple(None if names is None else tuple(names) for names in given.get("rows", ()))
         return PortableType(b64decode(given["snapshot"], validate=True), rows)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"{given!r} is no serializer snapshot: {error!r}") from error
+        raise ValueError(f"{given!r} is not a serializer snapshot: {error!r}") from error

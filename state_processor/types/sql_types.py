@@ -1,4 +1,4 @@
-"""Types of Flink SQL from what users have: SQL text, names and types, or a schema of Spark's."""
+"""Types of Flink SQL from SQL text, names and types, or a schema of Spark."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sql_type(given: Any) -> LogicalType:
     Raises
     ------
     OptionError
-        If it is none of these.
+        If it is something else.
     """
     if isinstance(given, LogicalType):
         return given
@@ -80,13 +80,13 @@ def row_type(fields: Any) -> RowType:
     Parameters
     ----------
     fields
-        SQL text, ``ROW<id BIGINT NOT NULL, name STRING>`` or what stands inside of the brackets; a mapping from names to what
-        :func:`sql_type` takes; a list of the latter, whose fields are called ``f0``, ``f1``, …; or a ``StructType`` of Spark's.
+        SQL text, ``ROW<id BIGINT NOT NULL, name STRING>`` or the text inside the brackets; a mapping from names to
+        arguments of :func:`sql_type`; a list of such arguments, for fields ``f0``, ``f1``, …; or a ``StructType`` of Spark's.
 
     Raises
     ------
     OptionError
-        If it is none of these.
+        If it is something else.
     """
     if isinstance(fields, str):
         text = fields.strip()

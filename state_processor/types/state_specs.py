@@ -127,7 +127,7 @@ StateSpec = ValueState | ReducingState | AggregatingState | ListState | MapState
 
 
 def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
-    """Return a state as it is, or value state of a type.
+    """Return a state unchanged, or value state of a type.
 
     Raises
     ------

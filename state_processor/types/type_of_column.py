@@ -20,7 +20,7 @@ def type_of_column(given: pa.DataType, what: str) -> TypeSerializer:
     Raises
     ------
     OptionError
-        If there is no such type; the message asks to name one.
+        If Flink does not have a type for the column; the message asks to name one.
     """
     if given in _SCALARS:
         return _SCALARS[given]

@@ -104,7 +104,7 @@ class _Parser:
             raise self._problem("expected the end of the text", self._position)
 
     def _bracketed(self) -> str:
-        """Return the text between angle brackets as it is: types of SQL have another grammar."""
+        """Return the text between angle brackets unchanged: types of SQL have another grammar."""
         self._expect("<")
         start, depth = self._position, 1
         for at in range(start, len(self._text)):

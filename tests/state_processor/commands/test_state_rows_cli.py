@@ -42,7 +42,7 @@ def test_rows_for_which_an_expression_is_true(spark: SparkSession, capsys: pytes
     assert spark.conf.get("spark.sql.session.timeZone") == zone
     for wrong in ("valu > 1", "value >", "value"):
         assert cli.main(["count", *TOTAL, "--where", wrong]) == cli.BAD_INPUT
-        assert f"--where {wrong!r} is no condition on the columns key, value: [" in capsys.readouterr().err
+        assert f"--where {wrong!r} is not a condition on the columns key, value: [" in capsys.readouterr().err
 
 
 def test_time_to_live(capsys: pytest.CaptureFixture[str]) -> None:

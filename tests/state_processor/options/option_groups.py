@@ -22,7 +22,7 @@ from state_processor.options.table import INFER_KRYO
 MODULE: Final = Path(__file__).parents[3] / "state_processor" / "options" / "groups.py"
 
 INTRODUCTION: Final = '''\
-"""Groups of options as keyword arguments: what methods and functions take, by the kinds of reads that they make.
+"""Groups of options: the keyword arguments of methods and functions, by the kinds of reads that they make.
 
 ``python -m tests.state_processor.options.option_groups`` writes this module from the declarations of options.
 """

@@ -204,7 +204,7 @@ def written_rows(path: str | Path, uid: str) -> RowDataSerializerSnapshot:
 def test_what_does_not_go_together_is_refused(spark: SparkSession) -> None:
     savepoint, old = query("group-aggregate")
     _, new = query("retracting")
-    with pytest.raises(sp.OptionError, match="there is nothing to migrate"):
+    with pytest.raises(sp.OptionError, match="does not start from another, whose state could be migrated"):
         sp.SavepointWriter.new(spark).migrate_query(old, new)
     (aggregate,) = uids(old, "group-aggregate")
     writer = sp.SavepointWriter.from_existing(spark, savepoint, plan=old)
