@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from state_processor import arrow, errors, polars, pyflink
+    from state_processor import arrow, connectors, errors, polars, pyflink
     from state_processor.backends.metadata.discovery import SnapshotInfo
     from state_processor.errors import (
         CorruptSnapshotError,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("arrow", "errors", "polars", "pyflink")
+_MODULES = ("arrow", "connectors", "errors", "polars", "pyflink")
 
 __all__ = [
     "AggregatingState",
@@ -82,6 +82,7 @@ __all__ = [
     "WriteError",
     "WriteSummary",
     "arrow",
+    "connectors",
     "diff",
     "errors",
     "list_snapshots",

@@ -22,6 +22,8 @@ _OBJECT: Final = b"\x73"
 _STRING: Final = b"\x74"
 _ARRAY: Final = b"\x75"
 _BLOCK: Final = b"\x77"
+_LONG_BLOCK: Final = b"\x7a"
+_BLOCK_SIZE: Final = 1024
 _END: Final = b"\x78"
 _ENUM: Final = b"\x7e"
 _FIRST_HANDLE: Final = 0x7E0000
@@ -36,8 +38,8 @@ ENUMERATION: Final = 0x12
 class JavaClassDescription:
     """A serializable class as a stream describes it.
 
-    ``fields`` are pairs of type and name in Java's order: numbers first, then by name. A type is ``I`` (int), ``Z`` (boolean) or
-    the signature of a class, ``Ljava/util/List;``.
+    ``fields`` are pairs of type and name in Java's order: primitive types first, then by name. A type is a letter such as ``I``
+    (int), or the signature of a class, ``Ljava/util/List;``. ``custom``: ``writeObject`` writes no fields, only what it wants.
     """
 
     name: str
@@ -45,11 +47,12 @@ class JavaClassDescription:
     fields: tuple[tuple[str, str], ...] = ()
     parent: str = ""
     flags: int = SERIALIZABLE
+    custom: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JavaArray:
-    """An array of objects; ``name`` is its class, ``[Ljava.lang.String;``."""
+    """An array; ``name`` is its class, ``[Ljava.lang.String;`` or ``[B``."""
 
     name: str
     elements: Sequence[Any]
@@ -72,7 +75,8 @@ def write_java_object(content: Any, classes: Mapping[str, JavaClassDescription])
     Parameters
     ----------
     content
-        A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, a string or ``None``.
+        A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, a string or ``None``. The annotations
+        of an instance belong to its class with ``writeObject``.
     classes
         Descriptions of all classes that occur, including their superclasses, by name. Enums need no description.
 
@@ -122,12 +126,26 @@ class _Writer:
         description = self._description(name)
         if description.parent:
             self._fields(description.parent, content)
-        for type_, field in description.fields:
+        for type_, field in () if description.custom else description.fields:
             value = content.get(field)
             if type_ in _PRIMITIVES:
                 self.out += struct.pack(_PRIMITIVES[type_], value)
             else:
                 self.value(value)
+        if description.flags & WRITES_MORE == WRITES_MORE:
+            for annotation in content.annotations:
+                if isinstance(annotation, bytes):
+                    self._blocks(annotation)
+                else:
+                    self.value(annotation)
+            self.out += _END
+
+    def _blocks(self, data: bytes) -> None:
+        for start in range(0, len(data), _BLOCK_SIZE):
+            block = data[start : start + _BLOCK_SIZE]
+            short = len(block) <= 0xFF
+            self.out += _BLOCK + bytes([len(block)]) if short else _LONG_BLOCK + struct.pack(">i", len(block))
+            self.out += block
 
     def _list(self, content: JavaList) -> None:
         count = struct.pack(">i", len(content.elements))
@@ -145,8 +163,12 @@ class _Writer:
         self._class(content.name)
         self._remember(content)
         self.out += struct.pack(">i", len(content.elements))
+        primitive = _PRIMITIVES.get(content.name[1:])
         for element in content.elements:
-            self.value(element)
+            if primitive is not None:
+                self.out += struct.pack(primitive, element)
+            else:
+                self.value(element)
 
     def _enum(self, content: JavaEnum) -> None:
         if content in self._handles:
@@ -207,11 +229,11 @@ class _Writer:
         self.out += _REFERENCE + struct.pack(">i", self._handles[key])
 
 
-_PRIMITIVES: Final = {"I": ">i", "Z": ">?"}
+_PRIMITIVES: Final = {"B": ">b", "D": ">d", "F": ">f", "I": ">i", "J": ">q", "S": ">h", "Z": ">?"}
 
 
 def _utf(text: str) -> bytes:
     raw = encode_modified_utf8(text)
     if len(raw) > 0xFFFF:
-        raise UnsupportedFormatError(f"text of {len(raw)} bytes is too long for a type of Flink SQL")
+        raise UnsupportedFormatError(f"text of {len(raw)} bytes is too long for a Java object; 65535 bytes are possible")
     return struct.pack(">H", len(raw)) + raw

@@ -1,0 +1,1 @@
+"""Layouts of the bytes of connectors, as compositions of codecs: one declaration reads and writes."""

@@ -1,0 +1,177 @@
+"""Codecs of values that have more than one form: cases, names of numbers, versions, and content that keeps its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from state_processor.backends.connectors.layouts.codecs import INT, Codec, Content, read_all, to_bytes
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """A number that decides about what follows. The content has the name of the case in field ``name``."""
+
+    by_number: Mapping[int, tuple[str, Codec]]
+    name: str = "kind"
+    number: Codec = INT
+
+    @property
+    def min_size(self) -> int:
+        return self.number.min_size
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        start = source.position
+        number = self.number.read(source)
+        if number not in self.by_number:
+            raise source.corrupt(f"{self.name} {number}; expected one of {', '.join(map(str, self.by_number))}", start)
+        case, codec = self.by_number[number]
+        found: dict[str, Any] = codec.read(source)
+        return {self.name: case} | found
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        wanted = content.get(self.name)
+        for number, (case, codec) in self.by_number.items():
+            if case == wanted:
+                self.number.write(number, target)
+                codec.write(content, target)
+                return
+        names = ", ".join(repr(case) for case, _ in self.by_number.values())
+        raise InvalidRowError(f"field {self.name!r} is {wanted!r}; expected one of {names}")
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerated:
+    """A number with a name. The content has the name, and the number under ``code`` if ``code`` is given."""
+
+    name: str
+    names: Mapping[Any, str]
+    code: str | None = None
+    codec: Codec = INT
+
+    @property
+    def min_size(self) -> int:
+        return self.codec.min_size
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        start = source.position
+        number = self.codec.read(source)
+        if number not in self.names:
+            raise source.corrupt(f"{self.name} {number}; expected one of {', '.join(map(str, self.names))}", start)
+        return {self.name: self.names[number]} | ({} if self.code is None else {self.code: number})
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        numbers = {name: number for number, name in self.names.items()}
+        wanted = content.get(self.name)
+        if wanted not in numbers:
+            raise InvalidRowError(f"field {self.name!r} is {wanted!r}; expected one of {', '.join(map(repr, numbers))}")
+        if self.code is not None and content.get(self.code, numbers[wanted]) != numbers[wanted]:
+            raise InvalidRowError(
+                f"field {self.code!r} is {content[self.code]!r}, but {self.name!r} is {wanted!r} "
+                f"(number {numbers[wanted]}): change both, or remove {self.code!r}"
+            )
+        self.codec.write(numbers[wanted], target)
+
+
+class KeptDict(dict[str, Any]):
+    """Content that remembers the bytes that it was read from, as other bytes have the same content."""
+
+    __slots__ = ("written",)
+    written: bytes
+
+
+class KeptList(list[Any]):
+    """As :class:`KeptDict`, of a list."""
+
+    __slots__ = ("written",)
+    written: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value with more than one form in bytes. Content that was read and not changed is written in the form that it had."""
+
+    codec: Codec
+
+    @property
+    def min_size(self) -> int:
+        return self.codec.min_size
+
+    def read(self, source: DataInput) -> Content:
+        start = source.position
+        content = self.codec.read(source)
+        written = bytes(source.data[start : source.position])
+        if not isinstance(content, (dict, list)) or self._usual(content) == written:
+            return content
+        kept = KeptDict(content) if isinstance(content, dict) else KeptList(content)
+        kept.written = written
+        return kept
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        if isinstance(content, (KeptDict, KeptList)):
+            before = self.codec.read(DataInput(content.written))
+            if before == content:
+                target.write_bytes(content.written)
+                return
+        self.codec.write(content, target)
+
+    def _usual(self, content: Content) -> bytes | None:
+        try:
+            return to_bytes(self.codec, content)
+        except UNWRITABLE:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A value in the first of some layouts that its bytes fill.
+
+    The first layout that accepts the content writes it. ``writing`` is the order of these attempts: positions of layouts.
+    """
+
+    layouts: tuple[Codec, ...]
+    writing: tuple[int, ...] = ()
+
+    @property
+    def min_size(self) -> int:
+        return min(layout.min_size for layout in self.layouts)
+
+    def read(self, source: DataInput) -> Content:
+        start, problems = source.position, []
+        for layout in self.layouts:
+            source.position = start
+            try:
+                return read_all(layout, source)
+            except StateProcessorError as error:
+                problems.append(str(error))
+        raise source.corrupt("; ".join(dict.fromkeys(problems)), start)
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        problems = []
+        for position in self.writing or range(len(self.layouts)):
+            try:
+                target.write_bytes(to_bytes(self.layouts[position], content))
+                return
+            except UNWRITABLE as error:
+                problems.append(str(error))
+        raise InvalidRowError("; ".join(dict.fromkeys(problems)))
+
+
+Versions = Mapping[int, Codec]
+"""The codecs of a serializer, by version."""
+
+
+def of_version(versions: Versions, version: Any, what: str) -> Codec:
+    """Return the codec of a version.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        The version is unknown.
+    """
+    if version not in versions:
+        raise UnsupportedFormatError(f"version {version} of {what} is not known, only {', '.join(map(str, sorted(versions)))}")
+    return versions[version]

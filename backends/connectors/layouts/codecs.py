@@ -1,0 +1,402 @@
+"""Codecs: parts of a layout that read content from bytes and write it back.
+
+A layout is a composition of codecs. Content consists of dicts, lists, strings, numbers, booleans and ``None``. Binary content is
+hexadecimal text, so that all content is valid JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
+from state_processor.serializers.io import DataInput, DataOutput
+
+Content = Any
+NOTE: Final = "note"
+"""A key of content that is a remark: it is not written."""
+
+
+class Codec(Protocol):
+    """A part of a layout.
+
+    ``min_size`` is the smallest number of bytes. Counts of elements are checked against it before anything is allocated.
+    """
+
+    @property
+    def min_size(self) -> int:
+        """Smallest number of bytes of a value."""
+
+    def read(self, source: DataInput) -> Content:
+        """Read content."""
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        """Write content: the inverse of :meth:`read`."""
+
+
+def to_bytes(codec: Codec, content: Content) -> bytes:
+    """Return the bytes of content."""
+    target = DataOutput()
+    codec.write(content, target)
+    return target.to_bytes()
+
+
+def read_all(codec: Codec, source: DataInput) -> Content:
+    """Read content that has to fill the rest of the bytes.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        Bytes are left over.
+    """
+    content = codec.read(source)
+    if not source.at_end():
+        raise source.corrupt(f"{source.remaining} bytes are left over")
+    return content
+
+
+# Numbers and text
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A signed big-endian integer."""
+
+    min_size: int
+
+    def read(self, source: DataInput) -> int:
+        return int.from_bytes(source.read_bytes(self.min_size, "integer"), "big", signed=True)
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        if not isinstance(content, int) or isinstance(content, bool):
+            raise TypeError(f"expected an integer, found {content!r}")
+        target.write_bytes(content.to_bytes(self.min_size, "big", signed=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """A byte 0 or 1."""
+
+    min_size: int = 1
+
+    def read(self, source: DataInput) -> bool:
+        return source.read_boolean()
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        if not isinstance(content, bool):
+            raise TypeError(f"expected true or false, found {content!r}")
+        target.write_boolean(content)
+
+
+@dataclass(frozen=True, slots=True)
+class Utf:
+    """Java's modified UTF-8 with a length of two bytes."""
+
+    min_size: int = 2
+
+    def read(self, source: DataInput) -> str:
+        return source.read_utf()
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        target.write_utf(_text(content))
+
+
+@dataclass(frozen=True, slots=True)
+class Hex:
+    """Bytes with a length before them (without a length codec: all that is left), as lower-case hexadecimal text."""
+
+    size: Codec | None
+
+    @property
+    def min_size(self) -> int:
+        return self.size.min_size if self.size is not None else 0
+
+    def read(self, source: DataInput) -> str:
+        return source.read_bytes(_size(self.size, source)).hex()
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        data = bytes.fromhex(_text(content))
+        if self.size is not None:
+            self.size.write(len(data), target)
+        target.write_bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text with its length in bytes before it (without a length codec: all that is left)."""
+
+    size: Codec | None
+    encode: Callable[[str], bytes] = str.encode
+    decode: Callable[[bytes], str] = bytes.decode
+
+    @property
+    def min_size(self) -> int:
+        return self.size.min_size if self.size is not None else 0
+
+    def read(self, source: DataInput) -> str:
+        start = source.position
+        data = source.read_bytes(_size(self.size, source), "text")
+        try:
+            text = self.decode(data)
+            text.encode()
+        except UnicodeError as error:
+            raise source.corrupt(f"not text: {error.args[-1]}", start) from None
+        return text
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        data = self.encode(_text(content))
+        if self.size is not None:
+            self.size.write(len(data), target)
+        target.write_bytes(data)
+
+
+BYTE: Final = Integer(1)
+INT: Final = Integer(4)
+LONG: Final = Integer(8)
+BOOL: Final = Boolean()
+UTF: Final = Utf()
+BYTES: Final = Hex(INT)
+TEXT: Final = Text(INT)
+
+
+def _text(content: Content) -> str:
+    if not isinstance(content, str):
+        raise TypeError(f"expected text, found {content!r}")
+    return content
+
+
+def _size(codec: Codec | None, source: DataInput) -> int:
+    if codec is None:
+        return source.remaining
+    start = source.position
+    size: int = codec.read(source)
+    if not 0 <= size <= source.remaining:
+        raise source.corrupt(f"{size} bytes announced, {source.remaining} left", start)
+    return size
+
+
+# Compositions
+
+Chosen = Codec | Callable[[Mapping[str, Any]], Codec]
+"""A codec, or a function that returns it for the content of the fields before it."""
+
+
+def _chosen(part: Chosen, content: Mapping[str, Any]) -> Codec:
+    return part if hasattr(part, "read") else part(content)  # type: ignore[return-value, operator]
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Named fields, one after the other.
+
+    The content of a field without a name is a dict whose entries belong to this struct. Such a field can be a :class:`Constant`,
+    a :class:`Mapped` or another struct.
+    """
+
+    fields: tuple[tuple[str | None, Chosen], ...]
+
+    @classmethod
+    def of(cls, *fields: tuple[str | None, Chosen]) -> Struct:
+        """Return a struct of some fields."""
+        return cls(fields)
+
+    def __add__(self, other: Struct) -> Struct:
+        return Struct((*self.fields, *other.fields))
+
+    @property
+    def min_size(self) -> int:
+        return sum(getattr(part, "min_size", 0) for _, part in self.fields)
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for name, part in self.fields:
+            value = _chosen(part, content).read(source)
+            content |= value if name is None else {name: value}
+        return content
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        if not isinstance(content, Mapping):
+            raise TypeError(f"expected fields, found {content!r}")
+        for name, part in self.fields:
+            codec = _chosen(part, content)
+            if name is None:
+                codec.write(content, target)
+                continue
+            if name not in content:
+                raise InvalidRowError(f"field {name!r} is missing; there are {', '.join(map(repr, content)) or 'no fields'}")
+            with _inside(name):
+                codec.write(content[name], target)
+
+
+class _inside:  # noqa: N801 (a context manager that is used like a function)
+    """Names the field in errors about its content."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UNWRITABLE) and not isinstance(error, StateProcessorError):
+            raise InvalidRowError(f"field {self._name!r}: {error or type(error).__name__}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that is always the same. It is not part of the content, except under ``name``."""
+
+    codec: Codec
+    value: Content
+    name: str | None = None
+
+    @property
+    def min_size(self) -> int:
+        return self.codec.min_size
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        start = source.position
+        found = self.codec.read(source)
+        if found != self.value:
+            raise source.corrupt(f"expected {self.value!r}, found {found!r}", start)
+        return {} if self.name is None else {self.name: found}
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        self.codec.write(self.value, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A field of the content without bytes."""
+
+    name: str
+    value: Content
+    min_size: int = 0
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        return {self.name: self.value}
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        """Write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value behind a flag, or ``None``. ``present`` is the value of the flag where the value follows."""
+
+    codec: Codec
+    flag: Codec = BOOL
+    present: Content = True
+    absent: Content = False
+
+    @property
+    def min_size(self) -> int:
+        return self.flag.min_size
+
+    def read(self, source: DataInput) -> Content:
+        start = source.position
+        flag = self.flag.read(source)
+        if flag not in (self.present, self.absent):
+            raise source.corrupt(f"expected {self.present!r} or {self.absent!r}, found {flag!r}", start)
+        return self.codec.read(source) if flag == self.present else None
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        self.flag.write(self.absent if content is None else self.present, target)
+        if content is not None:
+            self.codec.write(content, target)
+
+
+@dataclass(frozen=True, slots=True)
+class AtEnd:
+    """A last field that old releases did not write: ``None`` where the bytes end before it."""
+
+    codec: Codec
+    min_size: int = 0
+
+    def read(self, source: DataInput) -> Content:
+        return None if source.at_end() else self.codec.read(source)
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        if content is not None:
+            self.codec.write(content, target)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A number of elements, and the elements."""
+
+    codec: Codec
+    count: Codec = INT
+
+    @property
+    def min_size(self) -> int:
+        return self.count.min_size
+
+    def read(self, source: DataInput) -> list[Any]:
+        start = source.position
+        count: int = self.count.read(source)
+        if count < 0 or count * max(self.codec.min_size, 1) > source.remaining:
+            raise source.corrupt(f"{count} elements announced, {source.remaining} bytes left", start)
+        return [self.codec.read(source) for _ in range(count)]
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        if not isinstance(content, Sequence) or isinstance(content, str):
+            raise TypeError(f"expected a list, found {content!r}")
+        self.count.write(len(content), target)
+        for number, element in enumerate(content):
+            with _inside(f"[{number}]"):
+                self.codec.write(element, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """A value with its length in bytes before it; ``empty`` is the content where the length is 0, if that has a meaning."""
+
+    codec: Codec
+    size: Codec = INT
+    empty_is_null: bool = False
+
+    @property
+    def min_size(self) -> int:
+        return self.size.min_size
+
+    def read(self, source: DataInput) -> Content:
+        size = _size(self.size, source)
+        if self.empty_is_null and not size:
+            return None
+        part = source.slice(source.position, source.position + size)
+        content = read_all(self.codec, part)
+        source.position += size
+        return content
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        data = b"" if self.empty_is_null and content is None else to_bytes(self.codec, content)
+        self.size.write(len(data), target)
+        target.write_bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Content in another form than its codec has it."""
+
+    codec: Codec
+    after_reading: Callable[[Any], Content]
+    before_writing: Callable[[Content], Any]
+
+    @property
+    def min_size(self) -> int:
+        return self.codec.min_size
+
+    def read(self, source: DataInput) -> Content:
+        start = source.position
+        content = self.codec.read(source)
+        try:
+            return self.after_reading(content)
+        except StateProcessorError as error:
+            raise source.corrupt(str(error), start) from error
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise source.corrupt(f"{error or type(error).__name__}", start) from error
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        self.codec.write(self.before_writing(content), target)

@@ -1,0 +1,247 @@
+"""Codecs of Java objects (``ObjectOutputStream``) in the bytes of connectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from state_processor.backends.connectors.layouts.choices import Kept
+from state_processor.backends.connectors.layouts.codecs import Codec, Content, Hex, Mapped, Utf
+from state_processor.serializers.big_numbers import to_java_bytes, to_text, to_unscaled_and_scale
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.object_input import JavaInstance, class_name, read_java_object
+from state_processor.serializers.java.object_output import (
+    ENUMERATION,
+    WRITES_MORE,
+    JavaArray,
+    JavaClassDescription,
+    write_java_object,
+)
+
+NUMBER: Final = "java.lang.Number"
+OBJECTS: Final = "[Ljava.lang.Object;"
+STRING_TYPE: Final = "Ljava/lang/String;"
+CLASS: Final = "class"
+VALUE: Final = "value"
+
+
+def described(*descriptions: JavaClassDescription) -> dict[str, JavaClassDescription]:
+    """Return descriptions by name."""
+    return {description.name: description for description in descriptions}
+
+
+def _box(name: str, uid: int, type_: str, parent: str = NUMBER) -> JavaClassDescription:
+    return JavaClassDescription(f"java.lang.{name}", uid, ((type_, "value"),), parent)
+
+
+_BIG_INTEGER: Final = JavaClassDescription(
+    "java.math.BigInteger",
+    -8287574255936472291,
+    (
+        *(("I", name) for name in ("bitCount", "bitLength", "firstNonzeroByteNum", "lowestSetBit", "signum")),
+        ("[B", "magnitude"),
+    ),
+    NUMBER,
+    WRITES_MORE,
+)
+_BIG_DECIMAL: Final = JavaClassDescription(
+    "java.math.BigDecimal", 6108874887143696463, (("I", "scale"), ("Ljava/math/BigInteger;", "intVal")), NUMBER, WRITES_MORE
+)
+JDK: Final = described(
+    JavaClassDescription(NUMBER, -8742448824652078965),
+    _box("Byte", -7183698231559129828, "B"),
+    _box("Short", 7515723908773894738, "S"),
+    _box("Integer", 1360826667806852920, "I"),
+    _box("Long", 4290774380558885855, "J"),
+    _box("Float", -2671257302660747028, "F"),
+    _box("Double", -9172774392245257468, "D"),
+    _box("Boolean", -3665804199014368530, "Z", ""),
+    _BIG_INTEGER,
+    _BIG_DECIMAL,
+    JavaClassDescription("java.util.Date", 7523967970034938905, flags=WRITES_MORE),
+    JavaClassDescription("java.sql.Date", 1511598038487230103, parent="java.util.Date"),
+    JavaClassDescription("java.sql.Time", 8397324403548013681, parent="java.util.Date"),
+    JavaClassDescription("java.sql.Timestamp", 2745179027874758501, (("I", "nanos"),), "java.util.Date"),
+    JavaClassDescription("[B", -5984413125824719648),
+    JavaClassDescription("[I", 5600894804908749477),
+    JavaClassDescription("[J", 8655923659555304851),
+    JavaClassDescription("[[B", 5475560301672258359),
+    JavaClassDescription(OBJECTS, -8012369246846506644),
+    JavaClassDescription("java.util.HashMap", 362498820763181265, (("F", "loadFactor"), ("I", "threshold")), flags=WRITES_MORE),
+    JavaClassDescription("java.lang.Enum", 0, flags=ENUMERATION),
+)
+"""Classes of the JDK, whose numbers and fields are part of its specification."""
+
+
+# Values of columns
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarClass:
+    """A class of single values: how its object becomes content, and content an object."""
+
+    to_content: Callable[[JavaInstance], Content]
+    to_object: Callable[[Content], Any]
+
+
+def _boxed(name: str) -> ScalarClass:
+    return ScalarClass(lambda found: found.get("value"), lambda value: JavaInstance(name, {"value": value}))
+
+
+def big_integer(number: int) -> JavaInstance:
+    """Return a ``BigInteger``."""
+    magnitude = to_java_bytes(abs(number)).lstrip(b"\0")
+    names = {"bitCount": -1, "bitLength": -1, "firstNonzeroByteNum": -2, "lowestSetBit": -2}
+    signs = {"signum": (number > 0) - (number < 0), "magnitude": byte_array(magnitude)}
+    return JavaInstance(_BIG_INTEGER.name, names | signs)
+
+
+def byte_array(data: bytes) -> JavaArray:
+    """Return a ``byte[]``."""
+    return JavaArray("[B", [byte - 256 if byte > 127 else byte for byte in data])
+
+
+def array_bytes(array: Any) -> bytes:
+    """Return the content of a ``byte[]``."""
+    return bytes(byte & 0xFF for byte in array)
+
+
+def _unscaled(found: JavaInstance) -> int:
+    return int(found.get("signum")) * int.from_bytes(array_bytes(found.get("magnitude")), "big")
+
+
+def _big_decimal(text: Content) -> JavaInstance:
+    unscaled, scale = to_unscaled_and_scale(Decimal(text))
+    return JavaInstance(_BIG_DECIMAL.name, {"scale": scale, "intVal": big_integer(unscaled)})
+
+
+def _milliseconds(found: JavaInstance) -> int:
+    return int.from_bytes(found.annotations[0], "big", signed=True)
+
+
+def _date(name: str) -> ScalarClass:
+    return ScalarClass(
+        _milliseconds,
+        lambda value: JavaInstance(name, annotations=[value.to_bytes(8, "big", signed=True)]),
+    )
+
+
+SCALARS: Final[Mapping[str, ScalarClass]] = {
+    **{
+        name: _boxed(name)
+        for name in (f"java.lang.{n}" for n in ("Byte", "Short", "Integer", "Long", "Float", "Double", "Boolean"))
+    },
+    _BIG_INTEGER.name: ScalarClass(_unscaled, big_integer),
+    _BIG_DECIMAL.name: ScalarClass(lambda found: to_text(_unscaled(found.get("intVal")), found.get("scale")), _big_decimal),
+    **{name: _date(name) for name in ("java.util.Date", "java.sql.Date", "java.sql.Time")},
+    "java.sql.Timestamp": ScalarClass(
+        lambda found: {"epochMillis": _milliseconds(found), "nanos": found.get("nanos")},
+        lambda value: JavaInstance(
+            "java.sql.Timestamp", {"nanos": value["nanos"]}, [value["epochMillis"].to_bytes(8, "big", signed=True)]
+        ),
+    ),
+}
+"""Numbers are numbers; decimals are their digits; dates are milliseconds since 1970."""
+
+
+def _scalar_content(found: Any) -> Content:
+    if found is None:
+        return None
+    if isinstance(found, str):
+        return {CLASS: "java.lang.String", VALUE: found}
+    if isinstance(found, list):
+        return {CLASS: "[B", VALUE: array_bytes(found).hex()}
+    name = class_name(found)
+    return {CLASS: name, VALUE: SCALARS[name].to_content(found)} if name in SCALARS else {CLASS: name}
+
+
+def _scalar_object(content: Content) -> Any:
+    if content is None:
+        return None
+    name, value = content[CLASS], content.get(VALUE)
+    if name == "java.lang.String" and isinstance(value, str):
+        return value
+    if name == "[B":
+        return byte_array(bytes.fromhex(value))
+    if name not in SCALARS or VALUE not in content:
+        known = ", ".join((*SCALARS, "java.lang.String", "[B"))
+        raise UnsupportedFormatError(f"a value of the Java class {name} can't be written; the classes are {known}")
+    return SCALARS[name].to_object(value)
+
+
+# Codecs
+
+
+@dataclass(frozen=True, slots=True)
+class JavaObjectCodec:
+    """An object stream: ``to_content`` and ``to_object`` interpret the object; ``classes`` describes the classes to write."""
+
+    to_content: Callable[[Any], Content]
+    to_object: Callable[[Content], Any]
+    classes: Mapping[str, JavaClassDescription]
+    min_size: int = 5
+
+    def read(self, source: DataInput) -> Content:
+        start = source.position
+        found = read_java_object(source).content
+        try:
+            return self.to_content(found)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise source.corrupt(f"unexpected Java object of {class_name(found)}: {error}", start) from error
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        target.write_bytes(write_java_object(self.to_object(content), self.classes))
+
+
+@dataclass(frozen=True, slots=True)
+class HexText:
+    """A value whose bytes are hexadecimal text, in Java's modified UTF-8."""
+
+    codec: Codec
+    min_size: int = 2
+
+    def read(self, source: DataInput) -> Content:
+        start = source.position
+        try:
+            data = bytes.fromhex(Utf().read(source))
+        except ValueError as error:
+            raise source.corrupt(f"not hexadecimal text: {error}", start) from None
+        inner = DataInput(data, f"{source.source}, text at offset {start}")
+        content = self.codec.read(inner)
+        if not inner.at_end():
+            raise inner.corrupt(f"{inner.remaining} bytes are left over")
+        return content
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        data = DataOutput()
+        self.codec.write(content, data)
+        target.write_utf(data.to_bytes().hex())
+
+
+def _row_content(found: Any) -> Content:
+    return None if found is None else [_scalar_content(element) for element in found]
+
+
+def _row_object(content: Content) -> Any:
+    return None if content is None else JavaArray(OBJECTS, [_scalar_object(element) for element in content])
+
+
+ROW: Final = JavaObjectCodec(_row_content, _row_object, JDK)
+"""An ``Object[]`` of values of columns, or null."""
+ROW_TEXT: Final = Kept(HexText(ROW))
+
+
+def single(row: Codec) -> Mapped:
+    """Return the codec of the only element of a row."""
+    return Mapped(row, _only, lambda content: [content])
+
+
+def _only(row: list[Content]) -> Content:
+    (element,) = row
+    return element
+
+
+ALL_LEFT: Final = Hex(None)

@@ -1,0 +1,73 @@
+"""Bytes of sources and sinks: single values of the serializers of connectors, by the Java class of the serializer.
+
+:func:`decode` returns the content of a split, the state of an enumerator, a committable or an element of list state. Content
+consists of dicts, lists, numbers and text. :func:`encode` is its inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from state_processor.backends.connectors.layouts import tables
+
+__all__ = ["decode", "encode", "serializers"]
+
+
+def serializers() -> dict[str, tuple[int, ...]]:
+    """Return the Java classes of serializers that :func:`decode` and :func:`encode` know, each with its versions."""
+    return {name: tuple(sorted(versions)) for name, versions in sorted(tables.LAYOUTS.items())}
+
+
+def decode(serializer: str, version: int, data: bytes) -> dict[str, Any]:
+    """Return the content of a value.
+
+    Parameters
+    ----------
+    serializer
+        The Java class of the serializer (Flink: ``SimpleVersionedSerializer``), with or without its package:
+        ``MySqlSplitSerializer``. The name without the package has to be unique.
+    version
+        The version of the serializer that wrote the bytes. A serializer without versions has version 0.
+    data
+        The bytes, without version and length.
+
+    Returns
+    -------
+    dict
+        Content that JSON can hold; bytes are hexadecimal text. If the content does not determine the bytes, as in JSON texts
+        and Java objects of other releases, the result remembers the bytes, and :func:`encode` returns them as long as the
+        content is unchanged.
+
+    Raises
+    ------
+    NotFoundError
+        The class is unknown.
+    OptionError
+        Several packages have a class of this name.
+    UnsupportedFormatError
+        The version is unknown.
+    CorruptSnapshotError
+        The bytes are damaged, end early or are left over. The message names class, version and offset.
+    """
+    return tables.decode(serializer, version, data)
+
+
+def encode(serializer: str, version: int, content: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a value: the inverse of :func:`decode`.
+
+    Parameters
+    ----------
+    serializer, version
+        As in :func:`decode`.
+    content
+        All fields of the value. A field ``note`` is ignored.
+
+    Raises
+    ------
+    NotFoundError, OptionError, UnsupportedFormatError
+        As in :func:`decode`.
+    InvalidRowError
+        A field is missing, unknown, has an invalid value, or contradicts another field.
+    """
+    return tables.encode(serializer, version, content)

@@ -1,0 +1,254 @@
+"""Layouts of connectors: content to bytes and back, bytes that the connectors wrote, and bytes that are damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from state_processor import connectors
+from state_processor.backends.connectors.layouts.choices import KeptDict
+from state_processor.backends.connectors.layouts.codecs import read_all, to_bytes
+from state_processor.backends.connectors.layouts.java_values import ROW
+from state_processor.backends.connectors.layouts.tables import LAYOUTS
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    NotFoundError,
+    OptionError,
+    StateProcessorError,
+    UnsupportedFormatError,
+)
+from state_processor.serializers.io import DataInput
+from tests.backends.connectors.content_strategies import strategy
+from tests.corpus import CORPUS
+
+SPECIMENS = [*sorted((CORPUS / "connectors").glob("*.jsonl"))]
+WITHOUT_STRATEGY = {
+    "org.apache.flink.api.java.typeutils.runtime.TupleSerializerSnapshot",
+    "org.apache.flink.table.runtime.typeutils.SortedMapSerializerSnapshot",
+}
+GENERATED = [
+    (name, version)
+    for name, versions in LAYOUTS.items()
+    for version in versions
+    if name not in WITHOUT_STRATEGY and not (name.endswith("IcebergSourceSplitSerializer") and version == 1)
+]
+
+
+@pytest.mark.parametrize(("name", "version"), GENERATED, ids=lambda part: str(part).rpartition(".")[2])
+@settings(max_examples=5, deadline=None, suppress_health_check=[*HealthCheck])
+@given(data=st.data())
+def test_content_is_read_back(name: str, version: int, data: st.DataObject) -> None:
+    content = data.draw(strategy(LAYOUTS[name][version]))
+    written = connectors.encode(name, version, content)
+    assert connectors.decode(name, version, written) == content
+    assert connectors.encode(name, version, json.loads(json.dumps(content))) == written
+    cut = data.draw(st.integers(0, max(len(written) - 1, 0)))
+    if cut < len(written) and not _ends_early(name, version, written[:cut]):
+        with pytest.raises(StateProcessorError):
+            connectors.decode(name, version, written[:cut])
+
+
+def _ends_early(name: str, version: int, data: bytes) -> bool:
+    """Whether the bytes are those of an old release that did not write the last field."""
+    return name.endswith("MySqlSplitSerializer") and version == 4 and data[3:4] == b"\2"
+
+
+def _lines() -> Iterator[Any]:
+    for path in SPECIMENS:
+        for number, line in enumerate(path.read_text().splitlines()):
+            yield pytest.param(json.loads(line), id=f"{path.stem}-{number}")
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _plain(value) for name, value in content.items() if name != "note"}
+    return [*map(_plain, content)] if isinstance(content, list) else content
+
+
+@pytest.mark.corpus("test_content_is_read_back")
+@pytest.mark.skipif(not SPECIMENS, reason="the corpus is not there")
+def test_bytes_of_connectors() -> None:
+    lines = [param.values[0] for param in _lines()]
+    assert len(lines) >= 144
+    for line in lines:
+        name, version, data = line["serializer"], line["version"], bytes.fromhex(line["hex"])
+        content = connectors.decode(name, version, data)
+        assert content == _plain(line["content"])
+        assert connectors.encode(name, version, line["content"]) == data
+        assert connectors.encode(name, version, content) == data
+        with pytest.raises((CorruptSnapshotError, UnsupportedFormatError), match=rf"{name} version {version}.*offset"):
+            connectors.decode(name, version, data + b"\0")
+        with pytest.raises(UnsupportedFormatError, match=rf"version 99 of {name}"):
+            connectors.decode(name, 99, data)
+
+
+JAVA_17: list[tuple[str, Any]] = [  # written by ObjectOutputStream of a JDK 17
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000047372000e6a6176612e6c61"
+        "6e672e427974659c4e6084ee50f51c02000142000576616c7565787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b02"
+        "00007870ff7372000f6a6176612e6c616e672e53686f7274684d37133460da5202000153000576616c75657871007e0003012c73720011"
+        "6a6176612e6c616e672e496e746567657212e2a0a4f781873802000149000576616c75657871007e0003000000077372000e6a6176612e"
+        "6c616e672e4c6f6e673b8be490cc8f23df0200014a000576616c75657871007e00030000000000000008",
+        [
+            {"class": "java.lang.Byte", "value": -1},
+            {"class": "java.lang.Short", "value": 300},
+            {"class": "java.lang.Integer", "value": 7},
+            {"class": "java.lang.Long", "value": 8},
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000047372000f6a6176612e6c61"
+        "6e672e466c6f6174daedc9a2db3cf0ec02000146000576616c7565787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b"
+        "02000078703fc00000737200106a6176612e6c616e672e446f75626c6580b3c24a296bfb0402000144000576616c75657871007e0003c0"
+        "02000000000000737200116a6176612e6c616e672e426f6f6c65616ecd207280d59cfaee0200015a000576616c756578700174000b61c0"
+        "80c3a9eda0bdedb880",
+        [
+            {"class": "java.lang.Float", "value": 1.5},
+            {"class": "java.lang.Double", "value": -2.25},
+            {"class": "java.lang.Boolean", "value": True},
+            {"class": "java.lang.String", "value": "a\x00é😀"},
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000004737200146a6176612e6d61"
+        "74682e426967496e74656765728cfc9f1fa93bfb1d030006490008626974436f756e744900096269744c656e6774684900136669727374"
+        "4e6f6e7a65726f427974654e756d49000c6c6f776573745365744269744900067369676e756d5b00096d61676e69747564657400025b42"
+        "787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b0200007870fffffffffffffffffffffffefffffffe000000017572"
+        "00025b42acf317f8060854e0020000787000000009010000000000000000787371007e0002fffffffffffffffffffffffefffffffe0000"
+        "00007571007e000600000000787371007e0002fffffffffffffffffffffffefffffffeffffffff7571007e000600000001ff7870",
+        [
+            {"class": "java.math.BigInteger", "value": 18446744073709551616},
+            {"class": "java.math.BigInteger", "value": 0},
+            {"class": "java.math.BigInteger", "value": -255},
+            None,
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000004737200146a6176612e6d61"
+        "74682e426967446563696d616c54c71557f981284f0300024900057363616c654c0006696e7456616c7400164c6a6176612f6d6174682f"
+        "426967496e74656765723b787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b020000787000000004737200146a6176"
+        "612e6d6174682e426967496e74656765728cfc9f1fa93bfb1d030006490008626974436f756e744900096269744c656e67746849001366"
+        "697273744e6f6e7a65726f427974654e756d49000c6c6f776573745365744269744900067369676e756d5b00096d61676e697475646574"
+        "00025b427871007e0004fffffffffffffffffffffffefffffffe00000001757200025b42acf317f8060854e002000078700000000301e2"
+        "0878787371007e0002ffffffe27371007e0006fffffffffffffffffffffffefffffffe000000017571007e000900000001017878737100"
+        "7e0002000000027371007e0006fffffffffffffffffffffffefffffffe000000007571007e00090000000078787571007e000900000002"
+        "01ff",
+        [
+            {"class": "java.math.BigDecimal", "value": "12.3400"},
+            {"class": "java.math.BigDecimal", "value": "1E+30"},
+            {"class": "java.math.BigDecimal", "value": "0.00"},
+            {"class": "[B", "value": "01ff"},
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000037372000e6a6176612e7574"
+        "696c2e44617465686a81014b597419030000787077080000000000000005787372000d6a6176612e73716c2e4461746514fa46683f3566"
+        "970200007871007e00027708ffffffffffffffff787372000d6a6176612e73716c2e54696d6574894a0dd932c4710200007871007e0002"
+        "7708000000000000000778",
+        [
+            {"class": "java.util.Date", "value": 5},
+            {"class": "java.sql.Date", "value": -1},
+            {"class": "java.sql.Time", "value": 7},
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000001737200126a6176612e7371"
+        "6c2e54696d657374616d702618d5c80153bf650200014900056e616e6f737872000e6a6176612e7574696c2e44617465686a81014b5974"
+        "19030000787077080000018bcfe5680078075bcd15",
+        [{"class": "java.sql.Timestamp", "value": {"epochMillis": 1700000000000, "nanos": 123456789}}],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000000",
+        [],
+    ),
+]
+UNKNOWN_CLASS = (  # java.time.LocalDate
+    "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e7469"
+    "6d652e536572955d84ba1b2248b20c00007870770703000007e8051478"
+)
+
+
+@pytest.mark.parametrize(("written", "content"), [*JAVA_17, ("aced000570", None)])
+def test_rows_of_java(written: str, content: Any) -> None:
+    data = bytes.fromhex(written)
+    assert read_all(ROW, DataInput(data)) == content
+    assert to_bytes(ROW, content) == data
+
+
+SPLIT = {
+    "kind": "snapshot",
+    "tableId": {"catalog": "shop", "schema": None, "table": "orders"},
+    "splitId": "shop.orders:0",
+    "splitKeyType": "ROW<`id` INT>",
+    "splitStart": None,
+    "splitEnd": [{"class": "java.lang.Integer", "value": 7}],
+    "highWatermark": {"file": "mysql-bin.000003", "pos": "154"},
+    "tableSchemas": [],
+}
+
+
+def test_bytes_that_content_does_not_determine_are_kept() -> None:
+    written = connectors.encode("MySqlSplitSerializer", 4, SPLIT)
+    spaced = written.replace(b'{"file":', b'{"file" :')[:-4] + written[-4:]
+    at = spaced.index(b'{"file" :') - 4
+    spaced = spaced[:at] + (int.from_bytes(spaced[at : at + 4], "big") + 1).to_bytes(4, "big") + spaced[at + 4 :]
+    content = connectors.decode("MySqlSplitSerializer", 4, spaced)
+    assert content == SPLIT
+    assert isinstance(content["highWatermark"], KeptDict)
+    assert connectors.encode("MySqlSplitSerializer", 4, content) == spaced
+    content["highWatermark"]["pos"] = "155"
+    assert connectors.encode("MySqlSplitSerializer", 4, content) == written.replace(b'"154"', b'"155"')
+
+
+def test_a_boundary_of_an_unknown_class_is_kept() -> None:
+    written = connectors.encode("MySqlSplitSerializer", 4, SPLIT | {"splitEnd": None})
+    null, other = b"\0\x0aaced000570", UNKNOWN_CLASS.encode()
+    at = written.rindex(null)
+    data = written[:at] + len(other).to_bytes(2, "big") + other + written[at + len(null) :]
+    content = connectors.decode("MySqlSplitSerializer", 4, data)
+    assert content["splitEnd"] == [{"class": "java.time.Ser"}]
+    assert connectors.encode("MySqlSplitSerializer", 4, content | {"splitId": "x"}) == data.replace(
+        b"\0\x0dshop.orders:0", b"\0\x01x"
+    )
+    with pytest.raises(InvalidRowError, match=r"java\.time\.Ser can't be written"):
+        connectors.encode("MySqlSplitSerializer", 4, {**content, "splitEnd": [{"class": "java.time.Ser"}]})
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"splitIdd": "x"}, "'splitIdd' is not known"),
+        ({"splitId": 7}, "'splitId': expected text, found 7"),
+        ({"kind": "log"}, "'kind' is 'log'; expected one of 'snapshot', 'binlog'"),
+        ({"tableId": {"table": None}}, "'tableId': a table id needs|a table id needs"),
+        ({"splitEnd": [{"class": "java.lang.Integer", "value": 1 << 40}]}, "'splitEnd'"),
+    ],
+)
+def test_content_that_is_refused(change: dict[str, Any], error: str) -> None:
+    with pytest.raises(InvalidRowError, match=error):
+        connectors.encode("MySqlSplitSerializer", 4, SPLIT | change)
+    with pytest.raises(InvalidRowError, match="'splitId' is missing"):
+        connectors.encode("MySqlSplitSerializer", 4, {n: v for n, v in SPLIT.items() if n != "splitId"})
+
+
+def test_fields_that_contradict_each_other() -> None:
+    state = {"lastSeenShardId": None, "splitSerializerVersion": 2, "knownSplits": []}
+    split = {"streamArn": "a", "shardId": "s", "shardIteratorType": "LATEST", "startingMarker": None, "parentShardIds": []}
+    split |= {"startingHashKey": "0", "endingHashKey": "1", "finished": False}
+    known = [{"split": split, "assignmentStatus": "UNASSIGNED", "assignmentStatusCode": 0}]
+    with pytest.raises(InvalidRowError, match="'assignmentStatusCode' is 0, but 'assignmentStatus' is 'UNASSIGNED'"):
+        connectors.encode("KinesisStreamsSourceEnumeratorStateSerializer", 1, state | {"knownSplits": known})
+
+
+def test_names_of_serializers() -> None:
+    assert connectors.serializers()["org.apache.flink.cdc.connectors.mysql.source.split.MySqlSplitSerializer"] == (1, 2, 3, 4)
+    with pytest.raises(OptionError, match=r"ambiguous; name one of .*mysql.*base"):
+        connectors.decode("PendingSplitsStateSerializer", 1, b"")
+    with pytest.raises(NotFoundError, match="Did you mean"):
+        connectors.decode("com.acme.MySqlSplitSerializer", 1, b"")
