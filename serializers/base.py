@@ -28,6 +28,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import check_outer_version, find_snapshot_class, provide_snapshots
 from state_processor.serializers.third_party import culprit_of, is_foreign, message_of, qualified_name
 from state_processor.serializers.user_registrations import SnapshotReader
@@ -73,6 +74,23 @@ class TypeSerializer(ABC):
         """
         composite = self._composite_snapshot()
         return () if composite is None else tuple(nested.restore_serializer() for nested in composite.nested)
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        """Names of :attr:`children` in :mod:`~state_processor.serializers.paths`; an empty name adds nothing to a path."""
+        composite = self._composite_snapshot()
+        return default_names(len(self.children)) if composite is None else composite.nested_names
+
+    @property
+    def named_children(self) -> Sequence[tuple[str, TypeSerializer]]:
+        """The children with their names."""
+        children = self.children
+        return tuple(zip(self.child_names, children, strict=True)) if children else ()
+
+    @property
+    def column_parts(self) -> Sequence[tuple[str, TypeSerializer]]:
+        """The serializers of the fields, elements, keys and values of a column, with their names in paths."""
+        return self.named_children
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         """Return the same serializer with other children, as many as :attr:`children` has."""
@@ -266,6 +284,15 @@ class TypeSerializerSnapshot(ABC):
     def write(self, target: DataOutput) -> None:
         """Write the payload with unchanged content (Flink: ``writeSnapshot``)."""
 
+    @property
+    def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
+        """Nested snapshots with their names in paths; empty for the snapshot of a serializer that contains no others."""
+        return ()
+
+    def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> TypeSerializerSnapshot:
+        """Return the same snapshot with other nested ones, as many as :attr:`named_children` has."""
+        return self
+
     @abstractmethod
     def restore_serializer(self) -> TypeSerializer:
         """Return the serializer that wrote with this configuration (Flink: ``restoreSerializer``)."""
@@ -375,8 +402,17 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
 
     @property
     def nested_names(self) -> Sequence[str]:
-        """Names of the nested types in paths such as ``address.tags.element``; an empty name adds nothing to a path."""
-        return ("",) if len(self.nested) == 1 else tuple(str(i) for i in range(len(self.nested)))
+        """Names of the nested types in :mod:`~state_processor.serializers.paths`; an empty name adds nothing to a path."""
+        return default_names(len(self.nested))
+
+    @property
+    def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
+        return tuple(zip(self.nested_names, self.nested, strict=True))
+
+    def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> CompositeTypeSerializerSnapshot:
+        new = copy(self)
+        new.nested = tuple(children)
+        return new
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         """Return the serializer with these nested ones (Flink: ``createOuterSerializerWithNestedSerializers``)."""

@@ -1,29 +1,112 @@
-"""Visits of nested serializers, by :attr:`TypeSerializer.children`."""
+"""Visits of trees: of serializers and of serializer snapshots, by their named children."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import MAX_NESTING
+from state_processor.serializers.paths import join
+
+
+class Tree(Protocol):
+    """A serializer or a serializer snapshot."""
+
+    @property
+    def named_children(self) -> Iterable[tuple[str, Any]]:
+        """The children with their names in paths."""
+        ...
+
+    def with_children(self, children: Sequence[Any]) -> Any:
+        """Return the same tree with other children."""
+        ...
+
 
 S = TypeVar("S", bound=TypeSerializer)
+T = TypeVar("T", bound=Tree)
 P = TypeVar("P")
-
+R = TypeVar("R")
 
 MOST_LEVELS: Final = MAX_NESTING - 10
 """Limit of nested types in builds. It is below the limit of reads, because states add levels."""
 
 
-def walk(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
-    """Yield a serializer and all serializers inside it, outer ones first."""
-    yield serializer
-    for child in serializer.children:
+def walk(tree: T) -> Iterator[T]:
+    """Yield a tree and all trees inside it, outer ones first."""
+    yield tree
+    for _, child in tree.named_children:
         yield from walk(child)
+
+
+def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path: str = "") -> R:
+    """Return what a function makes of a tree and of the results for its children.
+
+    Parameters
+    ----------
+    tree
+        The tree.
+    function
+        Called with the path of a part, the part, and a function that returns the results for the children of a part in the
+        place of this one. A function that does not call it leaves out what is inside.
+    path
+        The path of the whole tree.
+    """
+
+    def folded(path: str, part: T) -> R:
+        return function(path, part, lambda of: [folded(join(path, name), child) for name, child in of.named_children])
+
+    return folded(path, tree)
+
+
+def transform_with_path(tree: T, function: Callable[[str, T], T], path: str = "") -> T:
+    """Return a tree with some parts replaced; the same object if nothing changes.
+
+    Parameters
+    ----------
+    tree
+        The tree.
+    function
+        Called with the path of a part and the part, and then with the children of the result, in the order of :func:`walk`. It
+        returns the part to keep it.
+    path
+        The path of the whole tree.
+    """
+
+    def transformed(path: str, part: T, inner: Callable[[T], list[T]]) -> T:
+        new = function(path, part)
+        return with_changed_children(new, inner(new))
+
+    return fold(tree, transformed, path)
+
+
+def with_changed_children(tree: T, children: Sequence[Any]) -> T:
+    """Return a tree with other children; the same object if they are the children that it has."""
+    old = [child for _, child in tree.named_children]
+    return tree if all(map(operator.is_, children, old)) else cast(T, tree.with_children(children))
+
+
+def zip_types(one: T, other: T, function: Callable[[T, T], T | None]) -> T:
+    """Return a tree that is made of the parts at the same places in two trees.
+
+    Parameters
+    ----------
+    one, other
+        The trees.
+    function
+        Called with a pair of parts, outer ones first. Returns the part for this place, or ``None`` for the first one with the
+        results for the pairs of children. If the numbers of children differ, the first part stays.
+    """
+    found = function(one, other)
+    if found is not None:
+        return found
+    pairs = list(zip(one.named_children, other.named_children, strict=False))
+    if len(pairs) != len(tuple(one.named_children)) or len(pairs) != len(tuple(other.named_children)):
+        return one
+    return with_changed_children(one, [zip_types(a, b, function) for (_, a), (_, b) in pairs])
 
 
 def within_limits(serializer: S) -> S:
@@ -40,12 +123,13 @@ def within_limits(serializer: S) -> S:
 
 
 def _height(serializer: TypeSerializer, known: dict[int, int]) -> int:
+    """Return the number of levels, in one visit of parts that occur in several places."""
     if id(serializer) not in known:
         known[id(serializer)] = 1 + max((_height(child, known) for child in serializer.children), default=0)
     return known[id(serializer)]
 
 
-def nested(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
+def outermost_of(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
     """Return the outermost serializers of a class, or of several classes, in others.
 
     The order is the same in two serializers of one snapshot. A serializer that occurs several times is returned several times.
@@ -57,7 +141,11 @@ def nested(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
     parts
         Serializers, ``None``, and tuples and dataclasses of them.
     """
-    return [found for part in parts for serializer in _serializers(part) for found in _outermost(kind, serializer)]
+
+    def found(_: str, part: TypeSerializer, inner: Callable[[TypeSerializer], list[list[S]]]) -> list[S]:
+        return [part] if isinstance(part, kind) else [one for of_child in inner(part) for one in of_child]
+
+    return [one for part in parts for serializer in _serializers(part) for one in fold(serializer, found)]
 
 
 def transform(part: P, function: Callable[[TypeSerializer], TypeSerializer]) -> P:
@@ -72,20 +160,13 @@ def transform(part: P, function: Callable[[TypeSerializer], TypeSerializer]) -> 
         argument to keep it.
     """
     if isinstance(part, TypeSerializer):
-        return cast(P, _transformed(part, function))
+        return cast(P, transform_with_path(cast(TypeSerializer, part), lambda _, found: function(found)))
     if not is_dataclass(part) or isinstance(part, type):
         return part
     old = {field.name: getattr(part, field.name) for field in fields(part)}
     new = {name: transform(value, function) for name, value in old.items() if isinstance(value, TypeSerializer)}
     changed = {name: value for name, value in new.items() if value is not old[name]}
     return replace(part, **changed) if changed else part
-
-
-def _transformed(serializer: TypeSerializer, function: Callable[[TypeSerializer], TypeSerializer]) -> TypeSerializer:
-    new = function(serializer)
-    old = new.children
-    children = [_transformed(child, function) for child in old]
-    return new if all(map(operator.is_, children, old)) else new.with_children(children)
 
 
 def _serializers(part: Any) -> Iterator[TypeSerializer]:
@@ -97,11 +178,3 @@ def _serializers(part: Any) -> Iterator[TypeSerializer]:
     elif is_dataclass(part):
         for field in fields(part):
             yield from _serializers(getattr(part, field.name))
-
-
-def _outermost(kind: type[S] | tuple[type[S], ...], serializer: TypeSerializer) -> Iterator[S]:
-    if isinstance(serializer, kind):
-        yield serializer
-        return
-    for child in serializer.children:
-        yield from _outermost(kind, child)

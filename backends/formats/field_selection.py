@@ -11,10 +11,7 @@ import pyarrow as pa
 
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kernel.columns import LAST_ACCESS_FIELD
-
-ELEMENT: Final = "element"
-MAP_KEY: Final = "key"
-MAP_VALUE: Final = "value"
+from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Fields:
         if pa.types.is_list(type_):
             return pa.list_(self.of(ELEMENT).applied(type_.value_type))
         if pa.types.is_map(type_):
-            return pa.map_(type_.key_type, self.of(MAP_VALUE).applied(type_.item_type))
+            return pa.map_(type_.key_type, self.of(VALUE).applied(type_.item_type))
         return type_
 
     def timed(self) -> Fields:
@@ -129,7 +126,7 @@ def _steps(path: str, schema: pa.Schema) -> Iterator[str]:
 
 def _begins(rest: str, known: Collection[str]) -> list[str]:
     """Return the names at the start of the rest of a path."""
-    return [name for name in known if rest == name or rest.startswith(f"{name}.")]
+    return [name for name in known if is_inside(rest, name)]
 
 
 def _parts(type_: pa.DataType) -> dict[str, pa.DataType]:
@@ -138,7 +135,7 @@ def _parts(type_: pa.DataType) -> dict[str, pa.DataType]:
     if pa.types.is_list(type_):
         return {ELEMENT: type_.value_type}
     if pa.types.is_map(type_):
-        return {MAP_KEY: type_.key_type, MAP_VALUE: type_.item_type}
+        return {KEY: type_.key_type, VALUE: type_.item_type}
     return {}
 
 

@@ -50,6 +50,8 @@ class PassThroughSerializer(TypeSerializer):
         The serializer that finds the end of a value.
     """
 
+    child_names = ("",)
+
     def __init__(self, inner: TypeSerializer) -> None:
         self.inner = inner
         self.length = inner.length

@@ -6,10 +6,11 @@ from typing import Final
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.field_selection import ELEMENT, EVERYTHING, MAP_VALUE, NOTHING, Fields, Selection, inside
+from state_processor.backends.formats.field_selection import EVERYTHING, NOTHING, Fields, Selection, inside
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
+from state_processor.serializers import paths
 
 WINDOW: Final = "window"
 FIRES_AT: Final = "fires_at"
@@ -48,9 +49,9 @@ def _of_values(state: KeyedDescription, options: ReadOptions, selection: Selecti
     flat = options.flatten
     whole = selection.get(layouts.VALUE, NOTHING)
     if state.kind == MAP:
-        value = selection.get(layouts.MAP_VALUE, NOTHING) if flat else whole.of(MAP_VALUE)
+        value = selection.get(layouts.MAP_VALUE, NOTHING) if flat else whole.of(paths.VALUE)
         value = value.timed() if state.has_ttl else value
-        columns = {layouts.VALUE: inside(MAP_VALUE, value)}  # in the heap
+        columns = {layouts.VALUE: inside(paths.VALUE, value)}  # in the heap
         if not flat:
             return columns | {layouts.MAP_KEY: EVERYTHING, layouts.MAP_VALUE: value, KEY_BYTES_COLUMN: EVERYTHING}
         if layouts.MAP_KEY in selection:
@@ -60,10 +61,10 @@ def _of_values(state: KeyedDescription, options: ReadOptions, selection: Selecti
         return columns
     has_times = state.has_ttl and options.decode.ttl
     if state.kind == LIST:
-        element = selection.get(shapes.LIST_VALUE, NOTHING) if flat else whole.of(ELEMENT)
+        element = selection.get(shapes.LIST_VALUE, NOTHING) if flat else whole.of(paths.ELEMENT)
         if not (flat or has_times or layouts.VALUE in selection):
             return {}
-        return {layouts.VALUE: inside(ELEMENT, element.timed() if has_times else element)}
+        return {layouts.VALUE: inside(paths.ELEMENT, element.timed() if has_times else element)}
     if not (has_times or layouts.VALUE in selection):
         return {}
     return {layouts.VALUE: whole.timed() if has_times else whole}

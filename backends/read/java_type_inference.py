@@ -13,7 +13,7 @@ from state_processor.serializers.evolution.migrated_values import Found, Observi
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.containers import is_collection, is_map
-from state_processor.serializers.kryo.nested_kryo import replaced
+from state_processor.serializers.kryo.nested_kryo import with_replacements
 from state_processor.serializers.kryo.serializer import KryoSerializer
 
 
@@ -42,7 +42,7 @@ def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescrip
             seen = found.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
             observers[id(part)] = ObservingSerializer(part, seen)
 
-    return with_serialized_values(state, lambda serializer: PassThroughSerializer(replaced(serializer, observers)))
+    return with_serialized_values(state, lambda serializer: PassThroughSerializer(with_replacements(serializer, observers)))
 
 
 def _java_type(seen: Found) -> JavaType | None:

@@ -32,6 +32,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, StateD
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.paths import is_inside, moved
 
 _CHUNK_BYTES: Final = 8 << 20
 
@@ -70,11 +71,11 @@ class JoinedStatesReader(Selectable):
         types: dict[str, list[TypeByPath]] = {n: [] for n in self._columns}
         known = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
         for path, given in options.types:
-            column = next((c for c in known if path == c or path.startswith(f"{c}.")), None)
+            column = next((c for c in known if is_inside(path, c)), None)
             if column is None:
                 raise OptionError(f"a type is given for the column {path!r}, which is not there: {', '.join(sorted(known))}")
             for name in known[column]:
-                own = path if column == layouts.KEY else layouts.VALUE + path[len(column) :]
+                own = path if column == layouts.KEY else moved(path, column, layouts.VALUE)
                 types[name].append((own, given))
         return {name: tuple(given) for name, given in types.items()}
 

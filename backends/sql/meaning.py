@@ -16,7 +16,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.serializers.traversal import nested, walk
+from state_processor.serializers.traversal import outermost_of, walk
 
 _DISTINCT: Final = re.compile(r"distinctAcc_(\d+)(_null_state)?")
 _VIEW: Final = re.compile(r"agg(\d+)\$(.+)")
@@ -175,7 +175,7 @@ _TIMES: Final = {
 
 def _join_side(side: PlanFields, unique: Any, label: str, state: StateDescription) -> Meaning:
     """Return the meaning of a side of a join without time, by the known unique keys (Flink: ``JoinRecordStateViews``)."""
-    is_outer = bool(nested(TupleSerializer, state.value))
+    is_outer = bool(outermost_of(TupleSerializer, state.value))
     more = ", and of matching rows of the other side" if is_outer else ""
     if not _has_rows(state.value):
         names = ("copies", "associations") if is_outer else ()

@@ -23,6 +23,7 @@ from state_processor.serializers.evolution.resolution import PortableType, resol
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declared_as, kryo_parts
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside, join, moved
 from state_processor.serializers.runtime.undescribed import with_undescribed_classes
 from state_processor.serializers.traversal import transform
 
@@ -57,8 +58,8 @@ _State = TypeVar("_State", bound=StateDescription)
 
 
 _ELEMENTS: Final = {
-    LIST: {"value.element": "list_value"},
-    MAP: {"value.key": "map_key", "value.value": "map_value"},
+    LIST: {join("value", ELEMENT): "list_value"},
+    MAP: {join("value", KEY): "map_key", join("value", VALUE): "map_value"},
 }
 """Paths in whole lists and maps, and the corresponding columns of flattened lists and maps."""
 
@@ -100,7 +101,7 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
     state
         The state.
     types
-        The types by path: a column with the name of :func:`kryo_parts_of`, then fields.
+        The types by path (:mod:`~state_processor.serializers.paths`), which begins with a column.
 
     Raises
     ------
@@ -127,8 +128,8 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
 def _flattened(state: StateDescription, path: str) -> str:
     """Convert a path in a column of whole lists or maps to a path in the column of elements, keys or values."""
     for whole, column in _ELEMENTS.get(state.kind, {}).items():
-        if path == whole or path.startswith(f"{whole}."):
-            return column + path[len(whole) :]
+        if is_inside(path, whole):
+            return moved(path, whole, column)
     return path
 
 

@@ -20,6 +20,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kernel.opcodes import BLOCKS, Op
+from state_processor.serializers.paths import ELEMENT, VALUE
 from state_processor.serializers.traversal import transform
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class AvroBranch(NamedTuple):
 
 class AvroArray(AvroType):
     """``array``: blocks of a count and that many items, ended by an empty one; Flink writes one block."""
+
+    child_names = (ELEMENT,)
 
     name = "array"
     smallest = 1
@@ -99,6 +102,8 @@ class AvroArray(AvroType):
 class AvroMap(AvroArray):
     """``map``: encoded as an array whose items are a string and a value."""
 
+    child_names = (VALUE,)
+
     name = "map"
     _key = AvroString()
 
@@ -149,6 +154,11 @@ class AvroUnion(AvroType):
         self.others = [i for i in range(len(branches)) if i != self.null]
         names = [_short(str(b)) for b in branches]
         self.names = [str(b) if names.count(n) > 1 else n for n, b in zip(names, branches, strict=True)]
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        """See :attr:`TypeSerializer.child_names`; the branch of an optional value has no name, as a nullable value has none."""
+        return self.names if len(self.others) > 1 else ("",) * len(self.branches)
 
     @property
     def children(self) -> Sequence[TypeSerializer]:
@@ -291,6 +301,10 @@ class AvroRecord(AvroType):
         self.fields = dict(fields)
         self.unordered = unordered
         self.smallest = sum(f.smallest for f in self.fields.values())
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        return tuple(self.fields)
 
     @property
     def children(self) -> Sequence[TypeSerializer]:

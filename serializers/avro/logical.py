@@ -50,6 +50,8 @@ _UNITS: Final = {"millis": 1_000_000, "micros": 1_000, "nanos": 1}
 class AvroLogical(AvroType):
     """A logical type over its base type; its kind decides how a column shows it."""
 
+    child_names = ("",)
+
     def __init__(self, base: TypeSerializer, kind: str) -> None:
         self.base = base
         self.kind = kind

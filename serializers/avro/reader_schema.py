@@ -12,6 +12,7 @@ from typing import Any, Final
 from state_processor.serializers.avro.containers import AvroBranch
 from state_processor.serializers.avro.schema import AvroSchema
 from state_processor.serializers.errors import StateMigrationError
+from state_processor.serializers.paths import join
 
 _PROMOTIONS: Final = {
     "int": ("long", "float", "double"),
@@ -95,7 +96,7 @@ class AvroResolution:
             self._checking.discard(pair)
 
     def _field_problem(self, writer: Mapping[str, Any], field: Mapping[str, Any], path: str) -> str:
-        place = f"{path}.{field['name']}" if path else field["name"]
+        place = join(path, field["name"])
         written = _field(writer, field)
         if written is not None:
             return self._problem(written["type"], field["type"], place)
@@ -143,7 +144,7 @@ class AvroResolution:
         return value
 
     def _convert_field(self, writer: Mapping[str, Any], field: Mapping[str, Any], value: Any, path: str) -> Any:
-        place = f"{path}.{field['name']}" if path else field["name"]
+        place = join(path, field["name"])
         written = _field(writer, field)
         if written is not None:
             return self._convert(written["type"], field["type"], value[written["name"]], place)

@@ -25,6 +25,7 @@ from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.paths import ELEMENT
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ class GenericArraySerializer(TypeSerializer):
         Class and version of the snapshot, if an older Flink wrote it.
     """
 
+    child_names = (ELEMENT,)
+
     smallest = 4
 
     def __init__(
@@ -237,7 +240,7 @@ class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
     Its class name is the current one or the one of Flink 1.7 (``…ConfigSnapshot``, version 2).
     """
 
-    nested_names = ("element",)
+    nested_names = GenericArraySerializer.child_names
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.kernel.opcodes import COUNTED, JOINED, Op
+from state_processor.serializers.paths import ELEMENT, KEY, VALUE
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class ListSerializer(TypeSerializer):
     element
         The serializer of an element. Null elements exist only if it supports null.
     """
+
+    child_names = (ELEMENT,)
 
     smallest = 4
 
@@ -92,7 +95,7 @@ class ListSerializer(TypeSerializer):
 class ListSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Snapshot of :class:`ListSerializer`."""
 
-    nested_names = ("element",)
+    nested_names = ListSerializer.child_names
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return ListSerializer(nested[0], self.class_name)
@@ -103,6 +106,8 @@ class MapSerializer(TypeSerializer):
 
     Python holds it as a list of pairs in the order of the bytes, so that keys need not be hashable.
     """
+
+    child_names = (KEY, VALUE)
 
     smallest = 4
 
@@ -174,7 +179,7 @@ class MapSerializer(TypeSerializer):
 class MapSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Snapshot of :class:`MapSerializer`."""
 
-    nested_names = ("key", "value")
+    nested_names = MapSerializer.child_names
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return MapSerializer(nested[0], nested[1], self.class_name)
@@ -213,7 +218,7 @@ class SetSerializer(ListSerializer):
 class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Snapshot of :class:`SetSerializer`."""
 
-    nested_names = ("element",)
+    nested_names = ListSerializer.child_names
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return SetSerializer(nested[0], self.class_name)
@@ -231,6 +236,8 @@ class NullFlagged(TypeSerializer):
     null_when
         Meaning of the flag: with ``True`` 1 is null, with ``False`` 1 is present.
     """
+
+    child_names = ("",)
 
     def __init__(self, inner: TypeSerializer, *, null_when: bool = True) -> None:
         self.inner = inner
@@ -324,6 +331,8 @@ class JoinedListSerializer(TypeSerializer):
 
     Flink: ``ListDelimitedSerializer``. Elements are decoded one after the other; the bytes are never split at commas.
     """
+
+    child_names = (ELEMENT,)
 
     smallest = 0
 

@@ -12,6 +12,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.paths import LEFT, RIGHT
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class EitherSerializer(TypeSerializer):
     snapshot_class, version
         Class and version of the snapshot, if an older Flink wrote it.
     """
+
+    child_names = (LEFT, RIGHT)
 
     def __init__(
         self, left: TypeSerializer, right: TypeSerializer, snapshot_class: str = EITHER_SNAPSHOT, version: int | None = None
@@ -125,7 +128,7 @@ class EitherSerializer(TypeSerializer):
 class EitherSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Snapshot of :class:`EitherSerializer`, with its current class name or the one of Flink 1.7 (version 2)."""
 
-    nested_names = ("left", "right")
+    nested_names = EitherSerializer.child_names
 
     def __init__(self, class_name: str, nested: Sequence[TypeSerializerSnapshot], version: int | None = None) -> None:
         super().__init__(class_name, nested, version, version if version == 2 else None)

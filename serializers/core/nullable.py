@@ -33,6 +33,8 @@ class NullableSerializer(TypeSerializer):
         Bytes after the flag of a null; 0 if nulls are not padded.
     """
 
+    child_names = ("",)
+
     def __init__(self, inner: TypeSerializer, padding: int = 0) -> None:
         self.inner = inner
         self.padding = padding

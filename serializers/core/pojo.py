@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -26,6 +27,7 @@ from state_processor.serializers.doors import reading_as_bytes, registering
 from state_processor.serializers.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.paths import join
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.user_registrations import current_registrations
 
@@ -120,6 +122,12 @@ class PojoSerializer(TypeSerializer):
     @property
     def _parts(self) -> dict[str, Any]:
         return vars(self) | {"registered": self.by_tag, "unregistered": self.by_name}
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        """See :attr:`TypeSerializer.child_names`; subclasses have no names: their fields are next to those of the class."""
+        subclasses = [s for s in (*self.by_tag.values(), *self.by_name.values()) if s is not None]
+        return (*(f.name for f in self.fields), *("" for _ in subclasses))
 
     @property
     def children(self) -> Sequence[TypeSerializer]:
@@ -261,8 +269,9 @@ class PojoSerializer(TypeSerializer):
     def _columns(self, options: DecodeOptions) -> PojoColumns:
         return PojoColumns([(pojo.class_name, pojo.fields) for pojo in self._classes], options)
 
-    def columns(self) -> list[tuple[str, TypeSerializer]]:
-        """Return each field's column and serializer. A field that subclasses inherit is returned once for each class."""
+    @property
+    def column_parts(self) -> Sequence[tuple[str, TypeSerializer]]:
+        """Each field's column and serializer. A field that subclasses inherit occurs once for each class."""
         places = self._columns(DecodeOptions()).places if self.has_subclasses else {}
         return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(self._classes) for f in pojo.fields]
 
@@ -452,6 +461,23 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
         for entries in (self.fields, self.registered, self.unregistered):
             write_optional_map([e.to_entry() for e in entries], target)
 
+    @property
+    def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
+        """The snapshots of the fields, then of the fields that subclasses add, named by the simple name of the subclass."""
+        own = [(f.name, f.snapshot) for f in self.fields if f.snapshot is not None]
+        return (*own, *(named for s in (*self.registered, *self.unregistered) for named in _added(s, self.fields)))
+
+    def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> PojoSerializerSnapshot:
+        """Return the snapshot with other children. Subclasses get the changes of the fields that they inherit."""
+        remaining = iter(children)
+        fields = tuple(f if f.snapshot is None else replace(f, snapshot=next(remaining)) for f in self.fields)
+        changed = [new for old, new in zip(self.fields, fields, strict=True) if new.snapshot is not old.snapshot]
+        new = copy(self)
+        new.fields = fields
+        new.registered = tuple(_with_added(s, remaining, self.fields, changed) for s in self.registered)
+        new.unregistered = tuple(_with_added(s, remaining, self.fields, changed) for s in self.unregistered)
+        return new
+
     def restore_serializer(self) -> TypeSerializer:
         fields = [PojoField(f.name, self._restore_field(f), f.declaring_class) for f in self.fields]
         registered = {s.class_name: _restore_subclass(s) for s in self.registered}
@@ -477,6 +503,49 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
             *field_verdicts(self.pojo_class, self.fields, new.fields),
             *subclass_verdicts(self.registered, self.unregistered, new.registered),
         )
+
+
+def _added(subclass: SubclassSnapshot, inherited: Sequence[PojoFieldSnapshot]) -> Iterator[tuple[str, TypeSerializerSnapshot]]:
+    """Yield the snapshots that a subclass adds to the fields of its parent, with their names in paths."""
+    simple = subclass.class_name.replace("$", ".").rpartition(".")[2]
+    if isinstance(subclass.snapshot, PojoSerializerSnapshot):
+        for field in subclass.snapshot.fields:
+            if field.snapshot is not None and not field.is_in(inherited):
+                yield join(simple, field.name), field.snapshot
+    elif subclass.snapshot is not None:
+        yield simple, subclass.snapshot
+
+
+def _with_added(
+    subclass: SubclassSnapshot,
+    added: Iterator[TypeSerializerSnapshot],
+    inherited: Sequence[PojoFieldSnapshot],
+    changed: Sequence[PojoFieldSnapshot],
+) -> SubclassSnapshot:
+    """Return a subclass with other snapshots.
+
+    Parameters
+    ----------
+    subclass
+        The subclass.
+    added
+        The new snapshots in the order of :func:`_added`; as many as are needed are taken.
+    inherited, changed
+        The fields of the parent, and those with a new snapshot.
+    """
+    if subclass.snapshot is None:
+        return subclass
+    if not isinstance(subclass.snapshot, PojoSerializerSnapshot):
+        return replace(subclass, snapshot=next(added))
+
+    def new(field: PojoFieldSnapshot) -> PojoFieldSnapshot:
+        if field.is_in(inherited):
+            return next((replace(field, snapshot=c.snapshot) for c in changed if field.is_in([c])), field)
+        return field if field.snapshot is None else replace(field, snapshot=next(added))
+
+    snapshot = copy(subclass.snapshot)
+    snapshot.fields = tuple(map(new, subclass.snapshot.fields))
+    return replace(subclass, snapshot=snapshot)
 
 
 def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:

@@ -26,6 +26,10 @@ class PojoFieldSnapshot:
     snapshot: TypeSerializerSnapshot | None
     declared_name: str | None = None
 
+    def is_in(self, fields: Sequence[PojoFieldSnapshot]) -> bool:
+        """Check if one of several fields with a snapshot is the same field of the same class."""
+        return any((f.declaring_class, f.name) == (self.declaring_class, self.name) and f.snapshot is not None for f in fields)
+
     def to_entry(self) -> OptionalEntry:
         """Return the entry of the optional map."""
         key = None

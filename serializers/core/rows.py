@@ -24,6 +24,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -80,6 +81,10 @@ class RowSerializer(TypeSerializer):
         return f"ROW<{fields_text(self.fields, self.names)}>"
 
     @property
+    def child_names(self) -> Sequence[str]:
+        return self.field_names
+
+    @property
     def children(self) -> Sequence[TypeSerializer]:
         return self.fields
 
@@ -93,7 +98,7 @@ class RowSerializer(TypeSerializer):
     @property
     def field_names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return self.names or tuple(f"f{i}" for i in range(len(self.fields)))
+        return self.names or field_names(len(self.fields))
 
     @property
     def mask_bits(self) -> int:
@@ -221,7 +226,7 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot):
 
     @property
     def nested_names(self) -> Sequence[str]:
-        return [f"f{i}" for i in range(len(self.nested))]
+        return field_names(len(self.nested))
 
     def read_outer(self, source: DataInput) -> None:
         self.supports_row_kind = source.read_boolean() if self.outer_version >= 4 else self.outer_version == 3

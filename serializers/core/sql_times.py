@@ -50,7 +50,7 @@ from state_processor.serializers.java import hashing
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.traversal import nested, transform
+from state_processor.serializers.traversal import outermost_of, transform
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -295,4 +295,4 @@ def zoned_types(*parts: Any) -> list[tuple[str, str]]:
 
 def depends_on_zone(*parts: Any) -> bool:
     """Check if values of serializers, or of dataclasses of them, are stored in the time zone of the job's JVM."""
-    return any(str(found) in ("SQL_DATE", "SQL_TIME") for found in nested(MillisSerializer, *parts))
+    return any(str(found) in ("SQL_DATE", "SQL_TIME") for found in outermost_of(MillisSerializer, *parts))

@@ -24,6 +24,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class NestedSerializer(TypeSerializer):
 
     def __init__(self, *nested: TypeSerializer) -> None:
         self.nested = nested
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        return self.nested_names or default_names(len(self.nested))
 
     @property
     def children(self) -> Sequence[TypeSerializer]:
@@ -117,6 +122,10 @@ class FieldsSerializer(TypeSerializer):
 
     def __str__(self) -> str:
         return f"STRUCT<{','.join(f'{name}:{f}' for name, f in self.fields.items())}>"
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        return tuple(self.fields)
 
     @property
     def children(self) -> Sequence[TypeSerializer]:

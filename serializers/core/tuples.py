@@ -21,6 +21,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class TupleSerializer(TypeSerializer):
         return f"TUPLE<{fields_text(self.fields)}>"
 
     @property
+    def child_names(self) -> Sequence[str]:
+        return self.field_names
+
+    @property
     def children(self) -> Sequence[TypeSerializer]:
         return self.fields
 
@@ -78,7 +83,7 @@ class TupleSerializer(TypeSerializer):
     @property
     def field_names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return self.names or tuple(f"f{i}" for i in range(len(self.fields)))
+        return self.names or field_names(len(self.fields))
 
     def read(self, source: DataInput) -> tuple[Any, ...]:
         return tuple(f.read(source) for f in self.fields)
@@ -131,7 +136,7 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot):
 
     @property
     def nested_names(self) -> Sequence[str]:
-        return [f"f{i}" for i in range(len(self.nested))]
+        return field_names(len(self.nested))
 
     def read_outer(self, source: DataInput) -> None:
         self.tuple_class = source.read_utf()

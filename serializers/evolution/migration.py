@@ -1,9 +1,8 @@
 """Rules over serializer snapshots: they convert the types of a Flink 1.x job to the types of Flink 2.x.
 
 :class:`TypeMigration` walks through a snapshot and returns two. Flink 2.x writes ``new`` for the same type. The serializer of
-``reading`` reads values of Flink 1.x as values of ``new``. Changes and problems are recorded by path: the names of fields joined
-with dots (``address.tags``), ``f0`` and so on in tuples and rows, ``element`` in lists, sets and arrays, ``key`` and ``value`` in
-maps, ``left`` and ``right`` in ``Either``. Nullable values and values with TTL add nothing to a path.
+``reading`` reads values of Flink 1.x as values of ``new``. Changes and problems are recorded by path
+(:mod:`~state_processor.serializers.paths`).
 
 The rules:
 
@@ -18,8 +17,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
@@ -35,12 +34,13 @@ from state_processor.serializers.core.collections import (
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot
-from state_processor.serializers.core.pojo_entries import SubclassSnapshot
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
+from state_processor.serializers.paths import join
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
+from state_processor.serializers.traversal import fold, walk, with_changed_children
 from state_processor.serializers.user_registrations import current_registrations
 
 FLINK_2: Final = 2
@@ -154,6 +154,16 @@ class TypeMigration:
 
     def migrate(self, snapshot: TypeSerializerSnapshot, path: str = "") -> Migrated:
         """Return the new snapshot of a type, and the snapshot that reads old values."""
+        return fold(snapshot, self._migrate, path)
+
+    def migrate_nested(self, snapshot: TypeSerializerSnapshot, path: str, paths: Sequence[str]) -> Migrated:
+        """Return the migrated type of a snapshot in which Kryo may occur only in the nested types, at ``paths``."""
+        nested = [child for _, child in snapshot.named_children]
+        return self._renamed(snapshot, path, [self.migrate(n, inner) for n, inner in zip(nested, paths, strict=True)])
+
+    def _migrate(
+        self, path: str, snapshot: TypeSerializerSnapshot, inner: Callable[[TypeSerializerSnapshot], list[Migrated]]
+    ) -> Migrated:
         reason = removed(snapshot.class_name)
         if reason is not None:
             self.problems.append(Note(path, f"{snapshot.class_name}: {reason[0]}", reason[1]))
@@ -161,15 +171,30 @@ class TypeMigration:
         match snapshot:
             case KryoSerializerSnapshot():
                 return self._kryo(snapshot, path)
-            case PojoSerializerSnapshot():
-                return self._pojo(snapshot, path)
             case LegacyConfigSnapshot():
                 return self._legacy(snapshot, path)
             case RowDataSerializerSnapshot():
                 self._row_data(snapshot, path)
-            case CompositeTypeSerializerSnapshot():
-                return self.migrate_nested(snapshot, path, [_join(path, name) for name in snapshot.nested_names])
-        return Migrated.unchanged(snapshot)
+                return Migrated.unchanged(snapshot)
+            case PojoSerializerSnapshot():
+                described = _with_described_subclasses(snapshot)
+                migrated = self._renamed(described, path, inner(described))
+                return migrated if migrated.is_changed else Migrated.unchanged(snapshot)
+        return self._renamed(snapshot, path, inner(snapshot))
+
+    def _renamed(self, snapshot: TypeSerializerSnapshot, path: str, nested: Sequence[Migrated]) -> Migrated:
+        """Return the migrated type of a snapshot from the ones of its nested types, under the current name of its class."""
+        renamed = RENAMED.get(snapshot.class_name)
+        reading = with_changed_children(snapshot, [m.reading for m in nested])
+        new = with_changed_children(snapshot, [m.new for m in nested])
+        if renamed is None:
+            return Migrated(reading, new)
+        self.changes.append(Note(path, f"{snapshot.class_name} is called {renamed} now"))
+        new = copy.copy(new)
+        new.class_name = renamed
+        if isinstance(new, CompositeTypeSerializerSnapshot) and new.version < new.current_version:
+            new.version, new.outer_version = new.current_version, new.current_outer_version
+        return Migrated(reading, new)
 
     # Kryo
 
@@ -193,65 +218,7 @@ class TypeMigration:
         reading = self.adapt(path, old, new.restore_serializer())
         return Migrated(AdaptedSnapshot(snapshot, reading), new)
 
-    # Types with nested types
-
-    def migrate_nested(self, snapshot: CompositeTypeSerializerSnapshot, path: str, paths: Sequence[str]) -> Migrated:
-        """Return the migrated type of a snapshot in which Kryo may occur only in the nested types, at ``paths``."""
-        parts = [self.migrate(nested, inner) for nested, inner in zip(snapshot.nested, paths, strict=True)]
-        renamed = RENAMED.get(snapshot.class_name)
-        if renamed is not None:
-            self.changes.append(Note(path, f"{snapshot.class_name} is called {renamed} now"))
-        if renamed is None and not any(p.is_changed for p in parts):
-            return Migrated.unchanged(snapshot)
-        reading, new = copy.copy(snapshot), copy.copy(snapshot)
-        reading.nested = tuple(p.reading for p in parts)
-        new.nested = tuple(p.new for p in parts)
-        if renamed is not None:
-            new.class_name = renamed
-            if new.version < new.current_version:
-                new.version, new.outer_version = new.current_version, new.current_outer_version
-        return Migrated(reading, new)
-
-    def _pojo(self, snapshot: PojoSerializerSnapshot, path: str) -> Migrated:
-        if snapshot.pojo_class in current_registrations().pojo_subclasses:
-            described = snapshot.restore_serializer().snapshot()  # with subclasses that only the user has described
-            assert isinstance(described, PojoSerializerSnapshot)
-            changed = self._fields_and_subclasses(described, path)
-            return changed if changed.is_changed else Migrated.unchanged(snapshot)
-        return self._fields_and_subclasses(snapshot, path)
-
-    def _fields_and_subclasses(self, snapshot: PojoSerializerSnapshot, path: str) -> Migrated:
-        reading, new = copy.copy(snapshot), copy.copy(snapshot)
-        fields = [None if f.snapshot is None else self.migrate(f.snapshot, _join(path, f.name)) for f in snapshot.fields]
-        inherited = {(f.declaring_class, f.name): m for f, m in zip(snapshot.fields, fields, strict=True)}
-        registered = [self._subclass(s, path, inherited) for s in snapshot.registered]
-        unregistered = [self._subclass(s, path, inherited) for s in snapshot.unregistered]
-        if not any(m is not None and m.is_changed for m in (*fields, *registered, *unregistered)):
-            return Migrated.unchanged(snapshot)
-        for role, target in (("reading", reading), ("new", new)):
-            target.fields = _with_snapshots(snapshot.fields, fields, role)
-            target.registered = _with_snapshots(snapshot.registered, registered, role)
-            target.unregistered = _with_snapshots(snapshot.unregistered, unregistered, role)
-        return Migrated(reading, new)
-
-    def _subclass(
-        self, subclass: SubclassSnapshot, path: str, inherited: Mapping[tuple[str | None, str], Migrated | None]
-    ) -> Migrated | None:
-        """Migrate a subclass's snapshot. Inherited fields have the paths of the class; other paths add the simple class name."""
-        snapshot = subclass.snapshot
-        if not isinstance(snapshot, PojoSerializerSnapshot):
-            return None if snapshot is None else self.migrate(snapshot, _join(path, _simple(subclass.class_name)))
-        fields = [
-            inherited.get((f.declaring_class, f.name))
-            or (None if f.snapshot is None else self.migrate(f.snapshot, _join(path, f"{_simple(subclass.class_name)}.{f.name}")))
-            for f in snapshot.fields
-        ]
-        if not any(m is not None and m.is_changed for m in fields):
-            return Migrated.unchanged(snapshot)
-        reading, new = copy.copy(snapshot), copy.copy(snapshot)
-        reading.fields = _with_snapshots(snapshot.fields, fields, "reading")
-        new.fields = _with_snapshots(snapshot.fields, fields, "new")
-        return Migrated(reading, new)
+    # Other types
 
     def _legacy(self, snapshot: LegacyConfigSnapshot, path: str) -> Migrated:
         """Migrate a snapshot that contains a Java object to a current one; values stay. Flink 1.17 and later can't read it."""
@@ -261,15 +228,24 @@ class TypeMigration:
         return inner if inner.is_changed else Migrated(snapshot, present)
 
     def _row_data(self, snapshot: RowDataSerializerSnapshot, path: str) -> None:
-        for i, nested in enumerate(snapshot.nested):
-            if any(isinstance(s, KryoSerializerSnapshot) for s in _all(nested)):
+        for name, nested in snapshot.named_children:
+            if any(isinstance(s, KryoSerializerSnapshot) for s in walk(nested)):
                 self.problems.append(
                     Note(
-                        _join(path, f"f{i}"),
+                        join(path, name),
                         "a column of type RAW contains Kryo values inside the rows of SQL",
                         "leave the state out with remove_state, or give the column another type in the old job first",
                     )
                 )
+
+
+def _with_described_subclasses(snapshot: PojoSerializerSnapshot) -> PojoSerializerSnapshot:
+    """Return the snapshot of a POJO with the subclasses that only the user has described."""
+    if snapshot.pojo_class not in current_registrations().pojo_subclasses:
+        return snapshot
+    described = snapshot.restore_serializer().snapshot()
+    assert isinstance(described, PojoSerializerSnapshot)
+    return described
 
 
 def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
@@ -299,23 +275,3 @@ def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:
 def collection_of(declared: str, arguments: Sequence[TypeSerializer]) -> TypeSerializer:
     """Return the type of a collection that was declared with a class of :data:`COLLECTIONS`."""
     return _SHAPES[COLLECTIONS[declared]](*arguments)
-
-
-def _with_snapshots(parts: Sequence[Any], migrated: Sequence[Migrated | None], role: str) -> tuple[Any, ...]:
-    """Return fields or subclasses with other snapshots."""
-    return tuple(part if m is None else replace(part, snapshot=getattr(m, role)) for part, m in zip(parts, migrated, strict=True))
-
-
-def _all(snapshot: TypeSerializerSnapshot) -> Sequence[TypeSerializerSnapshot]:
-    """Return a snapshot and all its nested snapshots."""
-    nested = getattr(snapshot, "nested", ())
-    return [snapshot, *(inner for n in nested for inner in _all(n))]
-
-
-def _simple(class_name: str) -> str:
-    return class_name.replace("$", ".").rpartition(".")[2]
-
-
-def _join(path: str, name: str) -> str:
-    separator = "" if not path or path.endswith(":") or not name else "."
-    return f"{path}{separator}{name}"

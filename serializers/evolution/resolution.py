@@ -34,6 +34,7 @@ from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.serializers.traversal import zip_types
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -76,6 +77,11 @@ def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
 
 def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
     """Return the reading serializer of a pair that Flink allows."""
+    return zip_types(written, wanted, _resolve_pair)
+
+
+def _resolve_pair(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer | None:
+    """Return the reading serializer of a pair; ``None`` if it follows from the pairs inside."""
     if isinstance(written, WrappingSerializer):
         return _resolve(written.content, wanted)
     if isinstance(wanted, WrappingSerializer):
@@ -86,15 +92,9 @@ def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
         return _resolve_avro(written, wanted)
     if isinstance(written, RowDataSerializer) and isinstance(wanted, RowDataSerializer):
         return written.named_as(wanted.slot.type)
-    old, new = written.children, wanted.children
-    if len(old) != len(new):
-        return written
-    nested = [_resolve(o, n) for o, n in zip(old, new, strict=True)]
-    if isinstance(written, RowSerializer) and isinstance(wanted, RowSerializer):
-        return RowSerializer(nested, wanted.names or written.names, supports_row_kind=written.supports_row_kind)
-    if all(n is o for n, o in zip(nested, old, strict=True)):
-        return written
-    return written.with_children(nested)
+    if isinstance(written, RowSerializer) and isinstance(wanted, RowSerializer) and wanted.names not in (None, written.names):
+        return _resolve(written.with_names(wanted.names), wanted)
+    return None
 
 
 # POJOs
@@ -168,6 +168,10 @@ class EvolvedPojoSerializer(PojoSerializer):
         self._new = tuple(f for f in self.fields if f.name not in kept)
 
     @property
+    def child_names(self) -> Sequence[str]:
+        return (*super().child_names, *(f.name for f in self.wire if f.declaring_class == _GONE))
+
+    @property
     def children(self) -> Sequence[TypeSerializer]:
         return (*super().children, *(f.serializer for f in self.wire if f.declaring_class == _GONE))
 
@@ -225,6 +229,8 @@ class DefaultSerializer(TypeSerializer):
     boxed
         Whether a number is registered as an object, so that its default is null.
     """
+
+    child_names = ("",)
 
     length = smallest = 0
 

@@ -10,8 +10,7 @@ The Java class decides most types. There are two exceptions:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Final
 
 from state_processor.serializers.base import TypeSerializer
@@ -25,9 +24,15 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.user_classes import java_type_of
+from state_processor.serializers.traversal import fold
 
-_COLLECTIONS: Final = (ListSerializer, MapSerializer, SetSerializer)
-_WITH_ARGUMENTS: Final = (*_COLLECTIONS, TupleSerializer, EitherSerializer)
+_ARGUMENTS: Final[dict[type[TypeSerializer], tuple[bool, ...]]] = {
+    ListSerializer: (False,),
+    SetSerializer: (True,),
+    MapSerializer: (False, True),
+}
+"""Collections, and whether they write a null flag before each type argument's values; without a flag the argument is nullable."""
+_WITH_ARGUMENTS: Final = (ListSerializer, MapSerializer, SetSerializer, TupleSerializer, EitherSerializer)
 LEFT_TO_KRYO: Final = tuple(type(scalar.serializer) for scalar in SCALARS.values() if not scalar.extracted)
 """Types that Flink has serializers for, but its extractor does not use them."""
 
@@ -51,51 +56,27 @@ def inferred_by_flink(type_: TypeSerializer, major: int) -> TypeSerializer:
         For Flink 2.x, if type arguments have type arguments, because Flink leaves them to Kryo. For Flink 1.x, if an argument
         does not correspond to a class that Kryo supports.
     """
-    match type_:
-        case PojoSerializer():
-            return _pojo(type_, major)
-        case TupleSerializer():
-            return TupleSerializer([inferred_by_flink(f, major) for f in type_.fields], type_.tuple_class)
-        case EitherSerializer():
-            return EitherSerializer(inferred_by_flink(type_.left, major), inferred_by_flink(type_.right, major))
-        case GenericArraySerializer():
-            return GenericArraySerializer(inferred_by_flink(type_.element, major), type_.component_class)
-        case ListSerializer() | MapSerializer() | SetSerializer():
-            return KryoSerializer(str(java_type_of(type_))) if major < _FLINK_2 else _collection(type_)
+    return fold(type_, lambda _, part, inner: _inferred(part, inner, major))
+
+
+def _inferred(type_: TypeSerializer, inner: Callable[[TypeSerializer], list[TypeSerializer]], major: int) -> TypeSerializer:
+    if isinstance(type_, (PojoSerializer, TupleSerializer, EitherSerializer, GenericArraySerializer)):
+        return type_.with_children(inner(type_))
+    if type(type_) in _ARGUMENTS:
+        return KryoSerializer(str(java_type_of(type_))) if major < _FLINK_2 else _collection(type_, inner)
     return KryoSerializer(str(java_type_of(type_))) if isinstance(type_, LEFT_TO_KRYO) else type_
 
 
-def _pojo(type_: PojoSerializer, major: int) -> TypeSerializer:
-    def subclasses(given: Mapping[str, TypeSerializer | None]) -> dict[str, TypeSerializer | None]:
-        return {name: s and inferred_by_flink(s, major) for name, s in given.items()}
-
-    fields = [replace(f, serializer=inferred_by_flink(f.serializer, major)) for f in type_.fields]
-    return PojoSerializer(type_.class_name, fields, subclasses(type_.registered), subclasses(type_.unregistered))
-
-
-def _collection(type_: TypeSerializer) -> TypeSerializer:
+def _collection(type_: TypeSerializer, inner: Callable[[TypeSerializer], list[TypeSerializer]]) -> TypeSerializer:
     """Return the type that Flink 2.x infers for a collection."""
-    match type_:
-        case SetSerializer():
-            given = [type_.element.inner]  # type: ignore[attr-defined]
-        case ListSerializer():
-            given = [type_.element]
-        case MapSerializer():
-            given = [type_.key, type_.value.inner]
-    if any(isinstance(g, _WITH_ARGUMENTS) or (isinstance(g, KryoSerializer) and g.declared.arguments) for g in given):
+    if any(isinstance(g, _WITH_ARGUMENTS) or (isinstance(g, KryoSerializer) and g.declared.arguments) for g in type_.children):
         raise OptionError(
             f"{type_}: Flink 2.x infers no serializer for collections of types with type arguments (lists of lists, of tuples), "
             'it leaves the whole to Kryo; give KRYO("java.util.List"), or "java.util.Set" or "java.util.Map", the field\'s class'
         )
-    arguments = [inferred_by_flink(g, _FLINK_2) for g in given]
-    match type_:
-        case SetSerializer():
-            inferred: TypeSerializer = SetSerializer(arguments[0])
-        case ListSerializer():
-            inferred = ListSerializer(_nullable(arguments[0]))
-        case MapSerializer():
-            inferred = MapSerializer(_nullable(arguments[0]), arguments[1])
-    return NullableSerializer(inferred)
+    flagged = _ARGUMENTS[type(type_)]
+    arguments = [a if has_flag else _nullable(a) for a, has_flag in zip(inner(type_), flagged, strict=True)]
+    return NullableSerializer(type_.with_children(arguments))
 
 
 def _nullable(type_: TypeSerializer) -> TypeSerializer:

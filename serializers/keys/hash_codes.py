@@ -33,7 +33,7 @@ from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer
-from state_processor.serializers.traversal import nested
+from state_processor.serializers.traversal import outermost_of
 
 _INTEGERS: Final = frozenset({"BYTE", "SHORT", "INT"})
 _FLOAT_NAN: Final = 0x7FC00000
@@ -50,7 +50,7 @@ def require_hash_code(serializer: TypeSerializer) -> None:
     UnsupportedFormatError
         If the key is, or contains, a class of the job.
     """
-    for part in nested((PojoSerializer, KryoSerializer, EnumSerializer), serializer):
+    for part in outermost_of((PojoSerializer, KryoSerializer, EnumSerializer), serializer):
         raise UnsupportedFormatError(
             f"keys of type {serializer}: the hashCode of {part} is code of its class and decides the key group of each key; "
             'give it as key_hash, for instance key_hash=HashRule("Objects.hash", ("tenant", "id"))'

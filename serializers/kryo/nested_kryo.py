@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from state_processor.serializers.base import TypeSerializer
@@ -12,7 +12,6 @@ from state_processor.serializers.core.collections import (
     ListSerializer,
     MapSerializer,
     NullFlagged,
-    SetSerializer,
 )
 from state_processor.serializers.core.either import EitherSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
@@ -23,65 +22,52 @@ from state_processor.serializers.errors import OptionError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.paths import join
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.undescribed import UndescribedClassesSerializer
-from state_processor.serializers.traversal import nested, transform
+from state_processor.serializers.traversal import outermost_of, transform
 
 P = TypeVar("P")
 
-Parts = Iterator[tuple[str, TypeSerializer]]
+_ENTERED: Final = (
+    PojoSerializer,
+    TupleSerializer,
+    RowSerializer,
+    ListSerializer,
+    JoinedListSerializer,
+    GenericArraySerializer,
+    MapSerializer,
+    EitherSerializer,
+    NullableSerializer,
+    NullFlagged,
+    TtlSerializer,
+    UndescribedClassesSerializer,
+)
+"""Types whose bytes have no lengths of what is inside, so that a part can be replaced by one of another size."""
 
 
 def kryo_parts(type_: TypeSerializer, path: str) -> Iterator[tuple[str, KryoSerializer]]:
     """Yield the path of each part that Kryo writes, and its serializer.
 
-    A path is the names of fields joined with dots, after ``path``: ``f0`` and so on in tuples, ``element`` in lists, sets and
-    arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and values with TTL add nothing.
     A field that subclasses inherit is yielded once for each of them.
+
+    Parameters
+    ----------
+    type_
+        The type.
+    path
+        Its path (:mod:`~state_processor.serializers.paths`).
     """
     if isinstance(type_, KryoSerializer):
         yield path, type_
-        return
-    for kind, inside in _INSIDE:
-        if isinstance(type_, kind):
-            for name, part in inside(type_):
-                yield from kryo_parts(part, f"{path}.{name}" if name else path)
-            return
+    elif isinstance(type_, _ENTERED):
+        for name, part in type_.column_parts:
+            yield from kryo_parts(part, join(path, name))
 
 
-def _of_pojo(pojo: PojoSerializer) -> Parts:
-    return iter(pojo.columns())
-
-
-def _of_tuple(type_: TupleSerializer) -> Parts:
-    return ((f"f{i}", f) for i, f in enumerate(type_.fields))
-
-
-def _of_row(type_: RowSerializer) -> Parts:
-    names = type_.names or [f"f{i}" for i in range(len(type_.fields))]
-    return zip(names, type_.fields, strict=True)
-
-
-_INSIDE: Final[tuple[tuple[type[TypeSerializer], Callable[[Any], Parts]], ...]] = (
-    (PojoSerializer, _of_pojo),
-    (TupleSerializer, _of_tuple),
-    (RowSerializer, _of_row),
-    (SetSerializer, lambda s: iter([("element", s.element)])),
-    (ListSerializer, lambda s: iter([("element", s.element)])),
-    (JoinedListSerializer, lambda s: iter([("element", s.element)])),
-    (GenericArraySerializer, lambda s: iter([("element", s.element)])),
-    (MapSerializer, lambda s: iter([("key", s.key), ("value", s.value)])),
-    (EitherSerializer, lambda s: iter([("left", s.left), ("right", s.right)])),
-    (NullableSerializer, lambda s: iter([("", s.inner)])),
-    (NullFlagged, lambda s: iter([("", s.inner)])),
-    (TtlSerializer, lambda s: iter([("", s.value)])),
-    (UndescribedClassesSerializer, lambda s: iter([("", s.pojo)])),
-)
-
-
-def replaced(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer]) -> TypeSerializer:
+def with_replacements(type_: TypeSerializer, replacements: Mapping[int, TypeSerializer]) -> TypeSerializer:
     """Return a type with some parts, given by their ``id``, replaced by other serializers."""
-    return transform(type_, lambda part: stand_ins.get(id(part), part))
+    return transform(type_, lambda part: replacements.get(id(part), part))
 
 
 def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
@@ -105,7 +91,7 @@ _ANYTHING: Final = frozenset({"java.lang.Object", "java.io.Serializable", "java.
 
 def java_types(*parts: Any) -> tuple[JavaType, ...]:
     """Return the types of all Kryo serializers in serializers."""
-    return tuple(serializer.declared for serializer in nested(KryoSerializer, parts))
+    return tuple(serializer.declared for serializer in outermost_of(KryoSerializer, parts))
 
 
 def declare(types: Sequence[JavaType], part: P) -> P:
@@ -113,7 +99,7 @@ def declare(types: Sequence[JavaType], part: P) -> P:
 
     If the classes of the nested Kryo serializers differ, return it unchanged.
     """
-    if [serializer.type_class for serializer in nested(KryoSerializer, part)] != [type_.name for type_ in types]:
+    if [serializer.type_class for serializer in outermost_of(KryoSerializer, part)] != [type_.name for type_ in types]:
         return part
     remaining = iter(types)
     return transform(part, lambda s: s.declared_as(next(remaining)) if isinstance(s, KryoSerializer) else s)

@@ -27,7 +27,7 @@ from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.columns import column_value, shape
-from state_processor.serializers.kryo.nested_kryo import kryo_parts, replaced
+from state_processor.serializers.kryo.nested_kryo import kryo_parts, with_replacements
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, Node
@@ -259,7 +259,7 @@ def _parts_by_id(type_: TypeSerializer, column: str = "") -> dict[int, tuple[str
 def with_pending_values(type_: TypeSerializer) -> TypeSerializer:
     """Return the type with all parts that Kryo writes replaced by pending values."""
     parts = _parts_by_id(type_)
-    return replaced(type_, {key: PendingSerializer(part) for key, (_, part) in parts.items()}) if parts else type_
+    return with_replacements(type_, {key: PendingSerializer(part) for key, (_, part) in parts.items()}) if parts else type_
 
 
 class PendingEntries:
@@ -283,7 +283,7 @@ class PendingEntries:
         for position, (key, (_, part)) in enumerate(parts.items()):
             recording[key] = _RecordingSerializer(part, position, self._recorded)
             locating[key] = _LocatingSerializer(part, position, self._pending)
-        self._stored_type, self._pending_type = replaced(type_, recording), replaced(type_, locating)
+        self._stored_type, self._pending_type = with_replacements(type_, recording), with_replacements(type_, locating)
 
     @property
     def is_empty(self) -> bool:

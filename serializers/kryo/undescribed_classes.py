@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from state_processor.serializers.doors import registering
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.traversal import nested
+from state_processor.serializers.traversal import outermost_of
 
 _LOG: Final = getLogger("state_processor")
 _LOGGED: Final[set[str]] = set()
@@ -21,9 +21,9 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
     Parameters
     ----------
     parts
-        As for :func:`~state_processor.serializers.traversal.nested`.
+        As for :func:`~state_processor.serializers.traversal.outermost_of`.
     """
-    return tuple(dict.fromkeys(s.type_class for s in nested(KryoSerializer, *parts) if not s.can_find_end))
+    return tuple(dict.fromkeys(s.type_class for s in outermost_of(KryoSerializer, *parts) if not s.can_find_end))
 
 
 def calls(classes: Iterable[str]) -> str:

@@ -35,6 +35,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.paths import ELEMENT
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -175,6 +176,10 @@ class CaseClassSerializer(DelegatingSerializer):
         return f"CASE_CLASS<{self.case_class}({fields_text(self.fields)})>"
 
     @property
+    def child_names(self) -> Sequence[str]:
+        return self.content.child_names
+
+    @property
     def children(self) -> Sequence[TypeSerializer]:
         return self.fields
 
@@ -302,6 +307,8 @@ class TraversableSerializer(DelegatingSerializer):
     builder_code
         Scala code that makes such a collection; it distinguishes lists from sets.
     """
+
+    child_names = (ELEMENT,)
 
     def __init__(self, element: TypeSerializer, builder_code: str, snapshot_class: str = TRAVERSABLE_SNAPSHOT) -> None:
         super().__init__(ListSerializer(NullFlagged(element, null_when=False)))

@@ -34,6 +34,8 @@ class UndescribedClassesSerializer(TypeSerializer):
         Whether values fill their part of an entry. Elsewhere the end of a value of an undescribed class is unknown: an error.
     """
 
+    child_names = ("",)
+
     smallest = 1
 
     def __init__(self, pojo: PojoSerializer, *, fills: bool = False) -> None:

@@ -21,6 +21,8 @@ class WrappingSerializer(DelegatingSerializer):
         Makes the snapshot from the snapshot of ``inner``.
     """
 
+    child_names = ("",)
+
     def __init__(self, inner: TypeSerializer, wrap: Callable[[TypeSerializerSnapshot], TypeSerializerSnapshot]) -> None:
         super().__init__(inner)
         self._wrap = wrap

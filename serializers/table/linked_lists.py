@@ -13,6 +13,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import COUNTED, Op
+from state_processor.serializers.paths import ELEMENT
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.single_values import TABLE
 
@@ -38,6 +39,8 @@ class LinkedListSerializer(TypeSerializer):
     outer_version
         Version of the snapshot, if an older Flink wrote it.
     """
+
+    child_names = (ELEMENT,)
 
     smallest = 4
 

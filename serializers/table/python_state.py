@@ -44,6 +44,8 @@ class FramedSerializer(TypeSerializer):
         The serializer of the byte array, from the snapshot.
     """
 
+    child_names = ("",)
+
     smallest = 4
 
     def __init__(self, inner: TypeSerializer, array: TypeSerializer) -> None:
@@ -249,6 +251,8 @@ class PythonKeySerializer(TypeSerializer):
     row
         The serializer of the row.
     """
+
+    child_names = ("",)
 
     def __init__(self, row: RowSerializer) -> None:
         self.row = row

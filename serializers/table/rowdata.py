@@ -24,6 +24,7 @@ from state_processor.serializers.errors import OptionError, UnsupportedFormatErr
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.murmur import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
+from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
@@ -259,6 +260,13 @@ class RowDataSerializerSnapshot(TypeSerializerSnapshot):
             target.write_boolean(self.names is not None)
             for name in self.names or ():
                 target.write_utf(name)
+
+    @property
+    def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
+        return tuple(zip(field_names(len(self.nested)), self.nested, strict=True))
+
+    def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> RowDataSerializerSnapshot:
+        return RowDataSerializerSnapshot(self.class_name, self.types, children, self.version, self.names)
 
     @property
     def logical_types(self) -> tuple[LogicalType, ...]:

@@ -383,6 +383,8 @@ class RawValueDataSerializer(SizedBytesSerializer):
     Flink: ``RawValueDataSerializer``; before 1.11 ``BinaryGenericSerializer``.
     """
 
+    child_names = ("",)
+
     def __init__(self, inner: TypeSerializer, snapshot_class: str = RAW_VALUE_SNAPSHOT) -> None:
         self.inner = inner
         self._snapshot_class = snapshot_class

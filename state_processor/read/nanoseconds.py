@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
 
 
 def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
@@ -42,9 +43,9 @@ def _paths(name: str, kind: pa.DataType) -> Iterator[str]:
             yield name
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from _paths(f"{name}.{field.name}", field.type)
+            yield from _paths(join(name, field.name), field.type)
     elif pa.types.is_map(kind):
-        yield from _paths(f"{name}.key", kind.key_type)
-        yield from _paths(f"{name}.value", kind.item_type)
+        yield from _paths(join(name, KEY), kind.key_type)
+        yield from _paths(join(name, VALUE), kind.item_type)
     elif pa.types.is_list(kind):
-        yield from _paths(f"{name}.element", kind.value_type)
+        yield from _paths(join(name, ELEMENT), kind.value_type)

@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.formats.field_selection import (
-    ELEMENT,
     EVERYTHING,
-    MAP_VALUE,
     Fields,
     Selection,
     inside,
 )
 from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.serializers import paths
 from state_processor.serializers.errors import OptionError, UndecodableValueError
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -89,9 +88,9 @@ def selection(given: pa.Schema, wanted: pa.Schema) -> Selection:
 def _fields(given: pa.DataType, wanted: pa.DataType) -> Fields:
     """Return the fields of a type that another has; everything if these are all, or none."""
     if pa.types.is_list(given) and pa.types.is_list(wanted):
-        return inside(ELEMENT, _fields(given.value_type, wanted.value_type))
+        return inside(paths.ELEMENT, _fields(given.value_type, wanted.value_type))
     if pa.types.is_map(given) and pa.types.is_map(wanted):
-        return inside(MAP_VALUE, _fields(given.item_type, wanted.item_type))
+        return inside(paths.VALUE, _fields(given.item_type, wanted.item_type))
     if not (pa.types.is_struct(given) and pa.types.is_struct(wanted) and wanted.num_fields):
         return EVERYTHING
     found = selection(pa.schema(list(given)), pa.schema(list(wanted)))

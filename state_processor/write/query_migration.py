@@ -23,6 +23,7 @@ from state_processor.serializers.table.rowdata import (
     RowDataSerializerSnapshot,
     internal_serializer,
 )
+from state_processor.serializers.traversal import transform
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.migration_report import (
@@ -256,11 +257,7 @@ def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:
     StateMigrationError
         If the row has another number of fields than the plan.
     """
-    if isinstance(serializer, RowDataSerializer):
-        return _new_row(serializer, change)
-    children = [_with_row(child, change) for child in serializer.children]
-    same = all(one is other for one, other in zip(children, serializer.children, strict=True))
-    return serializer if same else serializer.with_children(children)
+    return transform(serializer, lambda part: _new_row(part, change) if isinstance(part, RowDataSerializer) else part)
 
 
 def _new_row(row: RowDataSerializer, change: RowChange) -> RowDataSerializer:

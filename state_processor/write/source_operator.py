@@ -24,7 +24,7 @@ from state_processor.backends.state.part_names import with_names
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.joined import joined
+from state_processor.serializers.merge_snapshots import merged
 
 
 class SourceOperator:
@@ -66,7 +66,7 @@ class SourceOperator:
                 raise self._differs("keys", handle.context)
             key = key or header.key
             for meta in header.states:
-                states[meta.name] = self._joined(states.get(meta.name, meta), meta, handle.context)
+                states[meta.name] = self._merged(states.get(meta.name, meta), meta, handle.context)
         return None if key is None else state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key, tuple(states.values()))
 
     @cached_property
@@ -95,7 +95,7 @@ class SourceOperator:
         headers = at_once(lambda one: operator_header(self.snapshot, *one), given)
         for (_, context), header in zip(given, headers, strict=True):
             for meta in (*header.lists, *header.broadcasts):
-                states[meta.name] = self._joined(states.get(meta.name, meta), meta, context)
+                states[meta.name] = self._merged(states.get(meta.name, meta), meta, context)
         return states
 
     @cached_property
@@ -135,12 +135,12 @@ class SourceOperator:
         """True if keyed state is registered as that of the asynchronous API."""
         return self.header is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in self.header.states)
 
-    def _joined(
+    def _merged(
         self, known: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str
     ) -> state_headers.StateMetaInfo:
         """Return the state as it is registered in all subtasks so far and in another."""
         serializers = {
-            role: joined(snapshot, meta.serializers[role])
+            role: merged(snapshot, meta.serializers[role])
             for role, snapshot in known.serializers.items()
             if role in meta.serializers
         }

@@ -23,7 +23,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.traversal import nested, transform, walk
+from state_processor.serializers.traversal import outermost_of, transform, walk
 
 LONGS = "java.util.List<java.lang.Long>"
 COUNTS = "java.util.Map<java.lang.String,java.lang.Long>"
@@ -58,7 +58,7 @@ def test_types_of_other_serializers_are_not_taken() -> None:
 def test_a_type_that_contains_itself_ends() -> None:
     fields = [{"name": "value", "type": "string"}, {"name": "next", "type": ["null", "Node"]}]
     type_ = AvroSerializer(json.dumps({"type": "record", "name": "Node", "fields": fields})).type
-    (reference,) = nested(AvroReference, type_)
+    (reference,) = outermost_of(AvroReference, type_)
     assert reference.record is type_
     assert not reference.children
 
@@ -67,7 +67,7 @@ def test_a_record_that_contains_itself_is_rebuilt_with_all_that_refers_to_it() -
     fields = [{"name": "value", "type": "string"}, {"name": "next", "type": ["null", "Node"]}]
     type_ = AvroSerializer(json.dumps({"type": "record", "name": "Node", "fields": fields})).type
     new = transform(type_, lambda part: AvroBytes() if isinstance(part, AvroString) else part)
-    (reference,) = nested(AvroReference, new)
+    (reference,) = outermost_of(AvroReference, new)
     assert reference.record is new
     value = {"value": b"a", "next": {"value": b"b", "next": None}}
     assert new.deserialize(new.serialize(value)) == value

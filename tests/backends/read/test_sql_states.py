@@ -23,7 +23,7 @@ from state_processor.serializers import TypeSerializerSnapshot, read_serializer_
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer, RowDataSerializerSnapshot
-from state_processor.serializers.traversal import nested
+from state_processor.serializers.traversal import outermost_of
 from tests import corpus
 from tests.archives import unpacked
 from tests.interop.rewriting import entry_bytes, rewrite
@@ -67,7 +67,7 @@ def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None
 def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
     """From their types alone, but for those of user's classes."""
     for _, state in states(open_snapshot(str(path))):
-        for row in nested(RowDataSerializer, (*state.serializers.values(), state.value)):
+        for row in outermost_of(RowDataSerializer, (*state.serializers.values(), state.value)):
             written = row.snapshot()
             assert isinstance(written, RowDataSerializerSnapshot)
             made = RowDataSerializer(RowType.of(*written.logical_types))

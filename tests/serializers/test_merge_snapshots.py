@@ -7,7 +7,7 @@ import pytest
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoField
-from state_processor.serializers.joined import joined
+from state_processor.serializers.merge_snapshots import merged
 from state_processor.types.flink_types import Types
 
 T = Types
@@ -49,7 +49,7 @@ BOTH = shape(Circle="DOUBLE", Square="LONG")
     ids=str,
 )
 def test_subclasses_of_both(one: TypeSerializer, other: TypeSerializer, expected: TypeSerializer) -> None:
-    found = joined(one.snapshot(), other.snapshot())
+    found = merged(one.snapshot(), other.snapshot())
     assert found is not None
     assert found.to_bytes() == expected.snapshot().to_bytes()
     for serializer in (one, other):
@@ -72,4 +72,4 @@ def test_subclasses_of_both(one: TypeSerializer, other: TypeSerializer, expected
     ids=str,
 )
 def test_other_differences(one: TypeSerializer, other: TypeSerializer) -> None:
-    assert joined(one.snapshot(), other.snapshot()) is None
+    assert merged(one.snapshot(), other.snapshot()) is None
