@@ -24,12 +24,12 @@ def decode_seconds(
     serializer: TypeSerializer, values: list[Any], columns: tuple[str, ...] = ("value",), rows: int = ROWS
 ) -> float:
     """Return the CPU seconds that decoding some columns of so many values takes, the least of several runs."""
-    payload = b"".join(serializer.serialize(serializer.accept(v)) for v in values) * (rows // len(values))
+    payload = b"".join(serializer.serialize(serializer.from_column(v)) for v in values) * (rows // len(values))
     buffer = np.frombuffer(payload, dtype=np.uint8)
     buffer.flags.writeable = False
     whole = pa.schema([("value", serializer.arrow_type(OPTIONS))])
     builder = DecodeBuilder(applied(selected(columns, whole), whole), OPTIONS, whole)
-    serializer.emit(builder, builder.column("value"))
+    serializer.emit_decode(builder, builder.column("value"))
     builder.op(Op.ROW_END)
     program = builder.build()
     runs = []

@@ -30,7 +30,7 @@ def seconds_of(run: Callable[[], object], repeats: int = REPEATS) -> float:
 
 def by_value(serializer: TypeSerializer, column: pa.Array) -> list[bytes]:
     """Return the bytes of each value, written by Python."""
-    return [serializer.serialize(serializer.accept(v)) for v in column.to_pylist()]
+    return [serializer.serialize(serializer.from_column(v)) for v in column.to_pylist()]
 
 
 def main() -> list[Figure]:
@@ -50,7 +50,7 @@ def main() -> list[Figure]:
         figures.append(Figure(f"encode {name}", fast, "rows/s", (slow, "value by value in Python")))
         if name == "RowData":
             fast = ROWS / seconds_of(lambda s=serializer, c=column: hash_codes(s, c))  # type: ignore[misc]
-            hashed = [serializer.hash_code(serializer.accept_key(v)) for v in distinct.to_pylist()]
+            hashed = [serializer.hash_code(serializer.key_from_column(v)) for v in distinct.to_pylist()]
             if not np.array_equal(hash_codes(serializer, distinct), hashed):
                 raise AssertionError("the kernel hashes keys otherwise than Python")
             print(f"{'hashCode of RowData keys':34}{fast:12,.0f}", flush=True)

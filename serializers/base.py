@@ -1,7 +1,7 @@
 """Flink's serializer abstraction: ``TypeSerializer``, ``TypeSerializerSnapshot`` and schema compatibility.
 
 A serializer is a node of a tree. It provides ``read``, ``skip`` and ``write`` of one value in plain Python (the readable
-reference), and ``emit``, which adds the same read to a kernel program.
+reference), and ``emit_decode``, which adds the same read to a kernel program.
 A snapshot describes how a serializer was configured when a state was written; it restores the serializer.
 """
 
@@ -27,6 +27,7 @@ from state_processor.serializers.errors import (
     why_unwritable,
 )
 from state_processor.serializers.format_versions import FormatVersions
+from state_processor.serializers.former_names import FormerNames
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import check_outer_version, find_snapshot_class, provide_snapshots
@@ -43,7 +44,7 @@ VARIABLE: Final = -1
 """``length`` of serializers whose values differ in size."""
 
 
-class TypeSerializer(ABC):
+class TypeSerializer(FormerNames, ABC):
     """Reader and writer of values of one type (Flink: ``org.apache.flink.api.common.typeutils.TypeSerializer``).
 
     ``str(serializer)`` names the type, like Flink's type information: ``LONG``, ``LIST<STRING>``.
@@ -52,7 +53,7 @@ class TypeSerializer(ABC):
     length: int = VARIABLE
     """Bytes of every value, or :data:`VARIABLE` (Flink: ``getLength``)."""
 
-    smallest: int = 1
+    min_size: int = 1
     """Bytes of the smallest value; bounds element counts that are read from a file."""
 
     @property
@@ -112,7 +113,7 @@ class TypeSerializer(ABC):
         return new
 
     @property
-    def can_find_end(self) -> bool:
+    def self_delimiting(self) -> bool:
         """Whether a value shows its end; other values can be read only if they fill their part of an entry."""
         return True
 
@@ -121,7 +122,7 @@ class TypeSerializer(ABC):
         """Reason why values can't be decoded; empty if they can."""
         return ""
 
-    def filling(self) -> TypeSerializer:
+    def as_remainder(self) -> TypeSerializer:
         """Return the serializer of values that fill their part of an entry: of raw bytes if this one can't find their end."""
         return self
 
@@ -177,28 +178,28 @@ class TypeSerializer(ABC):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         """Return the Arrow type of a column of such values, in Spark's mapping."""
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
         """Convert a value of :meth:`read` to the form of ``pyarrow.array(…, arrow_type(options))`` and ``to_pylist``."""
         return value
 
-    def accept(self, value: Any) -> Any:
-        """Convert a value of a column or of JSON to the form of :meth:`write`; the inverse of :meth:`present`."""
+    def from_column(self, value: Any) -> Any:
+        """Convert a value of a column or of JSON to the form of :meth:`write`; the inverse of :meth:`to_column`."""
         return value
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         """Append the instructions that read one value into ``column``, or skip it if ``column`` is ``DISCARD``."""
         raise NotCompilableError(str(self))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         """Append the instructions that write ``column``'s values.
 
-        By default :meth:`accept` and :meth:`write` do this in Python, value by value.
+        By default :meth:`from_column` and :meth:`write` do this in Python, value by value.
         """
         builder.prepare(self, column)
 
-    def accept_key(self, value: Any) -> Any:
-        """Convert a key of keyed state to the form of :meth:`write`; :meth:`accept` converts other values."""
-        return self.accept(value)
+    def key_from_column(self, value: Any) -> Any:
+        """Convert a key of keyed state to the form of :meth:`write`; :meth:`from_column` converts other values."""
+        return self.from_column(value)
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
         """Append the instructions that write a column of keys of keyed state; some types encode keys differently."""

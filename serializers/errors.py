@@ -107,7 +107,7 @@ UNWRITABLE: Final = (
     RecursionError,
     struct.error,
 )
-"""Errors that ``write`` and ``accept`` of serializers raise for an unsuitable value."""
+"""Errors that ``write`` and ``from_column`` of serializers raise for an unsuitable value."""
 
 
 def why_unwritable(problem: Exception, expected: object, value: object) -> str:

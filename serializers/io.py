@@ -156,14 +156,14 @@ class DataInput:
         """Skip ``size`` bytes."""
         self._take(size, what)
 
-    def read_count(self, what: str, smallest: int = 1) -> int:
-        """Read an ``int`` number of elements, each of at least ``smallest`` bytes, and check it against the remaining bytes.
+    def read_count(self, what: str, min_size: int = 1) -> int:
+        """Read an ``int`` number of elements, each of at least ``min_size`` bytes, and check it against the remaining bytes.
 
         Elements that may be empty can't be checked against bytes; more than :data:`MOST_EMPTY` of them count as damage.
         """
         start = self.position
         count = self.read_int()
-        if count < 0 or count * smallest > self.remaining or (smallest == 0 and count > MOST_EMPTY):
+        if count < 0 or count * min_size > self.remaining or (min_size == 0 and count > MOST_EMPTY):
             raise self.corrupt(f"{count} {what} announced, {self.remaining} bytes left", start)
         return count
 

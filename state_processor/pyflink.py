@@ -58,7 +58,7 @@ def decode(data: bytes, value_type: TypeSerializer) -> Any:
         If PyFlink does not support the type.
     """
     coder = python_coder(value_type)
-    return coder.present(coder.deserialize(bytes(data)), DecodeOptions())
+    return coder.to_column(coder.deserialize(bytes(data)), DecodeOptions())
 
 
 def decode_elements(data: bytes, value_type: TypeSerializer) -> list[Any]:
@@ -71,20 +71,20 @@ def decode_elements(data: bytes, value_type: TypeSerializer) -> list[Any]:
     coder, source = python_coder(value_type), DataInput(bytes(data))
     elements = []
     while not source.at_end():
-        elements.append(coder.present(coder.read(source), DecodeOptions()))
+        elements.append(coder.to_column(coder.read(source), DecodeOptions()))
     return elements
 
 
 def encode(value: Any, value_type: TypeSerializer) -> bytes:
     """Encode a value; the inverse of :func:`decode`."""
     coder = python_coder(value_type)
-    return coder.serialize(coder.accept(value))
+    return coder.serialize(coder.from_column(value))
 
 
 def decode_column(column: pa.Array | pa.ChunkedArray, value_type: TypeSerializer) -> pa.Array:
     """Decode a column of bytes, such as ``list_value``; nulls stay null."""
     coder, options = python_coder(value_type), DecodeOptions()
-    values = (None if data is None else coder.present(coder.deserialize(data), options) for data in column.to_pylist())
+    values = (None if data is None else coder.to_column(coder.deserialize(data), options) for data in column.to_pylist())
     return pa.array(values, coder.arrow_type(options))
 
 

@@ -43,9 +43,9 @@ def framed_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout
             value_field = Field(VALUE, state.joined)
         case MapDescription():
             key_fields.append(Field(MAP_KEY, state.stored_map_key))
-            value_field = Field(MAP_VALUE, MapStateValue(state.value.filling()))
+            value_field = Field(MAP_VALUE, MapStateValue(state.value.as_remainder()))
         case _:
-            value_field = Field(VALUE, state.value.filling())
+            value_field = Field(VALUE, state.value.as_remainder())
     key_part = Part(KEY_SLOT, tuple(key_fields), (0, 2))
     if value_field.name not in columns:
         return RowLayout((key_part,), columns)
@@ -56,7 +56,7 @@ def heap_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of an entry without lengths: namespace, key, value (Flink: ``CopyOnWriteStateMapSnapshot``)."""
     if isinstance(state, TimerDescription):
         return RowLayout((Part(None, _timer_fields(state), (1, 2)),), columns)
-    fields = (Field(NAMESPACE, state.namespace), Field(KEY, state.key), Field(VALUE, state.whole))
+    fields = (Field(NAMESPACE, state.namespace), Field(KEY, state.key), Field(VALUE, state.registered_serializer))
     return RowLayout((Part(None, fields, (1, 2)),), columns)
 
 

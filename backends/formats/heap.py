@@ -142,7 +142,7 @@ class HeapSource(KeyGroupFile):
             fields = _fields(layouts.heap_layout(self._described(state_id), frozenset()))
         except UnsupportedFormatError:
             return VARIABLE, 0
-        return size_of(fields), sum(f.serializer.smallest for f in fields)
+        return size_of(fields), sum(f.serializer.min_size for f in fields)
 
     def _read(self, key_groups: h.KeyGroupRange) -> None:
         """Read the blocks of key groups; they are cached for the next state."""

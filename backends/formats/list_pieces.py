@@ -118,7 +118,7 @@ class ListPieces:
         """Return a kernel that skips elements with their commas, and a kernel for single rows; ``None`` if Python decodes."""
         builder = DecodeBuilder(pa.schema([]), DecodeOptions())
         try:
-            self._element.emit(builder, builder.column(None))
+            self._element.emit_decode(builder, builder.column(None))
             row = self._layout.compile(self._options)
         except NotCompilableError:
             return None

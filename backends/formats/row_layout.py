@@ -172,7 +172,7 @@ class RowLayout:
             if field.suffixed:
                 builder.op(Op.MARK, register=start)
             with builder.field(field.name or str(field.serializer)):
-                field.serializer.emit(builder, builder.column(field.name))
+                field.serializer.emit_decode(builder, builder.column(field.name))
             if field.suffixed:
                 builder.op(Op.SUFFIX, register=start)
             if i + 1 == last:
@@ -188,7 +188,7 @@ class RowLayout:
             start = source.position
             if field.name in self.columns:
                 value = field.serializer.read(source)
-                row[str(field.name)] = None if value is None else field.serializer.present(value, options)
+                row[str(field.name)] = None if value is None else field.serializer.to_column(value, options)
             else:
                 field.serializer.skip(source)
             if field.suffixed:

@@ -183,7 +183,7 @@ class RowSpans:
             for bound, fields in zip((KEY_BEGIN, KEY_END, ROW_END), self._fields, strict=True):
                 for field in fields:
                     with builder.field(field.name or str(field.serializer)):
-                        field.serializer.emit(builder, builder.column(None))
+                        field.serializer.emit_decode(builder, builder.column(None))
                 if bound in sought:
                     register = builder.register()
                     builder.op(Op.MARK, register=register)

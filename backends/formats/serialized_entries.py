@@ -55,7 +55,7 @@ class PassThroughSerializer(TypeSerializer):
     def __init__(self, inner: TypeSerializer) -> None:
         self.inner = inner
         self.length = inner.length
-        self.smallest = inner.smallest
+        self.min_size = inner.min_size
 
     @property
     def children(self) -> Sequence[TypeSerializer]:
@@ -63,7 +63,7 @@ class PassThroughSerializer(TypeSerializer):
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         (inner,) = children
-        return self._copy_with(inner=inner, length=inner.length, smallest=inner.smallest)
+        return self._copy_with(inner=inner, length=inner.length, min_size=inner.min_size)
 
     def __str__(self) -> str:
         return str(self.inner)
@@ -86,10 +86,10 @@ class PassThroughSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         start = builder.register()
         builder.op(Op.MARK, register=start)
-        self.inner.emit(builder, DISCARD)
+        self.inner.emit_decode(builder, DISCARD)
         builder.op(Op.CAPTURE, column, register=start)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

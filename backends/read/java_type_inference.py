@@ -53,4 +53,4 @@ def _java_type(seen: Found) -> JavaType | None:
 
 
 def _is_known(class_name: str) -> bool:
-    return KryoSerializer(class_name).can_find_end
+    return KryoSerializer(class_name).self_delimiting

@@ -208,7 +208,7 @@ def _of_key(state: KeyedDescription, key: Any, use: Callable[[TypeSerializer, An
     if key is None or not isinstance(key, accepted) or (isinstance(key, (bool, np.bool_)) and accepted in (Integral, Real)):
         raise OptionError(where)
     try:
-        return use(state.key, state.key.accept_key(key))
+        return use(state.key, state.key.key_from_column(key))
     except InvalidRowError as e:
         raise OptionError(f"{where}: {e}") from e
     except StateProcessorError:

@@ -118,7 +118,7 @@ class StateDescription:
         return self.with_serializers(**{role: change(serializer) for role, serializer in self.serializers.items()})
 
     @property
-    def whole(self) -> TypeSerializer:
+    def registered_serializer(self) -> TypeSerializer:
         """Registered serializer of the whole value of a key: for list and map state, of the whole list or map."""
         return self.value
 
@@ -171,7 +171,7 @@ class ListDescription(KeyedDescription):
     COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key", "list_value": "value"}
 
     @property
-    def whole(self) -> TypeSerializer:
+    def registered_serializer(self) -> TypeSerializer:
         """Serializer of the list."""
         return ListSerializer(self.value)
 
@@ -194,11 +194,11 @@ class MapDescription(KeyedDescription):
     def stored_map_key(self) -> TypeSerializer:
         """Serializer of the map's keys. If the snapshot does not store their type: bytes up to the end of the entry's key."""
         if self.map_key is None:
-            return UnreadSnapshot("a map's keys", 1, None, self._unknown_key).restore_serializer().filling()
+            return UnreadSnapshot("a map's keys", 1, None, self._unknown_key).restore_serializer().as_remainder()
         return self.map_key
 
     @property
-    def whole(self) -> TypeSerializer:
+    def registered_serializer(self) -> TypeSerializer:
         """Serializer of the map.
 
         Raises

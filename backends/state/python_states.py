@@ -128,7 +128,7 @@ class PythonValueDescription(ValueDescription):
     """A value, reducing or aggregating state of a PyFlink job."""
 
     @property
-    def whole(self) -> TypeSerializer:
+    def registered_serializer(self) -> TypeSerializer:
         """Serializer of the registered list of one element."""
         return OneElementSerializer(self.value)
 
@@ -143,7 +143,7 @@ class PythonListDescription(ListDescription):
     """A list state of a PyFlink job; ``value`` is the serializer of a byte array with one element."""
 
     @property
-    def whole(self) -> TypeSerializer:
+    def registered_serializer(self) -> TypeSerializer:
         """Serializer of the list, in pieces of one or more elements."""
         return CountedPiecesSerializer(self.value)
 

@@ -44,7 +44,7 @@ def register(state: StateDescription, *, asynchronous: bool = False) -> state_he
         state = state.with_serializers(value=of_api.of(state.value.value))
     if asynchronous and isinstance(state, KeyedDescription) and not state.is_timer:
         return _register_asynchronous(state)
-    value = state.whole.snapshot()
+    value = state.registered_serializer.snapshot()
     match state:
         case TimerDescription():
             return state_headers.StateMetaInfo(state.name, state_headers.PRIORITY_QUEUE, {}, {state_headers.VALUE: value})

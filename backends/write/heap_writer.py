@@ -155,7 +155,7 @@ class HeapEntries:
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         if isinstance(state, MapDescription):
             columns = _maps(columns)
-        serializers = {layouts.NAMESPACE: state.namespace, layouts.KEY: state.key, layouts.VALUE: state.whole}
+        serializers = {layouts.NAMESPACE: state.namespace, layouts.KEY: state.key, layouts.VALUE: state.registered_serializer}
         encoded = encode_columns(serializers, {name: columns[name] for name in serializers}, where)
         return len(encoded), encoded.data.tobytes()
 

@@ -202,7 +202,7 @@ class ConvertedBytes(PassThroughSerializer):
         value = self.inner.read(source)
         return self.writing.serialize(value) if self._write else b""
 
-    def emit(self, builder: object, column: object) -> None:
+    def emit_decode(self, builder: object, column: object) -> None:
         raise NotCompilableError(str(self))
 
 

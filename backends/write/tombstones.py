@@ -49,7 +49,7 @@ class _AnyNamespace(VoidNamespaceSerializer):
     """A namespace without bytes: such a marker covers the key in every namespace."""
 
     length = 0
-    smallest = 0
+    min_size = 0
 
     def write(self, value: Any, target: DataOutput) -> None:
         pass

@@ -42,7 +42,7 @@ class AvroArray(AvroType):
     child_names = (ELEMENT,)
 
     name = "array"
-    smallest = 1
+    min_size = 1
 
     def __init__(self, items: TypeSerializer) -> None:
         self.items = items
@@ -81,15 +81,15 @@ class AvroArray(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.list_(self.items.arrow_type(options))
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
-        return [self.items.present(v, options) for v in value]
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> Any:
+        return [self.items.to_column(v, options) for v in value]
 
-    def accept(self, value: Any) -> list[Any]:
-        return [self.items.accept(v) for v in value]
+    def from_column(self, value: Any) -> list[Any]:
+        return [self.items.from_column(v) for v in value]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.blocks(column):
-            self.items.emit(builder, column.child(0))
+            self.items.emit_decode(builder, column.child(0))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.elements(column, BLOCKS), builder.field("element"):
@@ -117,17 +117,17 @@ class AvroMap(AvroArray):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.map_(pa.string(), self.items.arrow_type(options))
 
-    def present(self, value: Sequence[tuple[str, Any]], options: DecodeOptions) -> Any:
-        return [(k, self.items.present(v, options)) for k, v in value]
+    def to_column(self, value: Sequence[tuple[str, Any]], options: DecodeOptions) -> Any:
+        return [(k, self.items.to_column(v, options)) for k, v in value]
 
-    def accept(self, value: Any) -> list[Any]:
+    def from_column(self, value: Any) -> list[Any]:
         pairs = value.items() if isinstance(value, Mapping) else value
-        return [(k, self.items.accept(v)) for k, v in pairs]
+        return [(k, self.items.from_column(v)) for k, v in pairs]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.blocks(column):
-            self._key.emit(builder, column.child(0))
-            self.items.emit(builder, column.child(1))
+            self._key.emit_decode(builder, column.child(0))
+            self.items.emit_decode(builder, column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.elements(column, BLOCKS):
@@ -146,7 +146,7 @@ class AvroUnion(AvroType):
     branch except null; at most one field has a value.
     """
 
-    smallest = 4
+    min_size = 4
 
     def __init__(self, branches: Sequence[TypeSerializer]) -> None:
         self.branches = tuple(branches)
@@ -207,24 +207,24 @@ class AvroUnion(AvroType):
             return self.branches[self.others[0]].arrow_type(options)
         return pa.struct([(self.names[i], self.branches[i].arrow_type(options)) for i in self.others])
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
         if value is None:
             return None
         branch, content = self.branch_of(value)
-        shown = self.branches[branch].present(content, options)
+        shown = self.branches[branch].to_column(content, options)
         return {self.names[i]: shown if i == branch else None for i in self.others} if self.is_struct else shown
 
-    def accept(self, value: Any) -> Any:
+    def from_column(self, value: Any) -> Any:
         if value is None or isinstance(value, AvroBranch):
             return value
         if not self.is_struct:
-            return self.branches[self.others[0]].accept(value)
+            return self.branches[self.others[0]].from_column(value)
         given = [i for i in self.others if value.get(self.names[i]) is not None]
         if len(given) != 1:
             raise ValueError(f"exactly one of {', '.join(self.names[i] for i in self.others)} can have a value, not {len(given)}")
-        return AvroBranch(given[0], self.branches[given[0]].accept(value[self.names[given[0]]]))
+        return AvroBranch(given[0], self.branches[given[0]].from_column(value[self.names[given[0]]]))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         targets, end = [builder.label() for _ in self.branches], builder.label()
         builder.op(Op.CHOOSE, column, branches=builder.aux([(target,) for target in targets]), count=len(targets))
         for number, (branch, target) in enumerate(zip(self.branches, targets, strict=True)):
@@ -232,12 +232,12 @@ class AvroUnion(AvroType):
             if number == self.null:
                 builder.fill_nulls(column)
             elif not self.is_struct:
-                branch.emit(builder, column)
+                branch.emit_decode(builder, column)
             else:
                 builder.op(Op.VALID, column)
                 place = self.others.index(number)
                 with builder.field(self.names[number]):
-                    branch.emit(builder, column.child(place))
+                    branch.emit_decode(builder, column.child(place))
                 builder.fill_nulls(*[column.child(i) for i in range(len(self.others)) if i != place])
             builder.jump(end)
         builder.place(end)
@@ -300,7 +300,7 @@ class AvroRecord(AvroType):
         self.name = name
         self.fields = dict(fields)
         self.unordered = unordered
-        self.smallest = sum(f.smallest for f in self.fields.values())
+        self.min_size = sum(f.min_size for f in self.fields.values())
 
     @property
     def child_names(self) -> Sequence[str]:
@@ -334,17 +334,17 @@ class AvroRecord(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
 
-    def present(self, value: Mapping[str, Any], options: DecodeOptions) -> Any:
-        return {name: f.present(value[name], options) for name, f in self.fields.items()}
+    def to_column(self, value: Mapping[str, Any], options: DecodeOptions) -> Any:
+        return {name: f.to_column(value[name], options) for name, f in self.fields.items()}
 
-    def accept(self, value: Any) -> dict[str, Any]:
-        return {name: f.accept(value[name]) for name, f in self.fields.items()}
+    def from_column(self, value: Any) -> dict[str, Any]:
+        return {name: f.from_column(value[name]) for name, f in self.fields.items()}
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.VALID, column)
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
-                field.emit(builder, column.child(number))
+                field.emit_decode(builder, column.child(number))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
@@ -392,12 +392,12 @@ class AvroReference(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def present(self, value: Any, options: DecodeOptions) -> str:
-        shown = self.record.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> str:
+        shown = self.record.to_column(value, options)
         return json.dumps(shown, ensure_ascii=False, default=lambda v: v.hex() if isinstance(v, bytes) else str(v))
 
-    def accept(self, value: Any) -> Any:
-        return self.record.accept(parse_json(value) if isinstance(value, str) else value)
+    def from_column(self, value: Any) -> Any:
+        return self.record.from_column(parse_json(value) if isinstance(value, str) else value)
 
     def hash_code(self, value: Any) -> int:
         return self.record.hash_code(value)

@@ -57,7 +57,7 @@ class AvroLogical(AvroType):
         self.kind = kind
         self.name = str(base)
         self.length = base.length
-        self.smallest = base.smallest
+        self.min_size = base.min_size
 
     @property
     def children(self) -> Sequence[TypeSerializer]:
@@ -81,7 +81,7 @@ class AvroLogical(AvroType):
         unit = options.time_unit(declares_nanos=self._nanos == 1)
         return pa.timestamp(unit, tz=None if self.kind.startswith("local-") else "UTC")
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
         if self.kind == "date":
             return present_date(LocalDate.of_epoch_day(value), options)
         seconds, nano = divmod(value * self._nanos, _NANOS)
@@ -94,7 +94,7 @@ class AvroLogical(AvroType):
             return _local_text(seconds, nano) if local else str(Instant(seconds, nano))
         return present_time(seconds, nano, options, None if local else UTC)
 
-    def accept(self, value: Any) -> Any:
+    def from_column(self, value: Any) -> Any:
         if isinstance(value, int):
             return value
         if self.kind == "date":
@@ -112,7 +112,7 @@ class AvroLogical(AvroType):
             raise ValueError(f"{value} is finer than Avro's {self.kind}")
         return units
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         of_day, local = self.kind.startswith("time-"), self.kind.startswith("local-")
         meaning = _SINCE_MIDNIGHT if of_day else int(not local)
         builder.op(Op.EPOCH, column, mode=builder.options.time_mode, meaning=meaning, units=self._units, size=self.length)
@@ -163,13 +163,13 @@ class AvroDecimal(AvroLogical):
             return pa.decimal128(self.precision, self.scale)
         return NUMBER if options.tell_numbers else pa.string()
 
-    def present(self, value: bytes, options: DecodeOptions) -> Any:
+    def to_column(self, value: bytes, options: DecodeOptions) -> Any:
         decimal = to_decimal(int.from_bytes(value, "big", signed=True), self.scale)
         if len(decimal.as_tuple().digits) > self.precision:
             raise UndecodableValueError(f"{shown(decimal)} has more digits than decimal({self.precision},{self.scale})")
         return decimal if self.precision <= _MAX_DECIMAL else str(decimal)
 
-    def accept(self, value: Any) -> bytes:
+    def from_column(self, value: Any) -> bytes:
         if isinstance(value, bytes):
             return value
         unscaled = to_number(value).scaleb(self.scale, EXACT)
@@ -178,7 +178,7 @@ class AvroDecimal(AvroLogical):
         number = to_whole_number(unscaled)
         return to_java_bytes(number) if self.length < 0 else number.to_bytes(self.length, "big", signed=True)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if self.precision <= _MAX_DECIMAL and isinstance(self.base, AvroBytes):
             # The instruction tests by Flink SQL's rule if a decimal fits a long; here a decimal is always bytes.
             builder.op(Op.DECIMAL, column, compact=0, limit=decimal_limit(self.precision))

@@ -48,7 +48,7 @@ class AvroSerializer(TypeSerializer):
         self.class_name = class_name
         self.type = self.schema.type()
         self.length = self.type.length
-        self.smallest = self.type.smallest
+        self.min_size = self.type.min_size
         self._snapshot = snapshot
 
     def __str__(self) -> str:
@@ -70,14 +70,14 @@ class AvroSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.type.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self.type.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return self.type.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return self.type.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self.type.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        self.type.emit(builder, column)
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        self.type.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         self.type.emit_encode(builder, column)

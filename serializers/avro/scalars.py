@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class AvroType(TypeSerializer):
     """A node of a schema. It is a part of a serializer, without a snapshot of its own."""
 
-    smallest = 0
+    min_size = 0
     name: str
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class AvroType(TypeSerializer):
 class AvroNull(VoidSerializer):
     """``null``: zero bytes."""
 
-    length = smallest = 0
+    length = min_size = 0
 
     def __str__(self) -> str:
         return "null"
@@ -60,7 +60,7 @@ class AvroBytes(AvroType):
     """``bytes``: an int length and the bytes."""
 
     name = "bytes"
-    smallest = 4
+    min_size = 4
 
     def read(self, source: DataInput) -> Any:
         return source.read_bytes(source.read_count("bytes"))
@@ -72,10 +72,10 @@ class AvroBytes(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
-    def accept(self, value: Any) -> bytes:
+    def from_column(self, value: Any) -> bytes:
         return bytes.fromhex(value) if isinstance(value, str) else value
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.BYTES, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -86,7 +86,7 @@ class AvroString(AvroType):
     """``string``: an int length and UTF-8."""
 
     name = "string"
-    smallest = 4
+    min_size = 4
 
     def read(self, source: DataInput) -> str:
         start = source.position
@@ -103,7 +103,7 @@ class AvroString(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.UTF8, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -118,7 +118,7 @@ class AvroFixed(AvroType):
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
-        self.length = self.smallest = size
+        self.length = self.min_size = size
 
     def read(self, source: DataInput) -> bytes:
         return source.read_bytes(self.length)
@@ -131,10 +131,10 @@ class AvroFixed(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
-    def accept(self, value: Any) -> bytes:
+    def from_column(self, value: Any) -> bytes:
         return bytes.fromhex(value) if isinstance(value, str) else value
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.FIXED_BYTES, column, size=self.length)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -147,7 +147,7 @@ class AvroFixed(AvroType):
 class AvroEnum(AvroType):
     """``enum``: the index of a symbol. Python holds the symbol."""
 
-    length = smallest = 4
+    length = min_size = 4
 
     def __init__(self, name: str, symbols: Sequence[str]) -> None:
         self.name = name
@@ -168,7 +168,7 @@ class AvroEnum(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.enum(column, [symbol.encode() for symbol in self.symbols])
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

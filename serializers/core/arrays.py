@@ -65,7 +65,7 @@ class SimpleArraySerializer(SimpleSerializer):
         The serializer of an element: a number, a character or a string.
     """
 
-    smallest = 4
+    min_size = 4
 
     def __init__(self, element: TypeSerializer, snapshot_class: str) -> None:
         super().__init__(snapshot_class)
@@ -87,14 +87,14 @@ class SimpleArraySerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._list.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self._list.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return self._list.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return self._list.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self._list.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        self._list.emit(builder, column)
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        self._list.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         self._list.emit_encode(builder, column)
@@ -121,7 +121,7 @@ class PrimitiveArraySerializer(SimpleArraySerializer):
 class BytesSerializer(SimpleSerializer):
     """``byte[]``: a count and the bytes."""
 
-    smallest = 4
+    min_size = 4
 
     def __init__(self) -> None:
         super().__init__(_primitive_snapshot_class("BYTE"))
@@ -142,12 +142,12 @@ class BytesSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
-    def accept(self, value: Any) -> bytes:
+    def from_column(self, value: Any) -> bytes:
         if isinstance(value, int):
             raise TypeError  # of which ``bytes`` makes so many zeros
         return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.BYTES, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -176,7 +176,7 @@ class GenericArraySerializer(TypeSerializer):
 
     child_names = (ELEMENT,)
 
-    smallest = 4
+    min_size = 4
 
     def __init__(
         self,
@@ -215,14 +215,14 @@ class GenericArraySerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._list.arrow_type(options)
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
-        return self._list.present(value, options)
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return self._list.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return self._list.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self._list.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        self._list.emit(builder, column)
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        self._list.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         self._list.emit_encode(builder, column)

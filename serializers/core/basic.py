@@ -37,7 +37,7 @@ class _Number:
     operation: Op
     arrow_type: pa.DataType
     hash_code: Callable[[Any], int]
-    accept: Callable[[Any], Any]
+    from_column: Callable[[Any], Any]
 
     def __reduce__(self) -> tuple[Callable[[str], _Number], tuple[str]]:
         return _number, (self.name,)
@@ -103,7 +103,7 @@ class NumberSerializer(SimpleSerializer):
         title = name.capitalize()
         super().__init__(snapshot_class or f"{BASE}{title}Serializer${title}SerializerSnapshot")
         self._number = _NUMBERS[name]
-        self.length = self.smallest = self._number.layout.size
+        self.length = self.min_size = self._number.layout.size
 
     def __str__(self) -> str:
         return self._number.name
@@ -118,10 +118,10 @@ class NumberSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._number.arrow_type
 
-    def accept(self, value: Any) -> Any:
-        return self._number.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self._number.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(self._number.operation, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -135,7 +135,7 @@ class CharSerializer(SimpleSerializer):
     """A UTF-16 unit. Python holds it as a string of one character."""
 
     snapshot_class = f"{BASE}CharSerializer$CharSerializerSnapshot"
-    length = smallest = 2
+    length = min_size = 2
 
     def __str__(self) -> str:
         return "CHAR"
@@ -149,10 +149,10 @@ class CharSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def present(self, value: str, options: DecodeOptions) -> str:
+    def to_column(self, value: str, options: DecodeOptions) -> str:
         return without_lone_surrogates(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.CHAR, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -202,10 +202,10 @@ class StringSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def present(self, value: str | None, options: DecodeOptions) -> str | None:
+    def to_column(self, value: str | None, options: DecodeOptions) -> str | None:
         return None if value is None else without_lone_surrogates(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(self._operation, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -246,7 +246,7 @@ class BigIntegerSerializer(SimpleSerializer):
     """
 
     snapshot_class = f"{BASE}BigIntSerializer$BigIntSerializerSnapshot"
-    smallest = 4
+    min_size = 4
 
     def __str__(self) -> str:
         return "BIG_INT"
@@ -279,13 +279,13 @@ class BigIntegerSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return WHOLE if options.tell_numbers else pa.string()
 
-    def present(self, value: int | None, options: DecodeOptions) -> str | None:
+    def to_column(self, value: int | None, options: DecodeOptions) -> str | None:
         return None if value is None else big_numbers.to_text(value)
 
-    def accept(self, value: Any) -> int | None:
+    def from_column(self, value: Any) -> int | None:
         return None if value is None else to_whole_number(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.BIG_INTEGER, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -302,7 +302,7 @@ class BigDecimalSerializer(SimpleSerializer):
     """
 
     snapshot_class = f"{BASE}BigDecSerializer$BigDecSerializerSnapshot"
-    smallest = 4
+    min_size = 4
     _unscaled = BigIntegerSerializer()
 
     def __str__(self) -> str:
@@ -326,13 +326,13 @@ class BigDecimalSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return NUMBER if options.tell_numbers else pa.string()
 
-    def present(self, value: Decimal | None, options: DecodeOptions) -> str | None:
+    def to_column(self, value: Decimal | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(value)
 
-    def accept(self, value: Any) -> Decimal | None:
+    def from_column(self, value: Any) -> Decimal | None:
         return None if value is None else to_number(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.BIG_DECIMAL, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -346,7 +346,7 @@ class VoidSerializer(SimpleSerializer):
     """``java.lang.Void``: always null, one byte."""
 
     snapshot_class = f"{BASE}VoidSerializer$VoidSerializerSnapshot"
-    length = smallest = 1
+    length = min_size = 1
 
     def __str__(self) -> str:
         return "VOID"
@@ -360,7 +360,7 @@ class VoidSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.null()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if self.length:
             builder.skip(self.length)
         builder.fill_nulls(column)
@@ -373,7 +373,7 @@ class NullValueSerializer(VoidSerializer):
     """``NullValue``: no bytes at all."""
 
     snapshot_class = f"{BASE}NullValueSerializer$NullValueSerializerSnapshot"
-    length = smallest = 0
+    length = min_size = 0
 
     def __str__(self) -> str:
         return "NULL_VALUE"

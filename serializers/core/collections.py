@@ -39,7 +39,7 @@ class ListSerializer(TypeSerializer):
 
     child_names = (ELEMENT,)
 
-    smallest = 4
+    min_size = 4
 
     def __init__(self, element: TypeSerializer, snapshot_class: str = LIST_SNAPSHOT) -> None:
         self.element = element
@@ -57,10 +57,10 @@ class ListSerializer(TypeSerializer):
         return self._copy_with(element=element)
 
     def read(self, source: DataInput) -> list[Any]:
-        return [self.element.read(source) for _ in range(source.read_count("list elements", self.element.smallest))]
+        return [self.element.read(source) for _ in range(source.read_count("list elements", self.element.min_size))]
 
     def skip(self, source: DataInput) -> None:
-        for _ in range(source.read_count("list elements", self.element.smallest)):
+        for _ in range(source.read_count("list elements", self.element.min_size)):
             self.element.skip(source)
 
     def write(self, value: Sequence[Any], target: DataOutput) -> None:
@@ -71,15 +71,15 @@ class ListSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.list_(self.element.arrow_type(options))
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
-        return [self.element.present(v, options) for v in value]
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return [self.element.to_column(v, options) for v in value]
 
-    def accept(self, value: Any) -> list[Any]:
-        return [self.element.accept(v) for v in value]
+    def from_column(self, value: Any) -> list[Any]:
+        return [self.element.from_column(v) for v in value]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        with builder.counted(column, smallest=self.element.smallest):
-            self.element.emit(builder, column.child(0))
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, min_size=self.element.min_size):
+            self.element.emit_decode(builder, column.child(0))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.elements(column, COUNTED), builder.field("element"):
@@ -109,7 +109,7 @@ class MapSerializer(TypeSerializer):
 
     child_names = (KEY, VALUE)
 
-    smallest = 4
+    min_size = 4
 
     def __init__(self, key: TypeSerializer, value: TypeSerializer, snapshot_class: str = MAP_SNAPSHOT) -> None:
         self.key = key
@@ -128,15 +128,15 @@ class MapSerializer(TypeSerializer):
         return self._copy_with(key=key, value=NullFlagged(value))
 
     @property
-    def _smallest_entry(self) -> int:
-        return self.key.smallest + self.value.smallest
+    def _min_entry_size(self) -> int:
+        return self.key.min_size + self.value.min_size
 
     def read(self, source: DataInput) -> list[tuple[Any, Any]]:
-        count = source.read_count("map entries", self._smallest_entry)
+        count = source.read_count("map entries", self._min_entry_size)
         return [(self.key.read(source), self.value.read(source)) for _ in range(count)]
 
     def skip(self, source: DataInput) -> None:
-        for _ in range(source.read_count("map entries", self._smallest_entry)):
+        for _ in range(source.read_count("map entries", self._min_entry_size)):
             self.key.skip(source)
             self.value.skip(source)
 
@@ -149,17 +149,17 @@ class MapSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.map_(self.key.arrow_type(options), self.value.arrow_type(options))
 
-    def present(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[tuple[Any, Any]]:
-        return [(self.key.present(k, options), self.value.present(v, options)) for k, v in value]
+    def to_column(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[tuple[Any, Any]]:
+        return [(self.key.to_column(k, options), self.value.to_column(v, options)) for k, v in value]
 
-    def accept(self, value: Any) -> list[tuple[Any, Any]]:
+    def from_column(self, value: Any) -> list[tuple[Any, Any]]:
         pairs = value.items() if isinstance(value, Mapping) else value
-        return [(self.key.accept(k), self.value.accept(v)) for k, v in pairs]
+        return [(self.key.from_column(k), self.value.from_column(v)) for k, v in pairs]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        with builder.counted(column, smallest=self._smallest_entry):
-            self.key.emit(builder, column.child(0))
-            self.value.emit(builder, column.child(1))
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, min_size=self._min_entry_size):
+            self.key.emit_decode(builder, column.child(0))
+            self.value.emit_decode(builder, column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.distinct(column, distinct_values(self.key))
@@ -269,15 +269,15 @@ class NullFlagged(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.inner.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self.inner.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.inner.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return None if value is None else self.inner.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return None if value is None else self.inner.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=self.null_when):
-            self.inner.emit(builder, column)
+            self.inner.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=self.null_when):
@@ -317,10 +317,10 @@ class MapStateValue(NullFlagged):
             builder.op(Op.REQUIRE, column)
         super().emit_encode(builder, column)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         end = builder.label()
         with builder.null_flag(column, null_when=True):
-            self.inner.emit(builder, column)
+            self.inner.emit_decode(builder, column)
             builder.jump(end)
         builder.op(Op.REST, left=0)
         builder.place(end)
@@ -334,7 +334,7 @@ class JoinedListSerializer(TypeSerializer):
 
     child_names = (ELEMENT,)
 
-    smallest = 0
+    min_size = 0
 
     def __init__(self, element: TypeSerializer) -> None:
         self.element = element
@@ -370,15 +370,15 @@ class JoinedListSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.list_(self.element.arrow_type(options))
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
-        return [self.element.present(v, options) for v in value]
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return [self.element.to_column(v, options) for v in value]
 
-    def accept(self, value: Any) -> list[Any]:
-        return [self.element.accept(v) for v in value]
+    def from_column(self, value: Any) -> list[Any]:
+        return [self.element.from_column(v) for v in value]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.joined(column):
-            self.element.emit(builder, column.child(0))
+            self.element.emit_decode(builder, column.child(0))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.elements(column, JOINED), builder.field("element"):

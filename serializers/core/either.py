@@ -51,7 +51,7 @@ class EitherSerializer(TypeSerializer):
         self.right = right
         self._snapshot_class = snapshot_class
         self._version = version
-        self.smallest = 1 + min(left.smallest, right.smallest)
+        self.min_size = 1 + min(left.min_size, right.min_size)
 
     def __str__(self) -> str:
         return f"EITHER<{self.left},{self.right}>"
@@ -79,31 +79,31 @@ class EitherSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([("left", self.left.arrow_type(options)), ("right", self.right.arrow_type(options))])
 
-    def present(self, value: EitherValue, options: DecodeOptions) -> dict[str, Any]:
+    def to_column(self, value: EitherValue, options: DecodeOptions) -> dict[str, Any]:
         if value.is_left:
-            return {"left": self.left.present(value.value, options), "right": None}
-        return {"left": None, "right": self.right.present(value.value, options)}
+            return {"left": self.left.to_column(value.value, options), "right": None}
+        return {"left": None, "right": self.right.to_column(value.value, options)}
 
-    def accept(self, value: Any) -> EitherValue:
+    def from_column(self, value: Any) -> EitherValue:
         if not isinstance(value, EitherValue):
             left, right = value.get("left"), value.get("right")
             if (left is None) == (right is None):
                 raise ValueError("exactly one of left and right must have a value")
             value = EitherValue(right is None, right if left is None else left)
-        return EitherValue(value.is_left, (self.left if value.is_left else self.right).accept(value.value))
+        return EitherValue(value.is_left, (self.left if value.is_left else self.right).from_column(value.value))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         left, right = column.child(0), column.child(1)
         builder.op(Op.VALID, column)
         of_right, end = builder.label(), builder.label()
         builder.op(Op.BRANCH_ZERO, target=of_right)
         with builder.field("left"):
-            self.left.emit(builder, left)
+            self.left.emit_decode(builder, left)
         builder.fill_nulls(right)
         builder.jump(end)
         builder.place(of_right)
         with builder.field("right"):
-            self.right.emit(builder, right)
+            self.right.emit_decode(builder, right)
         builder.fill_nulls(left)
         builder.place(end)
 

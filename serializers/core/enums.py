@@ -35,7 +35,7 @@ class EnumSerializer(TypeSerializer):
         The constants in the order of their indices. A reordering in Java does not change this order.
     """
 
-    length = smallest = 4
+    length = min_size = 4
 
     def __init__(self, enum_class: str, names: Sequence[str]) -> None:
         self.enum_class = enum_class
@@ -61,7 +61,7 @@ class EnumSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.enum(column, [name.encode() for name in self.names])
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

@@ -39,7 +39,7 @@ class NullableSerializer(TypeSerializer):
         self.inner = inner
         self.padding = padding
         self.length = 1 + padding if padding else VARIABLE
-        self.smallest = 1 + min(padding, inner.smallest)
+        self.min_size = 1 + min(padding, inner.min_size)
 
     def __str__(self) -> str:
         return f"NULLABLE<{self.inner}>"
@@ -74,15 +74,15 @@ class NullableSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.inner.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self.inner.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.inner.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return None if value is None else self.inner.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return None if value is None else self.inner.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=True, padding=self.padding):
-            self.inner.emit(builder, column)
+            self.inner.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=True, padding=self.padding):

@@ -31,7 +31,7 @@ class OpaqueSerializer(TypeSerializer):
         Why values are not decoded.
     """
 
-    smallest = 0
+    min_size = 0
 
     def __init__(self, name: str, snapshot: TypeSerializerSnapshot, reason: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class OpaqueSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.REST, column, left=0)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -66,5 +66,5 @@ class OpaqueSerializer(TypeSerializer):
 
 def reason_end_unknown(serializer: TypeSerializer) -> str:
     """Return why values of a serializer, or of one inside it, can't be skipped; empty if they can."""
-    endless = next((part for part in walk(serializer) if not part.can_find_end), None)
+    endless = next((part for part in walk(serializer) if not part.self_delimiting), None)
     return "" if endless is None else endless.reason or f"the end of a value of type {endless} can't be found"

@@ -194,7 +194,7 @@ class PojoSerializer(TypeSerializer):
         """Append the instructions for the fields; ``column_of`` finds a field's column."""
         for field in self.fields:
             with builder.field(field.name):
-                field.flagged.emit(builder, column_of(field.name))
+                field.flagged.emit_decode(builder, column_of(field.name))
 
     def _subclass(self, flags: int, source: DataInput, start: int) -> PojoSerializer:
         """Return the serializer of the subclass that the bytes name."""
@@ -280,22 +280,22 @@ class PojoSerializer(TypeSerializer):
             return self._columns(options).struct()
         return pa.struct([(f.name, f.serializer.arrow_type(options)) for f in self.fields])
 
-    def present(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
+    def to_column(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
         if value is None:
             return None
         if not self.has_subclasses:
-            return {name: f.present(value[name], options) for name, f in self._flagged}
+            return {name: f.to_column(value[name], options) for name, f in self._flagged}
         columns = self._columns(options)
         shown: dict[str, Any] = dict.fromkeys(columns.types)
         shown[CLASS_FIELD] = value.class_name
         for number, pojo in enumerate(self._classes):
             if pojo.class_name == value.class_name:
                 for field in pojo.fields:
-                    shown[columns.places[number, field.name]] = field.flagged.present(value[field.name], options)
+                    shown[columns.places[number, field.name]] = field.flagged.to_column(value[field.name], options)
                 break
         return shown
 
-    def accept(self, value: Mapping[str, Any] | None) -> PojoValue | None:
+    def from_column(self, value: Mapping[str, Any] | None) -> PojoValue | None:
         if value is None:
             return None
         class_name, places = self.class_name, {}
@@ -307,10 +307,10 @@ class PojoSerializer(TypeSerializer):
         for number, pojo in enumerate(self._classes):
             if pojo.class_name == class_name:
                 fields = {f.name: (places.get((number, f.name), f.name), f.flagged) for f in pojo.fields}
-                return PojoValue(class_name, {name: f.accept(value[place]) for name, (place, f) in fields.items()})
+                return PojoValue(class_name, {name: f.from_column(value[place]) for name, (place, f) in fields.items()})
         raise InvalidRowError(f"{self} lacks a description of the subclass {class_name}")
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         variants = self._variants
         targets = [builder.label() for _ in variants]
         subclasses = []

@@ -75,7 +75,7 @@ class RowSerializer(TypeSerializer):
         self._kind_bits = 2 if supports_row_kind else 0
         self._bits = self._kind_bits + len(self.fields)
         self._mask_size = (self._bits + 7) // 8
-        self.smallest = self._mask_size
+        self.min_size = self._mask_size
 
     def __str__(self) -> str:
         return f"ROW<{fields_text(self.fields, self.names)}>"
@@ -137,22 +137,22 @@ class RowSerializer(TypeSerializer):
         kind = [(ROW_KIND_FIELD, pa.string())] if options.row_kind else []
         return pa.struct(kind + [(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
 
-    def present(self, value: RowValue, options: DecodeOptions) -> dict[str, Any]:
+    def to_column(self, value: RowValue, options: DecodeOptions) -> dict[str, Any]:
         row: dict[str, Any] = {ROW_KIND_FIELD: value.kind} if options.row_kind else {}
         for n, f, v in zip(self.field_names, self.fields, value.fields, strict=True):
-            row[n] = None if v is None else f.present(v, options)
+            row[n] = None if v is None else f.to_column(v, options)
         return row
 
-    def accept(self, value: Any) -> RowValue:
+    def from_column(self, value: Any) -> RowValue:
         kind, fields = ROW_KINDS[0], value
         if isinstance(value, RowValue):
             kind, fields = value
         else:
             given, *fields = fields_in_order(value, (ROW_KIND_FIELD, *self.field_names), "a value")
             kind = given or kind
-        return RowValue(kind, tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, fields, strict=True)))
+        return RowValue(kind, tuple(None if v is None else f.from_column(v) for f, v in zip(self.fields, fields, strict=True)))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         mask = builder.register()
         builder.op(Op.MASK, column, register=mask, bits=self._bits)
         builder.op(Op.VALID, column)
@@ -165,7 +165,7 @@ class RowSerializer(TypeSerializer):
             child = column.child(first + i)
             bit = self._kind_bits + i
             with builder.field(name), builder.unless(Op.MASK_NULL, child, register=mask, nulls=child, bit=bit):
-                f.emit(builder, child)
+                f.emit_decode(builder, child)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)

@@ -93,8 +93,8 @@ class _Millis:
     java_name: str
     operation: Op
     arrow_type: Callable[[DecodeOptions], pa.DataType]
-    present: Callable[[int, JavaZone, DecodeOptions], Any]
-    accept: Callable[[Any, JavaZone], int]
+    to_column: Callable[[int, JavaZone, DecodeOptions], Any]
+    from_column: Callable[[Any, JavaZone], int]
     is_zoned: bool = True
 
 
@@ -143,7 +143,7 @@ class MillisSerializer(TemporalSerializer):
         The zone of the job's JVM.
     """
 
-    length = smallest = 8
+    length = min_size = 8
 
     def __init__(self, name: str, zone: JavaZone = UTC_ZONE) -> None:
         self._kind = _MILLIS[name]
@@ -157,11 +157,11 @@ class MillisSerializer(TemporalSerializer):
         """Return the serializer for a JVM in another zone."""
         return MillisSerializer(self.name, zone) if self._kind.is_zoned else self
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if self._kind.is_zoned:
             builder.zoned_time(self.operation, column, self.zone)
         else:
-            super().emit(builder, column)
+            super().emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         if self._kind.is_zoned:
@@ -179,11 +179,11 @@ class MillisSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._kind.arrow_type(options)
 
-    def present(self, value: int | None, options: DecodeOptions) -> Any:
-        return None if value is None else self._kind.present(value, self.zone, options)
+    def to_column(self, value: int | None, options: DecodeOptions) -> Any:
+        return None if value is None else self._kind.to_column(value, self.zone, options)
 
-    def accept(self, value: Any) -> int | None:
-        return None if value is None else value if type(value) is int else self._kind.accept(value, self.zone)
+    def from_column(self, value: Any) -> int | None:
+        return None if value is None else value if type(value) is int else self._kind.from_column(value, self.zone)
 
     def hash_code(self, value: int | None) -> int:
         return 0 if value is None else hashing.of_long(value)
@@ -215,7 +215,7 @@ class SqlTimestampSerializer(TemporalSerializer):
     """
 
     snapshot_class = snapshot_class("SqlTimestamp")
-    length = smallest = 12
+    length = min_size = 12
     name = "SQL_TIMESTAMP"
     operation = Op.SQL_TIMESTAMP
     zoned_period = " before 1582-10-15"
@@ -228,7 +228,7 @@ class SqlTimestampSerializer(TemporalSerializer):
         """Return the serializer for a JVM in another zone."""
         return SqlTimestampSerializer(zone)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.zoned_time(self.operation, column, self.zone)
 
     def read(self, source: DataInput) -> SqlTimestamp | None:
@@ -253,10 +253,10 @@ class SqlTimestampSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return instant_type(options)
 
-    def present(self, value: SqlTimestamp | None, options: DecodeOptions) -> datetime | str | None:
+    def to_column(self, value: SqlTimestamp | None, options: DecodeOptions) -> datetime | str | None:
         return None if value is None else present_instant(_instant_of(value, self.zone), options)
 
-    def accept(self, value: Any) -> SqlTimestamp | None:
+    def from_column(self, value: Any) -> SqlTimestamp | None:
         if value is None or isinstance(value, SqlTimestamp):
             return value
         return _sql_timestamp(to_instant(value), self.zone)

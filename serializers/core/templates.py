@@ -118,7 +118,7 @@ class FieldsSerializer(TypeSerializer):
         self.value_class = value_class
         self.fields = dict(fields)
         self.length = total_length(*self.fields.values())
-        self.smallest = sum(f.smallest for f in self.fields.values())
+        self.min_size = sum(f.min_size for f in self.fields.values())
 
     def __str__(self) -> str:
         return f"STRUCT<{','.join(f'{name}:{f}' for name, f in self.fields.items())}>"
@@ -148,18 +148,18 @@ class FieldsSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
-        return {name: f.present(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> Any:
+        return {name: f.to_column(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
 
-    def accept(self, value: Any) -> Any:
+    def from_column(self, value: Any) -> Any:
         parts = fields_in_order(value, list(self.fields), f"a value of {self}")
-        return self.value_class(*[f.accept(part) for f, part in zip(self.fields.values(), parts, strict=True)])
+        return self.value_class(*[f.from_column(part) for f, part in zip(self.fields.values(), parts, strict=True)])
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.VALID, column)
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
-                field.emit(builder, column.child(number))
+                field.emit_decode(builder, column.child(number))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
@@ -179,7 +179,7 @@ class DelegatingSerializer(TypeSerializer):
     def __init__(self, content: TypeSerializer) -> None:
         self.content = content
         self.length = content.length
-        self.smallest = content.smallest
+        self.min_size = content.min_size
 
     def read(self, source: DataInput) -> Any:
         return self.content.read(source)
@@ -193,20 +193,20 @@ class DelegatingSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.content.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self.content.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return self.content.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return self.content.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self.content.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        self.content.emit(builder, column)
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        self.content.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         self.content.emit_encode(builder, column)
 
-    def accept_key(self, value: Any) -> Any:
-        return self.content.accept_key(value)
+    def key_from_column(self, value: Any) -> Any:
+        return self.content.key_from_column(value)
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
         self.content.emit_encode_key(builder, column)
@@ -250,7 +250,7 @@ class ChoiceSerializer(NestedSerializer):
 
     def __init__(self, first: TypeSerializer, second: TypeSerializer) -> None:
         super().__init__(first, second)
-        self.smallest = 1 + min(first.smallest, second.smallest)
+        self.min_size = 1 + min(first.min_size, second.min_size)
 
     def _marker(self, source: DataInput) -> int:
         marker = source.read_unsigned_byte()
@@ -277,26 +277,26 @@ class ChoiceSerializer(NestedSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([(name, s.arrow_type(options)) for name, s in zip(self.names, self.nested, strict=True)])
 
-    def present(self, value: tuple[int, Any], options: DecodeOptions) -> Any:
+    def to_column(self, value: tuple[int, Any], options: DecodeOptions) -> Any:
         marker, inner = value
         shown: dict[str, Any] = dict.fromkeys(self.names)
-        shown[self.names[self.markers.index(marker)]] = self._chosen(marker).present(inner, options)
+        shown[self.names[self.markers.index(marker)]] = self._chosen(marker).to_column(inner, options)
         return shown
 
-    def accept(self, value: Any) -> Any:
+    def from_column(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             chosen = [number for number, name in enumerate(self.names) if value.get(name) is not None]
             if len(chosen) != 1:
                 raise ValueError(f"exactly one of {' and '.join(self.names)} must have a value")
             marker = self.markers[chosen[0]]
             value = (bool(marker) if 0 in self.markers else marker, value[self.names[chosen[0]]])
-        return self.value_class(value[0], self._chosen(value[0]).accept(value[1]))
+        return self.value_class(value[0], self._chosen(value[0]).from_column(value[1]))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         def side(number: int) -> None:
             builder.op(Op.VALID, column)
             with builder.field(self.names[number]):
-                self.nested[number].emit(builder, column.child(number))
+                self.nested[number].emit_decode(builder, column.child(number))
             builder.fill_nulls(column.child(1 - number))
 
         branches: list[Callable[[], None] | None] = [None] * (max(self.markers) + 1)
@@ -344,14 +344,14 @@ class EpochMillisSerializer(NumberSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string() if options.as_text else pa.timestamp("us", tz="UTC")
 
-    def present(self, value: int, options: DecodeOptions) -> Any:
+    def to_column(self, value: int, options: DecodeOptions) -> Any:
         seconds, nano = value // 1000, value % 1000 * 1_000_000
         return str(Instant(seconds, nano)) if options.as_text else present_time(seconds, nano, options, UTC)
 
-    def accept(self, value: Any) -> int:
+    def from_column(self, value: Any) -> int:
         return value if type(value) is int else exact_millis(to_instant(value))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.MILLIS, column, mode=builder.options.time_mode, utc=1)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -370,7 +370,7 @@ class SignFlippedLongSerializer(NumberSerializer):
     def write(self, value: int, target: DataOutput) -> None:
         target.write_bytes((value + _SIGN).to_bytes(8, "big"))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.SIGN_FLIPPED_INT64, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

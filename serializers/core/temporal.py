@@ -110,7 +110,7 @@ class TemporalSerializer(SimpleSerializer):
     def __str__(self) -> str:
         return self.name
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.time(self.operation, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -121,7 +121,7 @@ class InstantSerializer(TemporalSerializer):
     """``java.time.Instant``: seconds as a long, nanoseconds as an int; both are minimal for null."""
 
     snapshot_class = snapshot_class("Instant")
-    length = smallest = 12
+    length = min_size = 12
     name = "INSTANT"
     operation = Op.INSTANT
 
@@ -142,10 +142,10 @@ class InstantSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return instant_type(options)
 
-    def present(self, value: Instant | None, options: DecodeOptions) -> datetime | str | None:
+    def to_column(self, value: Instant | None, options: DecodeOptions) -> datetime | str | None:
         return None if value is None else present_instant(value, options)
 
-    def accept(self, value: Any) -> Instant | None:
+    def from_column(self, value: Any) -> Instant | None:
         return None if value is None else to_instant(value)
 
     def hash_code(self, value: Instant | None) -> int:
@@ -160,7 +160,7 @@ class LocalDateSerializer(TemporalSerializer):
     """``java.time.LocalDate``: year as an int, its minimum for null, month and day as bytes."""
 
     snapshot_class = snapshot_class("LocalDate")
-    length = smallest = 6
+    length = min_size = 6
     name = "LOCAL_DATE"
     operation = Op.LOCAL_DATE
 
@@ -185,10 +185,10 @@ class LocalDateSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return date_type(options)
 
-    def present(self, value: LocalDate | None, options: DecodeOptions) -> date | str | None:
+    def to_column(self, value: LocalDate | None, options: DecodeOptions) -> date | str | None:
         return None if value is None else present_date(value, options)
 
-    def accept(self, value: Any) -> LocalDate | None:
+    def from_column(self, value: Any) -> LocalDate | None:
         return None if value is None else to_local_date(value)
 
     def hash_code(self, value: LocalDate | None) -> int:
@@ -207,7 +207,7 @@ class LocalTimeSerializer(TemporalSerializer):
     """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the hour is minimal for null."""
 
     snapshot_class = snapshot_class("LocalTime")
-    length = smallest = 7
+    length = min_size = 7
     name = "LOCAL_TIME"
     operation = Op.LOCAL_TIME
 
@@ -234,10 +234,10 @@ class LocalTimeSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def present(self, value: LocalTime | None, options: DecodeOptions) -> str | None:
+    def to_column(self, value: LocalTime | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(value)
 
-    def accept(self, value: Any) -> LocalTime | None:
+    def from_column(self, value: Any) -> LocalTime | None:
         return None if value is None else to_local_time(value)
 
     def hash_code(self, value: LocalTime | None) -> int:
@@ -253,7 +253,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
     """``java.time.LocalDateTime``: a local date and a local time, both null for null."""
 
     snapshot_class = snapshot_class("LocalDateTime")
-    length = smallest = 13
+    length = min_size = 13
     name = "LOCAL_DATE_TIME"
     operation = Op.LOCAL_DATE_TIME
     _date = LocalDateSerializer()
@@ -276,7 +276,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string() if options.as_text else _LOCAL_TYPE
 
-    def present(self, value: LocalDateTime | None, options: DecodeOptions) -> datetime | str | None:
+    def to_column(self, value: LocalDateTime | None, options: DecodeOptions) -> datetime | str | None:
         if value is None:
             return None
         if options.as_text:
@@ -284,7 +284,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
         second, nano = divmod(value.time.nano_of_day, NANOS_OF_SECOND)
         return present_time(value.date.epoch_day * SECONDS_OF_DAY + second, nano, options, None)
 
-    def accept(self, value: Any) -> LocalDateTime | None:
+    def from_column(self, value: Any) -> LocalDateTime | None:
         return None if value is None else to_local_date_time(value)
 
     def hash_code(self, value: LocalDateTime | None) -> int:

@@ -60,7 +60,7 @@ class TupleSerializer(TypeSerializer):
         self.names = None if names is None else tuple(names)
         lengths = [f.length for f in self.fields]
         self.length = sum(lengths) if all(n > 0 for n in lengths) else VARIABLE
-        self.smallest = sum(f.smallest for f in self.fields)
+        self.min_size = sum(f.min_size for f in self.fields)
 
     def __str__(self) -> str:
         return f"TUPLE<{fields_text(self.fields)}>"
@@ -99,18 +99,18 @@ class TupleSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
-        return {n: f.present(v, options) for n, f, v in zip(self.field_names, self.fields, value, strict=True)}
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
+        return {n: f.to_column(v, options) for n, f, v in zip(self.field_names, self.fields, value, strict=True)}
 
-    def accept(self, value: Any) -> tuple[Any, ...]:
+    def from_column(self, value: Any) -> tuple[Any, ...]:
         parts = fields_in_order(value, self.field_names, "a value")
-        return tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, parts, strict=True))
+        return tuple(None if v is None else f.from_column(v) for f, v in zip(self.fields, parts, strict=True))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.VALID, column)
         for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
             with builder.field(name):
-                f.emit(builder, column.child(i))
+                f.emit_decode(builder, column.child(i))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
@@ -152,7 +152,7 @@ class Tuple0Serializer(SimpleSerializer):
     """``Tuple0``: one byte, 42."""
 
     snapshot_class = TUPLE0_SNAPSHOT
-    length = smallest = 1
+    length = min_size = 1
     _byte = 42
 
     def __str__(self) -> str:
@@ -170,13 +170,13 @@ class Tuple0Serializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([])
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
         return {}
 
-    def accept(self, value: Any) -> tuple[()]:
+    def from_column(self, value: Any) -> tuple[()]:
         return ()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.expect(self._byte)
         builder.op(Op.VALID, column)
 

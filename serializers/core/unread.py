@@ -49,7 +49,7 @@ class UnreadSnapshot(TypeSerializerSnapshot):
 class UnreadSerializer(TypeSerializer):
     """Stand-in for an unknown serializer."""
 
-    smallest = 0
+    min_size = 0
 
     def __init__(self, snapshot: UnreadSnapshot) -> None:
         self._snapshot = snapshot
@@ -58,14 +58,14 @@ class UnreadSerializer(TypeSerializer):
         return self._snapshot.class_name
 
     @property
-    def can_find_end(self) -> bool:
+    def self_delimiting(self) -> bool:
         return False
 
     @property
     def reason(self) -> str:
         return self._snapshot.reason
 
-    def filling(self) -> OpaqueSerializer:
+    def as_remainder(self) -> OpaqueSerializer:
         return OpaqueSerializer(str(self), self._snapshot, self.reason)
 
     def read(self, source: DataInput) -> Any:
@@ -75,9 +75,9 @@ class UnreadSerializer(TypeSerializer):
         raise UnknownSerializerError(self.reason)
 
     def arrow_type(self, options: object) -> Any:
-        return self.filling().arrow_type(options)  # type: ignore[arg-type]
+        return self.as_remainder().arrow_type(options)  # type: ignore[arg-type]
 
-    def emit(self, builder: object, column: object) -> None:
+    def emit_decode(self, builder: object, column: object) -> None:
         raise UnknownSerializerError(self.reason)
 
     def emit_encode(self, builder: object, column: object) -> None:

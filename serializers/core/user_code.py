@@ -44,7 +44,7 @@ class UserCodeSerializer(TypeSerializer):
         The snapshot class of one of the three serializers.
     """
 
-    smallest = 0
+    min_size = 0
 
     def __init__(self, type_class: str, snapshot_class: str) -> None:
         self.type_class = type_class
@@ -54,7 +54,7 @@ class UserCodeSerializer(TypeSerializer):
         return f"{_USER_CODE[self._snapshot_class].name}<{self.type_class}>"
 
     @property
-    def can_find_end(self) -> bool:
+    def self_delimiting(self) -> bool:
         return False
 
     @property

@@ -46,7 +46,7 @@ class ReadingSerializer(TypeSerializer):
     def __init__(self, written: KryoSerializer) -> None:
         self.written = written
         self.length = written.length
-        self.smallest = written.smallest
+        self.min_size = written.min_size
 
     def __str__(self) -> str:
         return str(self.written)
@@ -61,8 +61,8 @@ class ReadingSerializer(TypeSerializer):
         return self.written.snapshot()
 
     @property
-    def can_find_end(self) -> bool:
-        return self.written.can_find_end
+    def self_delimiting(self) -> bool:
+        return self.written.self_delimiting
 
     @property
     def reason(self) -> str:

@@ -200,9 +200,9 @@ class EvolvedPojoSerializer(PojoSerializer):
     def _emit_fields(self, builder: DecodeBuilder, column_of: Callable[[str], Column]) -> None:
         for field in self.wire:
             with builder.field(field.name):
-                field.flagged.emit(builder, DISCARD if field.declaring_class == _GONE else column_of(field.name))
+                field.flagged.emit_decode(builder, DISCARD if field.declaring_class == _GONE else column_of(field.name))
         for field in self._new:
-            field.serializer.emit(builder, column_of(field.name))
+            field.serializer.emit_decode(builder, column_of(field.name))
 
     def write(self, value: Any, target: DataOutput) -> None:
         raise _reads_only(self)
@@ -232,7 +232,7 @@ class DefaultSerializer(TypeSerializer):
 
     child_names = ("",)
 
-    length = smallest = 0
+    length = min_size = 0
 
     def __init__(self, type_: TypeSerializer, boxed: bool = False) -> None:
         self.type = type_
@@ -265,10 +265,10 @@ class DefaultSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.type.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self.type.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.type.to_column(value, options)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if self.value is None:
             builder.fill_nulls(column)
         elif isinstance(self.value, str):
@@ -307,7 +307,7 @@ class EvolvedAvroSerializer(TypeSerializer):
         self.written = written
         self.wanted = wanted
         self.length = written.length
-        self.smallest = written.smallest
+        self.min_size = written.min_size
         self._resolution = AvroResolution(written.schema, wanted.schema)
 
     def __str__(self) -> str:
@@ -325,8 +325,8 @@ class EvolvedAvroSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.wanted.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self.wanted.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return self.wanted.to_column(value, options)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         raise _reads_only(self)

@@ -32,7 +32,7 @@ AVRO: Final = 0x100
 """UTF-8 with its size, choices and blocks, for Avro."""
 STRINGS: Final = 0x200
 """Text as UTF-16 units."""
-RARE: Final = 0x300
+MISC: Final = 0x300
 """Constants, enumerations, choices by a byte, parts of an entry's bytes."""
 TIME: Final = 0x400
 """Points in time of Java and of ``java.sql``."""
@@ -42,13 +42,13 @@ NUMBER: Final = 0x600
 """Numbers of any size."""
 DECIMALS: Final = 0x700
 """Decimals of up to 128 bits."""
-MOMENTS: Final = 0x800
+SQL_TIMES: Final = 0x800
 """Dates and times of Flink SQL."""
 TABLE: Final = 0x900
 """Binary rows, arrays and maps of Flink SQL: ``binary`` runs as many of these in a row as there are."""
-LOCALS: Final = 0xA00
+JAVA_LOCAL_TIMES: Final = 0xA00
 """Dates and times of Java without a zone."""
-MOMENT_TEXTS: Final = 0xB00
+SQL_TIME_TEXTS: Final = 0xB00
 """Dates and times of Flink SQL as text."""
 MASKS: Final = 0xC00
 """Lists with a bit for each element."""
@@ -134,9 +134,9 @@ class Op(IntEnum):
     SEEK = "the position and the end become those of a part of the entry", "a part", None
     END = "the end of a part, which must be consumed", "", None
     SKIP = "bytes to step over", "a count", None
-    EXPECT = "the byte that must come next", "a byte", None, RARE
+    EXPECT = "the byte that must come next", "a byte", None, MISC
     JUMP = "continue at the target", "a:target target", "a:target target"
-    BRANCH_ZERO = "a byte: continue at the target if it is 0", "a:target target", None, RARE
+    BRANCH_ZERO = "a byte: continue at the target if it is 0", "a:target target", None, MISC
     MARK = "a register gets the position", "a register", "a register"
     SUFFIX = "the number of bytes since a mark, base 256, little-endian, without leading zeros", "a register", "a register"
     CHOOSE = "an int: the index of a target in the auxiliary table", "a branches, b count", None, AVRO
@@ -144,7 +144,7 @@ class Op(IntEnum):
         "a byte: the index of a target in the auxiliary table, -1 for one that must not occur",
         "a branches, b count",
         None,
-        RARE,
+        MISC,
     )
     FRAME = (
         "an int with the number of bytes up to END_FRAME; for decoding they are a part, and the register has the outer one's end",
@@ -175,10 +175,10 @@ class Op(IntEnum):
         "a fields, b count, c kind_bits, e:column kind, f kinds",
     )
     MASK_NULL = "a bit of a mask", "a register, b:nulls nulls, d:target null, e bit", None
-    ROW_KIND = "the two bits of a mask that hold the row's kind", "a register, b kinds", None, RARE
+    ROW_KIND = "the two bits of a mask that hold the row's kind", "a register, b kinds", None, MISC
     LIST = (
         "the begin of a list: its count, in the forms COUNTED, JOINED, LOOSE, BLOCKS for encoding",
-        "a register, b:column child, d:target empty, e smallest",
+        "a register, b:column child, d:target empty, e min_size",
         "a form, d:target empty",
     )
     LIST_NEXT = "after an element of a LIST", "a register, b:column child, d:target next", "a form, d:target next"
@@ -222,12 +222,12 @@ class Op(IntEnum):
     UTF8 = "int size, UTF-8", "", "", AVRO
     CHAR = "one UTF-16 unit", "", "", STRINGS
     BYTES = "int size, bytes", "", ""
-    FIXED_BYTES = "so many bytes", "a size", "a size", RARE
-    REST = "the bytes of the part but for the last ones", "a left", None, RARE
-    CAPTURE = "nothing: the bytes since a mark", "a register", None, RARE
+    FIXED_BYTES = "so many bytes", "a size", "a size", MISC
+    REST = "the bytes of the part but for the last ones", "a left", None, MISC
+    CAPTURE = "nothing: the bytes since a mark", "a register", None, MISC
     RAW = "the bytes of the column unchanged; for null a constant, or an error if that is -1", None, "a null, b size"
-    CONST = "a constant; when decoding, no bytes and a constant in the column", "a constant, b size", "a constant, b size", RARE
-    ENUM = "an int: the index of a name in the auxiliary table", "a names, b count", "a names, b count", RARE
+    CONST = "a constant; when decoding, no bytes and a constant in the column", "a constant, b size", "a constant, b size", MISC
+    ENUM = "an int: the index of a name in the auxiliary table", "a names, b count", "a names, b count", MISC
 
     # Numbers of many digits
     BIG_INTEGER = "int size + 4, two's complement; 0 for null, 1 to 3 for ZERO, ONE and TEN", "", "", NUMBER
@@ -251,9 +251,9 @@ class Op(IntEnum):
         TIME,
     )
     INSTANT = "long seconds, int nanoseconds; the least of both for null", "a mode", "b text", TIME
-    LOCAL_DATE = "int year, byte month, byte day; the least int for null", "a mode", "b text", LOCALS
-    LOCAL_TIME = "bytes hour, minute, second, int nanoseconds; the least byte for null", "a mode", "b text", LOCALS
-    LOCAL_DATE_TIME = "LOCAL_DATE, then LOCAL_TIME", "a mode", "b text", LOCALS
+    LOCAL_DATE = "int year, byte month, byte day; the least int for null", "a mode", "b text", JAVA_LOCAL_TIMES
+    LOCAL_TIME = "bytes hour, minute, second, int nanoseconds; the least byte for null", "a mode", "b text", JAVA_LOCAL_TIMES
+    LOCAL_DATE_TIME = "LOCAL_DATE, then LOCAL_TIME", "a mode", "b text", JAVA_LOCAL_TIMES
     MILLIS = (
         "long milliseconds; for null eight constant bytes, or an error if that is -1",
         "a mode, b utc",
@@ -270,15 +270,15 @@ class Op(IntEnum):
         "Flink SQL's timestamp: long milliseconds, unless compact int nanoseconds of the millisecond",
         "d compact, e mode",
         "a compact, b text",
-        MOMENTS,
+        SQL_TIMES,
     )
-    TIMESTAMP_TEXT = "the same as text", "d compact, e zone", None, MOMENT_TEXTS
+    TIMESTAMP_TEXT = "the same as text", "d compact, e zone", None, SQL_TIME_TEXTS
 
     # Flink's binary rows, arrays and maps: little-endian, random access. A region is a row's, an array's or a map's bytes; its
     # register holds its begin, when decoding the next one its end. A place is the region and the position of a slot: a register
     # and an offset to it.
-    REGION = "int size, then a region of that size", "a region, d smallest", None, TABLE
-    SUBREGION = "a region that a slot points to", "a:place place, d inner, e smallest", None, TABLE
+    REGION = "int size, then a region of that size", "a region, d min_size", None, TABLE
+    SUBREGION = "a region that a slot points to", "a:place place, d inner, e min_size", None, TABLE
     OPEN = "the begin of a region: null bits and slots, all zero", None, "a region, b size", TABLE
     CLOSE = "the end of a region, to which a slot of the outer one points", None, "a region, b:pair slot, d outer", TABLE
     BIT_NULL = (
@@ -306,12 +306,12 @@ class Op(IntEnum):
         "a timestamp: milliseconds in the slot, or those that it points to and nanoseconds",
         "a:place place, d compact, e mode",
         "a:place place, d compact, e text",
-        MOMENTS,
+        SQL_TIMES,
     )
-    SLOT_TIMESTAMP_TEXT = "the same as text", "a:place place, d compact, e zone", None, MOMENT_TEXTS
-    SLOT_DATE = "int days since 1970", "a:place place", "a:place place, e text", MOMENTS
-    SLOT_DATE_TEXT = "the same as text", "a:place place", None, MOMENT_TEXTS
-    SLOT_TIME = "int milliseconds of the day, as text", "a:place place", "a:place place, e text", MOMENT_TEXTS
+    SLOT_TIMESTAMP_TEXT = "the same as text", "a:place place, d compact, e zone", None, SQL_TIME_TEXTS
+    SLOT_DATE = "int days since 1970", "a:place place", "a:place place, e text", SQL_TIMES
+    SLOT_DATE_TEXT = "the same as text", "a:place place", None, SQL_TIME_TEXTS
+    SLOT_TIME = "int milliseconds of the day, as text", "a:place place", "a:place place, e text", SQL_TIME_TEXTS
     SLOT_VARIANT = (
         "a variant that a slot points to, in two columns",
         "a:place place, d:column dictionary",

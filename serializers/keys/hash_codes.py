@@ -110,7 +110,7 @@ def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
         if value is None:
             continue
         try:
-            accepted = serializer.accept(value)
+            accepted = serializer.from_column(value)
         except UNWRITABLE as problem:
             error = InvalidRowError(f"key {value!r} of row {row} does not fit: {why_unwritable(problem, serializer, value)}")
             error.row = row

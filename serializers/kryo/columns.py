@@ -144,5 +144,5 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
         case "bytes":
             return value
         case "column":
-            return _COLUMNS[BOXES.get(type_.name, type_.name)].present(value, options)
+            return _COLUMNS[BOXES.get(type_.name, type_.name)].to_column(value, options)
     return basic.without_lone_surrogates(big_numbers.to_text(value) if isinstance(value, BigInteger) else str(value))

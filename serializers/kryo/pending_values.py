@@ -98,7 +98,7 @@ class PendingSerializer(TypeSerializer):
         The serializer of the part.
     """
 
-    smallest = 12
+    min_size = 12
 
     def __init__(self, part: KryoSerializer) -> None:
         self.part = part
@@ -110,8 +110,8 @@ class PendingSerializer(TypeSerializer):
     def writes_null(self) -> bool:
         return self.part.writes_null
 
-    def accept(self, value: Any) -> PendingValue:
-        if isinstance(value, bytes) and not self.part.can_find_end:
+    def from_column(self, value: Any) -> PendingValue:
+        if isinstance(value, bytes) and not self.part.self_delimiting:
             return PendingValue("", value)
         try:
             text = shown(self.part.declared, value)
@@ -123,7 +123,7 @@ class PendingSerializer(TypeSerializer):
             return PendingValue(text, b"", why_unwritable(problem, self.part, value))
 
     def write(self, value: PendingValue | None, target: DataOutput) -> None:
-        pending = self.accept(None) if value is None else value
+        pending = self.from_column(None) if value is None else value
         for field_ in (pending.shown.encode("utf-8", "surrogatepass"), pending.raw, pending.problem.encode("utf-8", "replace")):
             target.write_int(len(field_))
             target.write_bytes(field_)

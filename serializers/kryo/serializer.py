@@ -80,7 +80,7 @@ class KryoSerializer(TypeSerializer):
     """Serializer of values of one class and its subclasses in the format of Kryo.
 
     A described class determines the type of the column, see :func:`~state_processor.serializers.kryo.columns.column_type`.
-    Values of other classes are raw bytes, if the surrounding format stores their length (:attr:`can_find_end`, :meth:`raw`).
+    Values of other classes are raw bytes, if the surrounding format stores their length (:attr:`self_delimiting`, :meth:`raw`).
     Values of columns can be written in the format of ``flink``.
 
     Parameters
@@ -133,7 +133,7 @@ class KryoSerializer(TypeSerializer):
         return f"KRYO<{self.declared}>"
 
     @property
-    def can_find_end(self) -> bool:
+    def self_delimiting(self) -> bool:
         """Whether values of the class can be read; reading determines where they end.
 
         A value may still contain an object of an unknown class; reading it raises ``UnsupportedFormatError``.
@@ -143,10 +143,10 @@ class KryoSerializer(TypeSerializer):
     @property
     def reason(self) -> str:
         """Reason why values can't be decoded; empty if they can."""
-        return "" if self.can_find_end else str(unknown_class(self.type_class, str(self)))
+        return "" if self.self_delimiting else str(unknown_class(self.type_class, str(self)))
 
-    def filling(self) -> TypeSerializer:
-        return self if self.can_find_end else self.raw()
+    def as_remainder(self) -> TypeSerializer:
+        return self if self.self_delimiting else self.raw()
 
     def raw(self) -> OpaqueSerializer:
         """Return a serializer of the bytes of a value that fills its part of an entry."""
@@ -202,7 +202,7 @@ class KryoSerializer(TypeSerializer):
     # Writing
 
     def write(self, value: Any, target: DataOutput) -> None:
-        """Write a value that was read, a result of :meth:`accept`, a value from a column, or the bytes of a value.
+        """Write a value that was read, a result of :meth:`from_column`, a value from a column, or the bytes of a value.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class KryoSerializer(TypeSerializer):
         OptionError
             If the version of Flink that the value is written for is unknown.
         """
-        accepted = self.accept(value)
+        accepted = self.from_column(value)
         if accepted is None:
             target.write_bytes(_NULL)
         elif isinstance(accepted, bytes):
@@ -221,7 +221,7 @@ class KryoSerializer(TypeSerializer):
         else:
             target.write_bytes(self._bytes_of(accepted))
 
-    def accept(self, value: Any) -> KryoValue | bytes | None:
+    def from_column(self, value: Any) -> KryoValue | bytes | None:
         """Encode a value of a column. See :meth:`write`: it takes the same values and raises the same errors.
 
         Bytes count as an encoded value, except if the class is ``byte[]``. A null in a column of ``Optional`` is an empty
@@ -231,7 +231,7 @@ class KryoSerializer(TypeSerializer):
             return value
         if value is None and not self.type_class.startswith("java.util.Optional"):
             return None
-        if not self.can_find_end:
+        if not self.self_delimiting:
             raise self._not_writable()
         try:
             return self._encode(FROM_COLUMNS.declared(self.declared, value))
@@ -267,9 +267,9 @@ class KryoSerializer(TypeSerializer):
     # Columns
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return column_type(self.declared, options) if self.can_find_end else pa.binary()
+        return column_type(self.declared, options) if self.self_delimiting else pa.binary()
 
-    def present(self, value: KryoValue | None, options: DecodeOptions) -> Any:
+    def to_column(self, value: KryoValue | None, options: DecodeOptions) -> Any:
         return None if value is None else column_value(self.declared, value.value, options)
 
     def snapshot(self) -> TypeSerializerSnapshot:

@@ -23,7 +23,7 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
     parts
         As for :func:`~state_processor.serializers.traversal.outermost_of`.
     """
-    return tuple(dict.fromkeys(s.type_class for s in outermost_of(KryoSerializer, *parts) if not s.can_find_end))
+    return tuple(dict.fromkeys(s.type_class for s in outermost_of(KryoSerializer, *parts) if not s.self_delimiting))
 
 
 def calls(classes: Iterable[str]) -> str:

@@ -122,9 +122,9 @@ class KryoInput:
             raise self.source.corrupt("expected text, found null")
         return found
 
-    def count(self, what: str, count: int, smallest: int = 1) -> int:
+    def count(self, what: str, count: int, min_size: int = 1) -> int:
         """Check a number of elements against the number of remaining bytes."""
-        if count < 0 or count * smallest > self.source.remaining:
+        if count < 0 or count * min_size > self.source.remaining:
             raise self.source.corrupt(f"{count} {what} announced, {self.source.remaining} bytes left")
         return count
 

@@ -28,7 +28,7 @@ class StringValueArraySerializer(SimpleSerializer):
     """``StringValueArray``: a count, a size in bytes, and the strings as ``StringValue`` writes them."""
 
     snapshot_class = _snapshot_class("String")
-    smallest = 8
+    min_size = 8
     _element = StringValueSerializer()
 
     def __str__(self) -> str:
@@ -58,15 +58,15 @@ class StringValueArraySerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.list_(pa.string())
 
-    def present(self, value: list[str], options: DecodeOptions) -> list[str | None]:
-        return [self._element.present(text, options) for text in value]
+    def to_column(self, value: list[str], options: DecodeOptions) -> list[str | None]:
+        return [self._element.to_column(text, options) for text in value]
 
 
 class NullValueArraySerializer(SimpleSerializer):
     """``NullValueArray``: only the number of elements. Python and columns hold the number."""
 
     snapshot_class = _snapshot_class("Null")
-    length = smallest = 4
+    length = min_size = 4
 
     def __str__(self) -> str:
         return "NULL_VALUE_ARRAY"

@@ -20,7 +20,7 @@ class JavaSerializer(SimpleSerializer):
     """
 
     snapshot_class = f"{STATE}JavaSerializer$JavaSerializerSnapshot"
-    smallest = 5
+    min_size = 5
 
     def __str__(self) -> str:
         return "JAVA"
@@ -34,10 +34,10 @@ class JavaSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
-    def present(self, value: JavaObject, options: DecodeOptions) -> bytes:
+    def to_column(self, value: JavaObject, options: DecodeOptions) -> bytes:
         return value.raw
 
-    def accept(self, value: Any) -> JavaObject:
+    def from_column(self, value: Any) -> JavaObject:
         return value if isinstance(value, JavaObject) else read_java_object(DataInput(value))
 
 

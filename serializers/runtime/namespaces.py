@@ -27,7 +27,7 @@ class VoidNamespaceSerializer(VoidSerializer):
 
     snapshot_class = f"{STATE}VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
     length = 0
-    smallest = 1
+    min_size = 1
 
     @property
     def size(self) -> int:
@@ -46,7 +46,7 @@ class VoidNamespaceSerializer(VoidSerializer):
     def write(self, value: None, target: DataOutput) -> None:
         target.write_byte(0)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.skip(1)
         builder.fill_nulls(column)
 
@@ -72,7 +72,7 @@ class GlobalWindowSerializer(SimpleSerializer):
     """``GlobalWindow``: one byte. A column contains windows, all null."""
 
     snapshot_class = f"{WINDOWS}GlobalWindow$Serializer$GlobalWindowSerializerSnapshot"
-    length = smallest = 1
+    length = min_size = 1
 
     def __str__(self) -> str:
         return "GLOBAL_WINDOW"
@@ -86,7 +86,7 @@ class GlobalWindowSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return TimeWindowSerializer().arrow_type(options)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.skip(1)
         builder.fill_nulls(column)
 

@@ -239,17 +239,17 @@ class OptionSerializer(NestedSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.element.arrow_type(options)
 
-    def present(self, value: Some | None, options: DecodeOptions) -> Any:
-        return None if value is None else self.element.present(value.value, options)
+    def to_column(self, value: Some | None, options: DecodeOptions) -> Any:
+        return None if value is None else self.element.to_column(value.value, options)
 
-    def accept(self, value: Any) -> Some | None:
+    def from_column(self, value: Any) -> Some | None:
         if value is None:
             return None
-        return Some(self.element.accept(value.value if isinstance(value, Some) else value))
+        return Some(self.element.from_column(value.value if isinstance(value, Some) else value))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=False):
-            self.element.emit(builder, column)
+            self.element.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=False):
@@ -354,7 +354,7 @@ class EnumerationSerializer(TypeSerializer):
         Name and id of each value.
     """
 
-    length = smallest = 4
+    length = min_size = 4
 
     def __init__(self, enumeration: str, values: Sequence[tuple[str, int]], snapshot_class: str = ENUMERATION_SNAPSHOT) -> None:
         self.enumeration = enumeration
@@ -381,7 +381,7 @@ class EnumerationSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if not self._is_dense:
             raise NotCompilableError(f"{self}: ids with gaps")
         builder.enum(column, self._constants())
@@ -459,7 +459,7 @@ class NothingSerializer(SimpleSerializer):
     """``Nothing``: a type without values, as in an ``Option`` that is always ``None``."""
 
     snapshot_class = f"{SCALA}NothingSerializerSnapshot"
-    smallest = 0
+    min_size = 0
     _no_byte = 256
 
     def __str__(self) -> str:
@@ -474,7 +474,7 @@ class NothingSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.null()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.expect(self._no_byte)
         builder.fill_nulls(column)
 

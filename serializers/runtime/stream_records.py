@@ -124,12 +124,12 @@ class StreamElementSerializer(NestedSerializer):
 
     snapshot_class = f"{STREAMING}runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot"
     outer_version = 2
-    smallest = 2
+    min_size = 2
 
     def __init__(self, record: TypeSerializer) -> None:
         super().__init__(record)
         self.record = record
-        self.smallest = 1 + min(record.smallest, 1)
+        self.min_size = 1 + min(record.min_size, 1)
 
     def __str__(self) -> str:
         return f"STREAM_RECORD<{self.record}>"
@@ -168,22 +168,22 @@ class StreamElementSerializer(NestedSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([("kind", pa.string()), ("timestamp", pa.int64()), ("record", self.record.arrow_type(options))])
 
-    def present(self, value: StreamElement, options: DecodeOptions) -> dict[str, Any]:
+    def to_column(self, value: StreamElement, options: DecodeOptions) -> dict[str, Any]:
         kind = STREAM_ELEMENTS[value.tag]
-        record = self.record.present(value.record, options) if kind.has_record else None
+        record = self.record.to_column(value.record, options) if kind.has_record else None
         return {"kind": kind.name, "timestamp": value.timestamp, "record": record}
 
-    def accept(self, value: Any) -> StreamElement:
-        """See :meth:`TypeSerializer.accept`. Columns hold only a part of an event, so that only records can be written."""
+    def from_column(self, value: Any) -> StreamElement:
+        """See :meth:`TypeSerializer.from_column`. Columns hold only a part of an event, so that only records can be written."""
         if isinstance(value, StreamElement):
             kind = STREAM_ELEMENTS[value.tag]
-            return value._replace(record=self.record.accept(value.record)) if kind.has_record else value
+            return value._replace(record=self.record.from_column(value.record)) if kind.has_record else value
         if value["kind"] != STREAM_ELEMENTS[0].name:
             raise ValueError(f"a {value['kind']} can't be made from a column; only records can")
         tag = 1 if value["timestamp"] is None else 0
-        return StreamElement(tag, value["timestamp"], self.record.accept(value["record"]))
+        return StreamElement(tag, value["timestamp"], self.record.from_column(value["record"]))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         def element(kind: _StreamElementKind) -> None:
             builder.op(Op.VALID, column)
             builder.text(column.named("kind"), kind.name)
@@ -192,7 +192,7 @@ class StreamElementSerializer(NestedSerializer):
                 builder.op(Op.INT64, column.named("timestamp"))
             builder.skip(kind.after)
             if kind.has_record:
-                self.record.emit(builder, column.named("record"))
+                self.record.emit_decode(builder, column.named("record"))
             absent = {"timestamp": kind.has_timestamp, "record": kind.has_record}
             builder.fill_nulls(*(column.named(name) for name, there in absent.items() if not there))
 

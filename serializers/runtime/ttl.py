@@ -67,7 +67,7 @@ class TtlSerializer(NestedSerializer):
         super().__init__(timestamp, value)
         self.value = value
         self.length = total_length(timestamp, value)
-        self.smallest = _MILLIS.smallest + value.smallest
+        self.min_size = _MILLIS.min_size + value.min_size
 
     @classmethod
     def of(cls, value: TypeSerializer) -> TtlSerializer:
@@ -93,30 +93,30 @@ class TtlSerializer(NestedSerializer):
         inner = self.value.arrow_type(options)
         return pa.struct([(LAST_ACCESS_FIELD, _MILLIS.arrow_type(_AS_TIMESTAMP)), ("value", inner)]) if options.ttl else inner
 
-    def present(self, value: TtlValue, options: DecodeOptions) -> Any:
-        inner = self.value.present(value.value, options)
-        return {LAST_ACCESS_FIELD: _MILLIS.present(value.last_access, _AS_TIMESTAMP), "value": inner} if options.ttl else inner
+    def to_column(self, value: TtlValue, options: DecodeOptions) -> Any:
+        inner = self.value.to_column(value.value, options)
+        return {LAST_ACCESS_FIELD: _MILLIS.to_column(value.last_access, _AS_TIMESTAMP), "value": inner} if options.ttl else inner
 
-    def accept(self, value: Any) -> TtlValue:
-        """See :meth:`TypeSerializer.accept`; the time of a value without one is 1970."""
+    def from_column(self, value: Any) -> TtlValue:
+        """See :meth:`TypeSerializer.from_column`; the time of a value without one is 1970."""
         if isinstance(value, TtlValue):
-            return TtlValue(value.last_access, self.value.accept(value.value))
+            return TtlValue(value.last_access, self.value.from_column(value.value))
         if isinstance(value, Mapping) and value.keys() == {LAST_ACCESS_FIELD, "value"}:
-            return TtlValue(_MILLIS.accept(value[LAST_ACCESS_FIELD]), self.value.accept(value["value"]))
-        return TtlValue(0, self.value.accept(value))
+            return TtlValue(_MILLIS.from_column(value[LAST_ACCESS_FIELD]), self.value.from_column(value["value"]))
+        return TtlValue(0, self.value.from_column(value))
 
     def emit_time(self, builder: DecodeBuilder, column: Column) -> None:
         """Append the instructions that read the time of a value into its column, with ``DecodeOptions.ttl``."""
         builder.op(Op.VALID, column)
         builder.op(Op.MILLIS, column.child(0), mode=_AS_TIMESTAMP.time_mode, utc=0)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if builder.options.ttl:
             self.emit_time(builder, column)
-            self.value.emit(builder, column.child(1))
+            self.value.emit_decode(builder, column.child(1))
         else:
             builder.skip(_MILLIS.length)
-            self.value.emit(builder, column)
+            self.value.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         default = _MILLIS.serialize(builder.options.last_access)
@@ -144,8 +144,8 @@ class TtlMapStateValue(MapStateValue):
     entry that is null anyway when it reads it.
     """
 
-    def accept(self, value: Any) -> Any:
-        return self.inner.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self.inner.from_column(value)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.bytes(bytes(1))

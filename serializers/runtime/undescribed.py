@@ -36,13 +36,13 @@ class UndescribedClassesSerializer(TypeSerializer):
 
     child_names = ("",)
 
-    smallest = 1
+    min_size = 1
 
     def __init__(self, pojo: PojoSerializer, *, fills: bool = False) -> None:
         self.pojo = pojo
         self.fills = fills
 
-    def filling(self) -> UndescribedClassesSerializer:
+    def as_remainder(self) -> UndescribedClassesSerializer:
         """Return the same for values that fill their part."""
         return UndescribedClassesSerializer(self.pojo, fills=True)
 
@@ -79,13 +79,13 @@ class UndescribedClassesSerializer(TypeSerializer):
         fields = [f for f in self.pojo.arrow_type(options) if f.name != CLASS_FIELD]
         return pa.struct([pa.field(CLASS_FIELD, pa.string()), *fields, pa.field(BYTES_FIELD, pa.binary())])
 
-    def present(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
+    def to_column(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
         if value is None:
             return None
         shown = {CLASS_FIELD: value.class_name, BYTES_FIELD: value.get(BYTES_FIELD)}
-        return shown if BYTES_FIELD in value else (self.pojo.present(value, options) or {}) | shown
+        return shown if BYTES_FIELD in value else (self.pojo.to_column(value, options) or {}) | shown
 
-    def accept(self, value: Mapping[str, Any] | None) -> PojoValue | None:
+    def from_column(self, value: Mapping[str, Any] | None) -> PojoValue | None:
         if value is None or isinstance(value, PojoValue):
             return value
         rest = {name: field for name, field in value.items() if name not in (CLASS_FIELD, BYTES_FIELD)}
@@ -96,7 +96,7 @@ class UndescribedClassesSerializer(TypeSerializer):
                 raise InvalidRowError(
                     f"{CLASS_FIELD} is the undescribed class {class_name!r}: give the value in {BYTES_FIELD}, as it was read"
                 )
-            return self.pojo.accept(rest | known)
+            return self.pojo.from_column(rest | known)
         named = next((name for name, field in rest.items() if field is not None), None)
         if named is not None:
             raise InvalidRowError(
@@ -111,9 +111,9 @@ class UndescribedClassesSerializer(TypeSerializer):
 class _TimedSerializer(TtlSerializer):
     """A value with TTL that holds such a POJO."""
 
-    def filling(self) -> TypeSerializer:
+    def as_remainder(self) -> TypeSerializer:
         """Return the same for values that fill their part."""
-        return _TimedSerializer(self.nested[0], self.value.filling())
+        return _TimedSerializer(self.nested[0], self.value.as_remainder())
 
 
 def with_undescribed_classes(type_: TypeSerializer) -> TypeSerializer:

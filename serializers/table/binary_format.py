@@ -104,7 +104,7 @@ class ContainerSlot(Slot):
 
     registers: int = 2
     encode_registers: int = 1
-    smallest: int
+    min_size: int
     """Least number of bytes."""
 
     def get(self, data: bytes, at: int) -> BinaryValue:
@@ -121,8 +121,8 @@ class ContainerSlot(Slot):
         CorruptSnapshotError
             If they are too few.
         """
-        if len(data) < self.smallest:
-            raise CorruptSnapshotError(f"{len(data)} bytes are too few for {self.type}, which needs {self.smallest}")
+        if len(data) < self.min_size:
+            raise CorruptSnapshotError(f"{len(data)} bytes are too few for {self.type}, which needs {self.min_size}")
         return BinaryValue(data, self)
 
     @abstractmethod
@@ -131,22 +131,22 @@ class ContainerSlot(Slot):
 
     @abstractmethod
     def build(self, value: Any) -> bytes:
-        """Return the bytes of a value of :meth:`content` or :meth:`present`."""
+        """Return the bytes of a value of :meth:`content` or :meth:`to_column`."""
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a value; the bytes of a :class:`BinaryValue` are returned unchanged."""
         return value.data if isinstance(value, BinaryValue) else self.build(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             region = builder.registers(self.registers)
-            builder.op(Op.SUBREGION, column, place=place, inner=region, smallest=self.smallest)
+            builder.op(Op.SUBREGION, column, place=place, inner=region, min_size=self.min_size)
             self.emit_content(builder, column, region)
 
     def emit_framed(self, builder: DecodeBuilder, column: Column) -> None:
         """Append the instructions that read an int size and that many bytes."""
         region = builder.registers(self.registers)
-        builder.op(Op.REGION, column, region=region, smallest=self.smallest)
+        builder.op(Op.REGION, column, region=region, min_size=self.min_size)
         if column.index >= 0:
             self.emit_content(builder, column, region)
 
@@ -185,7 +185,7 @@ class RowSlot(ContainerSlot):
         self.fields = tuple(slot_of(t) for t in type_.types)
         self.limits = tuple(map(limits_of, type_.types))
         self._first = null_bytes(len(self.fields))
-        self.smallest = self._first + 8 * len(self.fields)
+        self.min_size = self._first + 8 * len(self.fields)
 
     def content(self, data: bytes) -> tuple[Any, ...]:
         return tuple(
@@ -213,7 +213,7 @@ class RowSlot(ContainerSlot):
         """
         given, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
         kind = given or kind
-        writer = BinaryWriter(self.smallest)
+        writer = BinaryWriter(self.min_size)
         writer.data[0] = ROW_KINDS.index(kind)
         for i, (name, slot, field) in enumerate(zip(self.type.names, self.fields, value, strict=True)):
             at = self._first + 8 * i
@@ -228,10 +228,10 @@ class RowSlot(ContainerSlot):
                 writer.put(INT, at, 0)
         return bytes(writer.data)
 
-    def present(self, value: BinaryValue, options: DecodeOptions) -> dict[str, Any]:
+    def to_column(self, value: BinaryValue, options: DecodeOptions) -> dict[str, Any]:
         shown: dict[str, Any] = {ROW_KIND_FIELD: value.row_kind} if options.row_kind else {}
         for name, slot, field in zip(self.type.names, self.fields, value.content(), strict=True):
-            shown[name] = None if field is None else _in_field(name, slot.present, field, options)
+            shown[name] = None if field is None else _in_field(name, slot.to_column, field, options)
         return shown
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
@@ -242,11 +242,11 @@ class RowSlot(ContainerSlot):
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
             child, bit = column.child(first + i), i + _HEADER_BITS
             with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, nulls=child, bit=bit):
-                slot.emit(builder, child, SlotAddress(region, region, self._first + 8 * i))
+                slot.emit_decode(builder, child, SlotAddress(region, region, self._first + 8 * i))
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int, *, reserve_nulls: bool = False) -> None:
         """Append the instructions that write a row; for ``reserve_nulls`` see :meth:`build`."""
-        builder.op(Op.OPEN, region=region, size=self.smallest)
+        builder.op(Op.OPEN, region=region, size=self.min_size)
         kind = column.find(ROW_KIND_FIELD)
         if kind is not None:
             with builder.field(ROW_KIND_FIELD):
@@ -297,7 +297,7 @@ class ArraySlot(ContainerSlot):
 
     registers = 5
     encode_registers = 3
-    smallest = 4
+    min_size = 4
 
     def __init__(self, type_: ArrayType) -> None:
         super().__init__(type_)
@@ -328,12 +328,12 @@ class ArraySlot(ContainerSlot):
                 _put_field("element", self.element, writer, first + i * self.element.width, element)
         return bytes(writer.data)
 
-    def present(self, value: BinaryValue, options: DecodeOptions) -> list[Any]:
+    def to_column(self, value: BinaryValue, options: DecodeOptions) -> list[Any]:
         return self.present_all(value.content(), options)
 
     def present_all(self, elements: Iterable[Any], options: DecodeOptions) -> list[Any]:
         """Return elements as a column shows them."""
-        return [None if e is None else self.element.present(e, options) for e in elements]
+        return [None if e is None else self.element.to_column(e, options) for e in elements]
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         child = column.child(0)
@@ -343,7 +343,7 @@ class ArraySlot(ContainerSlot):
     def emit_element(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         """Append the instructions that read the current element of an array."""
         with builder.unless(Op.ELEMENT_NULL, column, region=region, nulls=column):
-            self.element.emit(builder, column, SlotAddress(region, region + 4))
+            self.element.emit_decode(builder, column, SlotAddress(region, region + 4))
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
         self.emit_encode_elements(builder, column, column.child(0), region)
@@ -364,7 +364,7 @@ class MapSlot(ContainerSlot):
 
     registers = 2 + 2 * ArraySlot.registers
     encode_registers = 1 + 2 * ArraySlot.encode_registers
-    smallest = 12
+    min_size = 12
 
     def __init__(self, type_: MapType) -> None:
         super().__init__(type_)
@@ -373,7 +373,7 @@ class MapSlot(ContainerSlot):
 
     def content(self, data: bytes) -> list[tuple[Any, Any]]:
         size = INT.unpack_from(data)[0]
-        if not ArraySlot.smallest <= size <= len(data) - 4 - ArraySlot.smallest:
+        if not ArraySlot.min_size <= size <= len(data) - 4 - ArraySlot.min_size:
             raise CorruptSnapshotError(f"{size} bytes of keys in a map of {len(data)}: {decoding_problem(OUT_OF_BOUNDS)}")
         keys, values = self.keys.content(data[4 : 4 + size]), self.values.content(data[4 + size :])
         if len(keys) != len(values):
@@ -385,7 +385,7 @@ class MapSlot(ContainerSlot):
         keys = self.keys.build([k for k, _ in pairs])
         return INT.pack(len(keys)) + keys + self.values.build([v for _, v in pairs])
 
-    def present(self, value: BinaryValue, options: DecodeOptions) -> list[tuple[Any, Any]]:
+    def to_column(self, value: BinaryValue, options: DecodeOptions) -> list[tuple[Any, Any]]:
         pairs = value.content()
         if any(k is None for k, _ in pairs):
             raise UndecodableValueError(f"a value of type {self.type} has a null key, which Spark's map type can't hold")

@@ -108,18 +108,18 @@ class Slot(ABC):
 
     @abstractmethod
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
-        """Write a value of :meth:`get` or :meth:`present`."""
+        """Write a value of :meth:`get` or :meth:`to_column`."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         """Return the Arrow type of a column."""
         return self.type.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
         """Return a value as a column has it."""
         return value
 
     @abstractmethod
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         """Append the instructions that read the value. A discarded column needs none, since slots are not read in sequence."""
 
     @abstractmethod
@@ -159,7 +159,7 @@ class NumberSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         writer.put(self._layout, at, float(value) if isinstance(value, str) and self._is_float else value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_INT, column, place=place, width=self.width)
 
@@ -176,7 +176,7 @@ class NullSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         raise InvalidRowError("a value of type NULL can only be null")
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         builder.fill_nulls(column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
@@ -194,10 +194,10 @@ class DateSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         writer.put(INT, at, to_epoch_day(value))
 
-    def present(self, value: int, options: DecodeOptions) -> date | str:
+    def to_column(self, value: int, options: DecodeOptions) -> date | str:
         return present_date(LocalDate.of_epoch_day(value), options)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_DATE_TEXT if builder.options.as_text else Op.SLOT_DATE, column, place=place)
 
@@ -216,10 +216,10 @@ class TimeSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         writer.put(INT, at, to_millis_of_day(value))
 
-    def present(self, value: int, options: DecodeOptions) -> str:
+    def to_column(self, value: int, options: DecodeOptions) -> str:
         return time_text(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_TIME, column, place=place)
 
@@ -254,10 +254,10 @@ class TextSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: str) -> None:
         writer.append_or_inline(at, encode_text(value))
 
-    def present(self, value: str, options: DecodeOptions) -> str:
+    def to_column(self, value: str, options: DecodeOptions) -> str:
         return present_text(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_TEXT, column, place=place)
 
@@ -278,7 +278,7 @@ class BytesSlot(Slot):
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         (writer.append_or_inline if self._inline else writer.append)(at, to_bytes(value))
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.SLOT_BYTES, column, place=place, inline=int(self._inline))
 
@@ -297,17 +297,17 @@ class SerializedSlot(Slot):
         return self._serializer.deserialize(pointed(data, at))
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
-        writer.append(at, self._serializer.serialize(self._serializer.accept(value)))
+        writer.append(at, self._serializer.serialize(self._serializer.from_column(value)))
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self._serializer.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return self._serializer.to_column(value, options)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             region = builder.registers(2)
-            builder.op(Op.SUBREGION, column, place=place, inner=region, smallest=self._serializer.smallest)
+            builder.op(Op.SUBREGION, column, place=place, inner=region, min_size=self._serializer.min_size)
             with builder.inside(region):
-                self._serializer.emit(builder, column)
+                self._serializer.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
         region = builder.register()
@@ -330,10 +330,10 @@ class VariantSlot(Slot):
         content, metadata = to_variant(value)
         writer.append(at, len(metadata).to_bytes(4, "big") + metadata + content)
 
-    def present(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
+    def to_column(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
         return value._asdict()
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             builder.op(Op.VALID, column)
             builder.op(Op.SLOT_VARIANT, column.child(0), place=place, dictionary=column.child(1))
@@ -366,10 +366,10 @@ class DecimalSlot(Slot):
             writer.append(at, content.ljust(16, b"\0"))
             writer.put(INT, at, len(content))
 
-    def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
+    def to_column(self, value: Decimal, options: DecodeOptions) -> Decimal:
         return present_decimal(value, self.type)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             self._emit_decimal(builder, column, place)
 
@@ -406,10 +406,10 @@ class TimestampSlot(Slot):
             writer.append(at, LONG.pack(millis))
             writer.put(INT, at, nano)
 
-    def present(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
+    def to_column(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
         return present_timestamp(value, self.type, options)
 
-    def emit(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column, place: SlotAddress) -> None:
         if column.index >= 0:
             emit_timestamp(builder, self.type, column, Op.SLOT_TIMESTAMP, Op.SLOT_TIMESTAMP_TEXT, place=place)
 

@@ -32,7 +32,7 @@ class _CountSerializer(SimpleSerializer):
     """An int that counts the days since 1970, or the milliseconds of a day."""
 
     snapshot_class = f"{BASE}IntSerializer$IntSerializerSnapshot"
-    length = smallest = 4
+    length = min_size = 4
     type: DateType | TimeType
     _units: int
     """Units of a second; 0 for days."""
@@ -51,10 +51,10 @@ class _CountSerializer(SimpleSerializer):
         return self.type.arrow_type(options)
 
     @abstractmethod
-    def accept(self, value: Any) -> int:
+    def from_column(self, value: Any) -> int:
         """Return the count of a value of a column."""
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         meaning = _SINCE_MIDNIGHT if self._units else 0
         builder.op(Op.EPOCH, column, mode=builder.options.time_mode, meaning=meaning, units=self._units, size=self.length)
 
@@ -73,10 +73,10 @@ class DateDataSerializer(_CountSerializer):
     _units = _DAYS
     _text_form = DATE_TEXT
 
-    def accept(self, value: Any) -> int:
+    def from_column(self, value: Any) -> int:
         return to_epoch_day(value)
 
-    def present(self, value: int, options: DecodeOptions) -> date | str:
+    def to_column(self, value: int, options: DecodeOptions) -> date | str:
         return present_date(LocalDate.of_epoch_day(value), options)
 
 
@@ -90,8 +90,8 @@ class TimeDataSerializer(_CountSerializer):
         super().__init__(snapshot_class)
         self.type = TimeType(precision)
 
-    def accept(self, value: Any) -> int:
+    def from_column(self, value: Any) -> int:
         return to_millis_of_day(value)
 
-    def present(self, value: int, options: DecodeOptions) -> str:
+    def to_column(self, value: int, options: DecodeOptions) -> str:
         return time_text(value)

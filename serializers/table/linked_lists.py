@@ -42,7 +42,7 @@ class LinkedListSerializer(TypeSerializer):
 
     child_names = (ELEMENT,)
 
-    smallest = 4
+    min_size = 4
 
     def __init__(
         self, element: TypeSerializer, *, has_null_mask: bool = True, outer_version: int = _NULL_MASK_OPTIONAL_SINCE
@@ -64,7 +64,7 @@ class LinkedListSerializer(TypeSerializer):
 
     def _nulls(self, source: DataInput) -> list[bool]:
         if not self.has_null_mask:
-            return [False] * source.read_count("list elements", self.element.smallest)
+            return [False] * source.read_count("list elements", self.element.min_size)
         start, count = source.position, source.read_int()
         if count < 0:
             raise source.corrupt(f"{count} list elements announced", start)
@@ -93,24 +93,24 @@ class LinkedListSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.list_(self.element.arrow_type(options))
 
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
-        return [None if v is None else self.element.present(v, options) for v in value]
+    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return [None if v is None else self.element.to_column(v, options) for v in value]
 
-    def accept(self, value: Sequence[Any]) -> list[Any]:
-        return [None if v is None else self.element.accept(v) for v in value]
+    def from_column(self, value: Sequence[Any]) -> list[Any]:
+        return [None if v is None else self.element.from_column(v) for v in value]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         child = column.child(0)
         if not self.has_null_mask:
-            with builder.counted(column, smallest=self.element.smallest):
-                self.element.emit(builder, child)
+            with builder.counted(column, min_size=self.element.min_size):
+                self.element.emit_decode(builder, child)
             return
         registers = builder.registers(3)
         with (
             builder.loop(Op.MASKED, Op.MASKED_NEXT, column, registers=registers, child=child),
             builder.unless(Op.MASKED_NULL, child, registers=registers, nulls=child),
         ):
-            self.element.emit(builder, child)
+            self.element.emit_decode(builder, child)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         child = column.child(0)

@@ -81,7 +81,7 @@ class NullAwareMapSerializer(NestedSerializer):
 
     snapshot_class = f"{DATA_VIEW}NullAwareMapSerializerSnapshot"
     nested_count = 2
-    smallest = 4
+    min_size = 4
 
     def __init__(self, *nested: TypeSerializer) -> None:
         super().__init__(*nested)
@@ -107,20 +107,20 @@ class NullAwareMapSerializer(NestedSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.list_(pa.struct([("key", self.key.arrow_type(options)), ("value", self.value.arrow_type(options))]))
 
-    def present(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[dict[str, Any]]:
-        return [{"key": self.key.present(k, options), "value": self.value.present(v, options)} for k, v in value]
+    def to_column(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[dict[str, Any]]:
+        return [{"key": self.key.to_column(k, options), "value": self.value.to_column(v, options)} for k, v in value]
 
-    def accept(self, value: Any) -> list[tuple[Any, Any]]:
+    def from_column(self, value: Any) -> list[tuple[Any, Any]]:
         pairs = value.items() if isinstance(value, Mapping) else value
         entries = ((p["key"], p["value"]) if isinstance(p, Mapping) else p for p in pairs)
-        return [(self.key.accept(k), self.value.accept(v)) for k, v in entries]
+        return [(self.key.from_column(k), self.value.from_column(v)) for k, v in entries]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        with builder.counted(column, smallest=2):
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, min_size=2):
             entry = column.child(0)
             builder.op(Op.VALID, entry)
-            self.key.emit(builder, entry.child(0))
-            self.value.emit(builder, entry.child(1))
+            self.key.emit_decode(builder, entry.child(0))
+            self.value.emit_decode(builder, entry.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.elements(column, COUNTED):

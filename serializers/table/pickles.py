@@ -82,8 +82,10 @@ class PickleSerializer(BytesSerializer):
         if self.shown is None:
             return json_of(value)
         try:
-            accepted = None if value is None else self.shown.accept(value)
-            shown = None if value is None else self.shown.present(self.shown.deserialize(self.shown.serialize(accepted)), _PLAIN)
+            accepted = None if value is None else self.shown.from_column(value)
+            shown = (
+                None if value is None else self.shown.to_column(self.shown.deserialize(self.shown.serialize(accepted)), _PLAIN)
+            )
             pa.array([shown], self.shown.arrow_type(_PLAIN))
         except StateProcessorError:
             raise
@@ -94,11 +96,11 @@ class PickleSerializer(BytesSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string() if self.shown is None else self.shown.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return value if value is None or self.shown is None else self.shown.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return value if value is None or self.shown is None else self.shown.to_column(value, options)
 
-    def emit(self, builder: Any, column: Any) -> None:
-        TypeSerializer.emit(self, builder, column)
+    def emit_decode(self, builder: Any, column: Any) -> None:
+        TypeSerializer.emit_decode(self, builder, column)
 
     def emit_encode(self, builder: Any, column: Any) -> None:
         raise UndecodableValueError("pickles are written as bytes: leave unpickle out")

@@ -32,7 +32,7 @@ _MILLISECONDS: Final = 3
 class _DecimalTextSerializer(PythonBigDecimalSerializer):
     """A decimal of any size, encoded as its text in Python."""
 
-    def accept(self, value: Any) -> str:
+    def from_column(self, value: Any) -> str:
         return str(value)
 
 

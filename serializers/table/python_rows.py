@@ -83,7 +83,7 @@ DECIMAL_SNAPSHOT: Final = f"{PYTHON}DecimalDataSerializer$DecimalSerializerSnaps
 class PythonDecimalSerializer(TypeSerializer):
     """A decimal as its text (Flink: ``DecimalDataSerializer`` of the Python package)."""
 
-    smallest = 5
+    min_size = 5
 
     def __init__(self, precision: int, scale: int, snapshot_class: str = DECIMAL_SNAPSHOT) -> None:
         self.type = DecimalType(precision, scale)
@@ -109,10 +109,10 @@ class PythonDecimalSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.type.arrow_type(options)
 
-    def accept(self, value: Any) -> Decimal:
+    def from_column(self, value: Any) -> Decimal:
         return to_decimal(to_unscaled(value, self.type), self.type.scale)
 
-    def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
+    def to_column(self, value: Decimal, options: DecodeOptions) -> Decimal:
         return present_decimal(value, self.type)
 
     def snapshot(self) -> TypeSerializerSnapshot:

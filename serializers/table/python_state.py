@@ -46,7 +46,7 @@ class FramedSerializer(TypeSerializer):
 
     child_names = ("",)
 
-    smallest = 4
+    min_size = 4
 
     def __init__(self, inner: TypeSerializer, array: TypeSerializer) -> None:
         self.inner = inner
@@ -85,18 +85,18 @@ class FramedSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.inner.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self.inner.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return self.inner.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return self.inner.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self.inner.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if column is DISCARD:
             builder.op(Op.BYTES, DISCARD)
             return
         with builder.frame():
-            self.inner.emit(builder, column)
+            self.inner.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
@@ -138,16 +138,16 @@ class OneElementSerializer(ListSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.element.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self.element.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return self.element.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return self.element.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return self.element.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         for byte in _ONE:
             builder.expect(byte)
-        self.element.emit(builder, column)
+        self.element.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.bytes(_ONE)
@@ -174,7 +174,7 @@ class JoinedPiecesSerializer(JoinedListSerializer):
             values += _piece(self.element, source)
         return values
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.joined(column):
             _emit_piece(self.element, builder, column.child(0))
 
@@ -187,11 +187,11 @@ class CountedPiecesSerializer(ListSerializer):
         check_element(element)
 
     def read(self, source: DataInput) -> list[Any]:
-        count = source.read_count("list elements", self.element.smallest)
+        count = source.read_count("list elements", self.element.min_size)
         return [value for _ in range(count) for value in _piece(self.element, source)]
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        with builder.counted(column, smallest=self.element.smallest):
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, min_size=self.element.min_size):
             _emit_piece(self.element, builder, column.child(0))
 
 
@@ -209,7 +209,7 @@ def check_element(element: TypeSerializer) -> None:
     UnsupportedFormatError
         If the type has such values.
     """
-    if not _framed(element).inner.smallest:
+    if not _framed(element).inner.min_size:
         raise UnsupportedFormatError(f"elements of type {element} may be empty: their number in a list state is ambiguous")
 
 
@@ -227,7 +227,7 @@ def _emit_piece(element: TypeSerializer, builder: DecodeBuilder, column: Column)
     inner = _framed(element).inner
     if not isinstance(element, TtlSerializer):
         with builder.frame(), builder.until_end():
-            inner.emit(builder, column)
+            inner.emit_decode(builder, column)
         return
     time, value = builder.register(), builder.register()
     builder.op(Op.MARK, register=time)
@@ -238,9 +238,9 @@ def _emit_piece(element: TypeSerializer, builder: DecodeBuilder, column: Column)
             builder.op(Op.MOVE, register=time)
             element.emit_time(builder, column)
             builder.op(Op.MOVE, register=value)
-            inner.emit(builder, column.child(1))
+            inner.emit_decode(builder, column.child(1))
         else:
-            inner.emit(builder, column)
+            inner.emit_decode(builder, column)
 
 
 class PythonKeySerializer(TypeSerializer):
@@ -256,7 +256,7 @@ class PythonKeySerializer(TypeSerializer):
 
     def __init__(self, row: RowSerializer) -> None:
         self.row = row
-        self.smallest = row.smallest
+        self.min_size = row.min_size
 
     @property
     def content(self) -> TypeSerializer:
@@ -285,21 +285,21 @@ class PythonKeySerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.content.arrow_type(options)
 
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self.content.present(value, options)
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.content.to_column(value, options)
 
-    def accept(self, value: Any) -> Any:
-        return None if value is None else self.content.accept(value)
+    def from_column(self, value: Any) -> Any:
+        return None if value is None else self.content.from_column(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         mask = builder.register()
         builder.op(Op.MASK, register=mask, bits=self.row.mask_bits)
         with builder.unless(Op.MASK_NULL, column, register=mask, nulls=column, bit=self.row.mask_bits - 1):
-            self.content.emit(builder, column)
+            self.content.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
-        builder.bytes(bytes(self.row.smallest))
+        builder.bytes(bytes(self.row.min_size))
         self.content.emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:

@@ -91,7 +91,7 @@ class BinaryDataSerializer(TypeSerializer):
 
     def __init__(self, slot: ContainerSlot, written: TypeSerializerSnapshot | None = None) -> None:
         self.slot = slot
-        self.smallest = 4 + slot.smallest
+        self.min_size = 4 + slot.min_size
         self._written = written
 
     @property
@@ -107,8 +107,8 @@ class BinaryDataSerializer(TypeSerializer):
     def read(self, source: DataInput) -> BinaryValue:
         start = source.position
         size = source.read_int()
-        if size < self.slot.smallest:
-            raise source.corrupt(f"{size} bytes are too few for {self}, which needs {self.slot.smallest}", start)
+        if size < self.slot.min_size:
+            raise source.corrupt(f"{size} bytes are too few for {self}, which needs {self.slot.min_size}", start)
         return self.slot.wrap(source.read_bytes(size, str(self)))
 
     def skip(self, source: DataInput) -> None:
@@ -122,13 +122,13 @@ class BinaryDataSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.slot.arrow_type(options)
 
-    def present(self, value: BinaryValue, options: DecodeOptions) -> Any:
-        return self.slot.present(value, options)
+    def to_column(self, value: BinaryValue, options: DecodeOptions) -> Any:
+        return self.slot.to_column(value, options)
 
-    def accept(self, value: Any) -> BinaryValue:
+    def from_column(self, value: Any) -> BinaryValue:
         return self.slot.wrap(self.slot.encode(value))
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         self.slot.emit_framed(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -190,7 +190,7 @@ class RowDataSerializer(BinaryDataSerializer):
         """Return the same serializer for a type that differs from its own in names only."""
         return RowDataSerializer(type_, self._written)
 
-    def accept_key(self, value: Any) -> BinaryValue:
+    def key_from_column(self, value: Any) -> BinaryValue:
         return value if isinstance(value, BinaryValue) else self.row(value, reserve_nulls=True)
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:

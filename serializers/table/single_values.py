@@ -98,7 +98,7 @@ class NumbersSnapshot(TypeSerializerSnapshot):
 class SizedBytesSerializer(TypeSerializer):
     """An int size, and bytes that only Java can interpret."""
 
-    smallest = 4
+    min_size = 4
 
     def read(self, source: DataInput) -> bytes:
         return source.read_bytes(source.read_int(), str(self))
@@ -113,10 +113,10 @@ class SizedBytesSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
-    def accept(self, value: Any) -> bytes:
+    def from_column(self, value: Any) -> bytes:
         return to_bytes(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.BYTES, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -137,7 +137,7 @@ class BinaryRowDataSerializer(SizedBytesSerializer):
             raise UnsupportedFormatError(f"a binary row of {arity} fields")
         self.arity = arity
         self._least = null_bytes(arity) + 8 * arity
-        self.smallest = 4 + self._least
+        self.min_size = 4 + self._least
         self._snapshot_class = snapshot_class
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ class StringDataSerializer(SimpleSerializer):
     """``StringData``: an int size and UTF-8 (Flink: ``StringDataSerializer``; before 1.11 ``BinaryStringSerializer``)."""
 
     snapshot_class = f"{TABLE}StringDataSerializer$StringDataSerializerSnapshot"
-    smallest = 4
+    min_size = 4
 
     def __str__(self) -> str:
         return "STRING"
@@ -191,10 +191,10 @@ class StringDataSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def present(self, value: str, options: DecodeOptions) -> str:
+    def to_column(self, value: str, options: DecodeOptions) -> str:
         return present_text(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.UTF8, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -215,7 +215,7 @@ class DecimalDataSerializer(TypeSerializer):
 
     def __init__(self, precision: int, scale: int, snapshot_class: str = DECIMAL_SNAPSHOT) -> None:
         self.type = DecimalType(precision, scale)
-        self.smallest = 8 if self.type.is_compact else 5
+        self.min_size = 8 if self.type.is_compact else 5
         self._snapshot_class = snapshot_class
 
     def __str__(self) -> str:
@@ -239,13 +239,13 @@ class DecimalDataSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.type.arrow_type(options)
 
-    def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
+    def to_column(self, value: Decimal, options: DecodeOptions) -> Decimal:
         return present_decimal(value, self.type)
 
-    def accept(self, value: Any) -> Decimal:
+    def from_column(self, value: Any) -> Decimal:
         return to_decimal(to_unscaled(value, self.type), self.type.scale)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.DECIMAL, column, compact=int(self.type.is_compact), limit=decimal_limit(self.type.precision))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -283,7 +283,7 @@ class TimestampDataSerializer(TypeSerializer):
 
     def __init__(self, precision: int, snapshot_class: str = TIMESTAMP_SNAPSHOT) -> None:
         self.type = TimestampType(precision)
-        self.length = self.smallest = 8 if self.type.is_compact else 12
+        self.length = self.min_size = 8 if self.type.is_compact else 12
         self._snapshot_class = snapshot_class
 
     def shown_as(self, type_: TimestampType) -> Self:
@@ -306,15 +306,15 @@ class TimestampDataSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.type.arrow_type(options)
 
-    def present(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
+    def to_column(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
         return present_timestamp(value, self.type, options)
 
-    def accept(self, value: Any) -> TimestampData:
+    def from_column(self, value: Any) -> TimestampData:
         for limit in limits_of(self.type):
             limit.check(value)
         return to_timestamp(value, self.type)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         emit_timestamp(builder, self.type, column, Op.TIMESTAMP, Op.TIMESTAMP_TEXT)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -348,7 +348,7 @@ class NullSerializer(SimpleSerializer):
     """A zero byte for a field that is always null, such as a data view: its content is another state."""
 
     snapshot_class = f"{DATA_VIEW}NullSerializer$NullSerializerSnapshot"
-    length = smallest = 1
+    length = min_size = 1
 
     def __str__(self) -> str:
         return "NULL"
@@ -363,7 +363,7 @@ class NullSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.null()
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.expect(0)
         builder.fill_nulls(column)
 
@@ -420,7 +420,7 @@ class VariantSerializer(SimpleSerializer):
     """``Variant``: the sizes of value and dictionary as ints, the value, the dictionary (since 2.1)."""
 
     snapshot_class = f"{BASE}VariantSerializer$VariantSerializerSnapshot"
-    smallest = 8
+    min_size = 8
 
     def __str__(self) -> str:
         return "VARIANT"
@@ -439,13 +439,13 @@ class VariantSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
 
-    def present(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
+    def to_column(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
         return value._asdict()
 
-    def accept(self, value: Any) -> Variant:
+    def from_column(self, value: Any) -> Variant:
         return to_variant(value)
 
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.VALID, column)
         builder.op(Op.VARIANT, column.child(0), dictionary=column.child(1))
 

@@ -212,7 +212,7 @@ def _type(snapshot: Snapshot, operator: OperatorState | None, variants: list[Sta
     if operator is None or not variants:
         return None
     names = dict(state_names(snapshot, operator, variants[:1], {}))
-    return str(with_names(variants[0], names.get(variants[0].name, {})).whole)
+    return str(with_names(variants[0], names.get(variants[0].name, {})).registered_serializer)
 
 
 _Side: TypeAlias = tuple[Snapshot, Mapping[str, OperatorState]]

@@ -165,7 +165,9 @@ def with_type(state: KeyedDescription, new: TypeSerializer) -> KeyedDescription:
 
 def whole_type(state: StateDescription) -> TypeSerializer:
     """Return the type of a state's column, without time-to-live, where a row has the whole list or map of a key."""
-    return (state.with_serializers(value=state.value.value) if isinstance(state.value, TtlSerializer) else state).whole
+    return (
+        state.with_serializers(value=state.value.value) if isinstance(state.value, TtlSerializer) else state
+    ).registered_serializer
 
 
 def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeSerializer | None) -> KeyedDescription:

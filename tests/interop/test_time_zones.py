@@ -64,5 +64,5 @@ def test_java_writes_and_reads_the_same_days_in_every_zone() -> None:
         theirs = [bytes.fromhex(data) for data in answer["bytes"]]
         assert theirs == written, (zone, name)
         assert decode_with_kernel(serializer, theirs) == column.to_pylist(), (zone, name)
-        assert [serializer.present(serializer.deserialize(data), PLAIN) for data in theirs] == column.to_pylist(), (zone, name)
-        assert [serializer.serialize(serializer.accept(value)) for value in column.to_pylist()] == theirs, (zone, name)
+        assert [serializer.to_column(serializer.deserialize(data), PLAIN) for data in theirs] == column.to_pylist(), (zone, name)
+        assert [serializer.serialize(serializer.from_column(value)) for value in column.to_pylist()] == theirs, (zone, name)

@@ -48,7 +48,7 @@ def _run(
 ) -> Iterator[pa.RecordBatch]:
     builder = DecodeBuilder(schema, options)
     builder.op(Op.SEEK, part=0)
-    serializer.emit(builder, builder.column("value"))
+    serializer.emit_decode(builder, builder.column("value"))
     builder.op(Op.END)
     builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build())
@@ -64,7 +64,7 @@ def _run(
 def compiles(serializer: TypeSerializer, options: DecodeOptions = PLAIN) -> bool:
     """Whether the kernel can decode it."""
     try:
-        serializer.emit(DecodeBuilder(pa.schema([]), options), DISCARD)
+        serializer.emit_decode(DecodeBuilder(pa.schema([]), options), DISCARD)
     except NotCompilableError:
         return False
     return True
@@ -83,8 +83,8 @@ def check_payloads(serializer: TypeSerializer, payloads: Sequence[bytes], option
         serializer.skip(skipped)
         assert skipped.position == len(payload)
         assert serializer.length in (-1, len(payload)) or serializer.length == 0
-        assert len(payload) >= serializer.smallest
-    shown = pa.array([serializer.present(v, options) for v in values], serializer.arrow_type(options)).to_pylist()
+        assert len(payload) >= serializer.min_size
+    shown = pa.array([serializer.to_column(v, options) for v in values], serializer.arrow_type(options)).to_pylist()
     check_encoding(serializer, shown, options)
     if compiles(serializer, options) and payloads:
         assert repr(decode_with_kernel(serializer, payloads, options)) == repr(shown)
@@ -157,13 +157,13 @@ def check_encoding(serializer: TypeSerializer, shown: Sequence[Any], options: De
     told: list[tuple[Any, bytes]] = []
     for value in shown:
         try:
-            told.append((value, serializer.serialize(serializer.accept(value))))
+            told.append((value, serializer.serialize(serializer.from_column(value))))
         except ValueError:
             with pytest.raises(InvalidRowError):
                 encode_column(serializer, pa.array([value], serializer.arrow_type(options)))
     column = pa.array([value for value, _ in told], serializer.arrow_type(options))
     assert list(encode_column(serializer, column)) == [payload for _, payload in told]
-    again = [serializer.present(serializer.deserialize(payload), options) for _, payload in told]
+    again = [serializer.to_column(serializer.deserialize(payload), options) for _, payload in told]
     assert repr(pa.array(again, column.type).to_pylist()) == repr(column.to_pylist())
 
 

@@ -84,7 +84,7 @@ def test_sizes_are_checked(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "smallest", "accepted"),
+    ("count", "min_size", "accepted"),
     [
         (-1, 1, False),
         (0, 1, True),
@@ -96,13 +96,13 @@ def test_sizes_are_checked(size: int) -> None:
         (MOST_EMPTY + 1, 0, False),
     ],
 )
-def test_counts_are_checked_against_what_is_left(count: int, smallest: int, accepted: bool) -> None:
+def test_counts_are_checked_against_what_is_left(count: int, min_size: int, accepted: bool) -> None:
     source = DataInput(struct.pack(">i", count) + bytes(3))
     if accepted:
-        assert source.read_count("things", smallest) == count
+        assert source.read_count("things", min_size) == count
     else:
         with pytest.raises(CorruptSnapshotError, match=f"offset 0: {count} things announced, 3 bytes left"):
-            source.read_count("things", smallest)
+            source.read_count("things", min_size)
 
 
 @pytest.mark.parametrize("byte", [2, 255])

@@ -56,7 +56,7 @@ def doubtful() -> list[str]:
 
 def in_python(serializer: TypeSerializer, text: str) -> bytes | None:
     try:
-        return serializer.serialize(serializer.accept(text))
+        return serializer.serialize(serializer.from_column(text))
     except UNWRITABLE:
         return None
 

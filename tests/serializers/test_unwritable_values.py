@@ -31,7 +31,7 @@ def test_messages_are_about_types_not_about_code(serializer: TypeSerializer, val
 def words_about(serializer: TypeSerializer, value: Any) -> str:
     """The words about a value; none if it can be written."""
     try:
-        serializer.serialize(serializer.accept(value))
+        serializer.serialize(serializer.from_column(value))
     except UNWRITABLE as problem:
         return why_unwritable(problem, serializer, value)
     return ""
@@ -73,7 +73,7 @@ def test_errors_are_those_of_this_library(serializer: TypeSerializer) -> None:
 @pytest.mark.parametrize("value", [5, True])
 def test_a_number_is_not_so_many_bytes(value: int) -> None:
     with pytest.raises(TypeError):
-        T.BYTES().accept(value)
+        T.BYTES().from_column(value)
 
 
 def test_errors_of_other_code_pass() -> None:

@@ -18,12 +18,10 @@ from state_processor.serializers.kernel.decode.avro import avro
 from state_processor.serializers.kernel.decode.binary import binary
 from state_processor.serializers.kernel.decode.decimals import decimal
 from state_processor.serializers.kernel.decode.epochs import epoch
-from state_processor.serializers.kernel.decode.locals import local
+from state_processor.serializers.kernel.decode.java_local_times import java_local_time
 from state_processor.serializers.kernel.decode.masks import masked
-from state_processor.serializers.kernel.decode.moment_texts import moment_text
-from state_processor.serializers.kernel.decode.moments import moment
+from state_processor.serializers.kernel.decode.misc import misc
 from state_processor.serializers.kernel.decode.numbers import number
-from state_processor.serializers.kernel.decode.rare import rare
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -33,6 +31,8 @@ from state_processor.serializers.kernel.decode.slots import (
     put_fixed,
     put_offset,
 )
+from state_processor.serializers.kernel.decode.sql_time_texts import sql_time_text
+from state_processor.serializers.kernel.decode.sql_times import sql_time
 from state_processor.serializers.kernel.decode.strings import put_short_ascii, string
 from state_processor.serializers.kernel.decode.tables import (
     ARENA,
@@ -62,12 +62,12 @@ from state_processor.serializers.kernel.opcodes import (
     EPOCHS,
     FAMILY,
     FAMILY_SHIFT,
-    LOCALS,
+    JAVA_LOCAL_TIMES,
     MASKS,
-    MOMENT_TEXTS,
-    MOMENTS,
+    MISC,
     NUMBER,
-    RARE,
+    SQL_TIME_TEXTS,
+    SQL_TIMES,
     STRINGS,
     TABLE,
     TIME,
@@ -96,15 +96,15 @@ _MIN_I64: Final = -(2**63)
 FAMILIES: Final[dict[int, OnDemand]] = {
     AVRO: avro,
     STRINGS: string,
-    RARE: rare,
+    MISC: misc,
     TIME: temporal,
     EPOCHS: epoch,
     NUMBER: number,
     DECIMALS: decimal,
-    MOMENTS: moment,
-    MOMENT_TEXTS: moment_text,
+    SQL_TIMES: sql_time,
+    SQL_TIME_TEXTS: sql_time_text,
     TABLE: binary,
-    LOCALS: local,
+    JAVA_LOCAL_TIMES: java_local_time,
     MASKS: masked,
 }
 """The instructions that are not part of the loop."""

@@ -1,4 +1,4 @@
-"""Flat programs that decode, and the builder that a serializer's ``emit`` writes into."""
+"""Flat programs that decode, and the builder that a serializer's ``emit_decode`` writes into."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class DecodeBuilder(ProgramBuilder):
             yield
 
     @contextmanager
-    def counted(self, column: Column, *, smallest: int = 1) -> Iterator[None]:
-        """Read an int count, then that many elements of at least ``smallest`` bytes, into a list or map column."""
-        with self.loop(Op.LIST, Op.LIST_NEXT, column, register=self.register(), child=column.child(0), smallest=smallest):
+    def counted(self, column: Column, *, min_size: int = 1) -> Iterator[None]:
+        """Read an int count, then that many elements of at least ``min_size`` bytes, into a list or map column."""
+        with self.loop(Op.LIST, Op.LIST_NEXT, column, register=self.register(), child=column.child(0), min_size=min_size):
             yield
 
     @contextmanager

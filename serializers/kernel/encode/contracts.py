@@ -18,7 +18,7 @@ class ValueWriter(Protocol):
     def writes_null(self) -> bool:
         """True if null has bytes."""
 
-    def accept(self, value: Any) -> Any:
+    def from_column(self, value: Any) -> Any:
         """Return a column's value as :meth:`serialize` takes it."""
 
     def serialize(self, value: Any) -> bytes:

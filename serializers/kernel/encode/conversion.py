@@ -308,7 +308,7 @@ def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Ma
         value: Any = "…"
         try:
             value = scalar.as_py()
-            written.append(serializer.serialize(serializer.accept(value)))
+            written.append(serializer.serialize(serializer.from_column(value)))
         except UNWRITABLE as problem:  # of text that is not UTF-8, too
             raise _unfit(path, places(slot), value, _words(problem, serializer, value)) from problem
     return pa.array(written, pa.binary())

@@ -35,7 +35,7 @@ class Distinct:
 
 def distinct_values(serializer: ValueWriter, *, of_set: bool = False) -> Distinct:
     """Return the comparison of a serializer's values that are keys of maps, or elements of sets."""
-    return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.accept(value)), of_set)
+    return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.from_column(value)), of_set)
 
 
 def check_distinct_values(distinct: Distinct, values: pa.Array, lengths: Codes, inside: Mask, path: str, row_of: Rows) -> None:

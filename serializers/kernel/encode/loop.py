@@ -17,9 +17,9 @@ from state_processor.serializers.kernel.encode.binary import binary
 from state_processor.serializers.kernel.encode.decimals import put_decimal
 from state_processor.serializers.kernel.encode.epochs import put_epoch
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, VAR
-from state_processor.serializers.kernel.encode.locals import put_local
-from state_processor.serializers.kernel.encode.moments import put_moment
+from state_processor.serializers.kernel.encode.java_local_times import put_java_local_time
 from state_processor.serializers.kernel.encode.numbers import put_number
+from state_processor.serializers.kernel.encode.sql_times import put_sql_time
 from state_processor.serializers.kernel.encode.tables import (
     BYTES,
     COLUMNS,
@@ -49,11 +49,11 @@ from state_processor.serializers.kernel.opcodes import (
     EPOCHS,
     FAMILY,
     FAMILY_SHIFT,
+    JAVA_LOCAL_TIMES,
     JOINED,
-    LOCALS,
-    MOMENT_TEXTS,
-    MOMENTS,
     NUMBER,
+    SQL_TIME_TEXTS,
+    SQL_TIMES,
     TABLE,
     TIME,
     A,
@@ -168,10 +168,10 @@ FAMILIES: Final[dict[int, OnDemand]] = {
     EPOCHS: put_epoch,
     NUMBER: put_number,
     DECIMALS: put_decimal,
-    MOMENTS: put_moment,
-    MOMENT_TEXTS: put_moment,
+    SQL_TIMES: put_sql_time,
+    SQL_TIME_TEXTS: put_sql_time,
     TABLE: binary,
-    LOCALS: put_local,
+    JAVA_LOCAL_TIMES: put_java_local_time,
 }
 """The instructions that are not part of the loop."""
 

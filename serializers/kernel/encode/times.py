@@ -54,7 +54,7 @@ def _put_java_day(days, consts, zone, out, pos):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _put_moment(op, seconds, nano, out, pos):  # type: ignore[no-untyped-def]
+def _put_sql_time(op, seconds, nano, out, pos):  # type: ignore[no-untyped-def]
     """Write a point in time. Return the offset after it and 0, or the status that stops the run."""
     if op == Op.INSTANT:
         store_be_i64(out, pos, seconds)
@@ -80,7 +80,7 @@ def _put_java_moment(seconds, nano, consts, zone, out, pos):  # type: ignore[no-
         if shown == NO_DAY:
             return pos, outcomes.NO_SUCH_DAY
         seconds += (shown - day) * 86400
-    return _put_moment(Op.SQL_TIMESTAMP, seconds, nano, out, pos)
+    return _put_sql_time(Op.SQL_TIMESTAMP, seconds, nano, out, pos)
 
 
 @kernel
@@ -104,7 +104,7 @@ def _from_text(op, text, begin, end, consts, zone, out, pos):  # type: ignore[no
         return pos, outcomes.BAD_TIME
     if op == Op.SQL_TIMESTAMP:
         return _put_java_moment(seconds, nano, consts, zone, out, pos)
-    return _put_moment(op, seconds, nano, out, pos)
+    return _put_sql_time(op, seconds, nano, out, pos)
 
 
 @inlined_kernel
@@ -127,7 +127,7 @@ def _put_time(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type
     nano = (micros - seconds * 1000000) * 1000
     if op == Op.SQL_TIMESTAMP:
         return _put_java_moment(seconds, nano, consts, prog[pc, A], out, pos)
-    return _put_moment(op, seconds, nano, out, pos)
+    return _put_sql_time(op, seconds, nano, out, pos)
 
 
 @on_demand(*ARGUMENTS)

@@ -55,7 +55,7 @@ class Exotic(NumberSerializer):
             raise ValueError("negative")
         return value << 40 if value == 0x7FFFFFFF else value
 
-    def emit(self, builder: Any, column: Any) -> None:
+    def emit_decode(self, builder: Any, column: Any) -> None:
         raise NotCompilableError(str(self))
 
 

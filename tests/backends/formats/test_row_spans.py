@@ -27,7 +27,7 @@ LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespace
 class Interpreted(StringSerializer):
     """A serializer that the kernel does not know."""
 
-    def emit(self, builder: object, column: object) -> None:
+    def emit_decode(self, builder: object, column: object) -> None:
         raise NotCompilableError("interpreted")
 
 

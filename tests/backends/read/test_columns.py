@@ -46,8 +46,8 @@ def pojo(i: int) -> Any:
     inner = None if i % 4 == 1 else {"city": f"city {i}", "zip": i}
     value = {"id": i, "inner": inner, "names": [f"name {i}"] * (i % 3)}
     if i % 5 == 4:
-        return POJO.accept({"_class": "Sub", "extra": "more", "inside": inner, **value})
-    return None if i % 7 == 6 else POJO.accept({"_class": "Outer", "extra": None, "inside": None, **value})
+        return POJO.from_column({"_class": "Sub", "extra": "more", "inside": inner, **value})
+    return None if i % 7 == 6 else POJO.from_column({"_class": "Outer", "extra": None, "inside": None, **value})
 
 
 def operator_of(form: str) -> OperatorState:
@@ -55,7 +55,7 @@ def operator_of(form: str) -> OperatorState:
     for i in range(40):
         key = string(f"key-{i}")
         group = entries.setdefault(group_of(STRING, f"key-{i}"), {n: [] for n in range(len(STATES))})
-        inner = INNER.serialize(INNER.accept({"city": f"city {i}", "zip": i}))
+        inner = INNER.serialize(INNER.from_column({"city": f"city {i}", "zip": i}))
         row = RowValue("+I", (None if i % 2 else "text", i, (i, "in a tuple") if i % 3 else None))
         group[0].append(void(key, POJO.serialize(pojo(i))))
         if i % 2:

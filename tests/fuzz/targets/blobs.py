@@ -75,7 +75,7 @@ class SnapshotTarget(Target):
         str(serializer)
         builder = DecodeBuilder(pa.schema([("value", serializer.arrow_type(options))]), options)
         with suppress(NotCompilableError):
-            serializer.emit(builder, builder.column("value"))
+            serializer.emit_decode(builder, builder.column("value"))
         if rng.random() < 0.3:
             serializer.snapshot().to_bytes()
             serializer.read(DataInput(seed.context))

@@ -196,7 +196,7 @@ def test_types(type_: Any, value: Any, shown: Any, arrow_type: pa.DataType) -> N
     assert serializer.arrow_type(PLAIN) == pa.struct([("a", arrow_type), ("b", pa.int32())])
     payload = serializer.serialize({"a": value, "b": 1})
     assert check_payloads(serializer, [payload]) == [{"a": value, "b": 1}]
-    array = pa.array([serializer.present({"a": value, "b": 1}, PLAIN)], serializer.arrow_type(PLAIN))
+    array = pa.array([serializer.to_column({"a": value, "b": 1}, PLAIN)], serializer.arrow_type(PLAIN))
     assert array.to_pylist() == [{"a": shown, "b": 1}]
 
 
@@ -211,25 +211,25 @@ def test_times_as_text() -> None:
     )
     options = DecodeOptions(nanos="string")
     value = {"d": 3_000_000, "t": 1, "l": -1, "m": 5}
-    assert serializer.present(value, options) == {
+    assert serializer.to_column(value, options) == {
         "d": "+10183-09-21",
         "t": "1970-01-01T00:00:00.000000001Z",
         "l": "1969-12-31T23:59:59.999999999",
         "m": "1970-01-01T00:00:00.005Z",
     }
     with pytest.raises(UndecodableValueError, match="nanos"):
-        serializer.present({**value, "d": 1}, PLAIN)
+        serializer.to_column({**value, "d": 1}, PLAIN)
     with pytest.raises(UndecodableValueError, match="range"):
-        serializer.present({**value, "t": 0, "l": 0}, PLAIN)
+        serializer.to_column({**value, "t": 0, "l": 0}, PLAIN)
 
 
 def test_wrong_values_of_logical_types() -> None:
     time = avro(record(("a", {"type": "int", "logicalType": "time-millis"})))
     with pytest.raises(UndecodableValueError, match="expected a time of day"):
-        time.present({"a": -1}, PLAIN)
+        time.to_column({"a": -1}, PLAIN)
     decimal = avro(record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0})))
     with pytest.raises(UndecodableValueError, match="more digits"):
-        decimal.present({"a": b"\x64"}, PLAIN)
+        decimal.to_column({"a": b"\x64"}, PLAIN)
 
 
 def test_branches_of_equal_short_name_keep_their_full_names() -> None:
@@ -260,7 +260,7 @@ def test_record_inside_itself_is_json() -> None:
     value = {"next": {"next": {"next": None, "value": b"c"}, "value": b"b"}, "value": b"a"}
     payload = serializer.serialize(value)
     assert check_payloads(serializer, [payload]) == [value]
-    assert serializer.present(value, PLAIN) == {
+    assert serializer.to_column(value, PLAIN) == {
         "next": '{"next": "{\\"next\\": null, \\"value\\": \\"63\\"}", "value": "62"}',
         "value": b"a",
     }

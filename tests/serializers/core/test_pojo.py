@@ -352,7 +352,7 @@ def test_structs_inside_others_lack_them(wrap: Callable[[TypeSerializer], TypeSe
     name = next(n for n in types if str(outer).startswith(n))
     given = {"LIST": [value], "MAP<": [("k", value)], "ROW<": {"in": value}}[name]
     whole = {"LIST": [shape("s")], "MAP<": {"k": shape("s")}, "ROW<": {"in": shape("s")}}[name]
-    assert list(encode_column(outer, pa.array([given], types[name]))) == [outer.serialize(outer.accept(whole))]
+    assert list(encode_column(outer, pa.array([given], types[name]))) == [outer.serialize(outer.from_column(whole))]
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_values_that_their_class_has_no_field_for_are_refused(
         written(SHAPE, {"name": "ok"}, {"name": "bad", **row}, **types)
     assert refused.value.row == 1
     with pytest.raises(InvalidRowError, match=re.escape(message)):
-        SHAPE.accept({"name": "bad", **dict.fromkeys(types), **row})
+        SHAPE.from_column({"name": "bad", **dict.fromkeys(types), **row})
 
 
 def test_structs_whose_fields_no_class_has_are_refused_by_type() -> None:
@@ -386,11 +386,11 @@ def test_structs_whose_fields_no_class_has_are_refused_by_type() -> None:
     with pytest.raises(InvalidRowError, match=rf"column value {message}"):
         encode_column(wide, pa.array([], pa.struct({"x": pa.int32(), "z": pa.int32()})))
     with pytest.raises(InvalidRowError, match=message):
-        wide.accept({"x": 1, "z": None})
+        wide.from_column({"x": 1, "z": None})
     with pytest.raises(InvalidRowError, match=r"is a struct of \(x, v\).*each has to be there.*; \(_class, y, z\) are optional"):
         encode_column(wide, pa.array([], pa.struct({"x": pa.int32(), "v": pa.int32()})))
     with pytest.raises(InvalidRowError, match=r"a value is a struct of \(x, v\); the type has the fields \(x\)"):
-        wide.accept({"x": 1, "v": None})
+        wide.from_column({"x": 1, "v": None})
     with pytest.raises(InvalidRowError, match=r"is a struct of \(y, z\); the type has the fields \(x\)"):
         encode_column(wide, pa.array([], pa.struct({"y": pa.int32(), "z": pa.int32()})))
 

@@ -160,11 +160,11 @@ def test_columns_of_spark_types(serializer: TypeSerializer, value: Any, type_: p
 def test_nanoseconds_are_never_cut_silently(serializer: TypeSerializer, value: Any) -> None:
     payload = serializer.serialize(value)
     with pytest.raises(UndecodableValueError, match="nanos='truncate' or nanos='string'"):
-        serializer.present(value, ERROR)
+        serializer.to_column(value, ERROR)
     with pytest.raises(UndecodableValueError, match="nanos='truncate' or nanos='string'"):
         decode_with_kernel(serializer, [payload], ERROR)
     check_payloads(serializer, [payload], CUT)
-    assert decode_with_kernel(serializer, [payload], TEXT)[0] == serializer.present(value, TEXT)
+    assert decode_with_kernel(serializer, [payload], TEXT)[0] == serializer.to_column(value, TEXT)
 
 
 def test_cutting_goes_towards_the_past() -> None:
@@ -189,7 +189,7 @@ def test_cutting_goes_towards_the_past() -> None:
 def test_outside_of_sparks_years_is_an_error_or_text(serializer: TypeSerializer, value: Any) -> None:
     payload = serializer.serialize(value)
     with pytest.raises(UndecodableValueError, match="nanos="):
-        serializer.present(value, CUT)
+        serializer.to_column(value, CUT)
     with pytest.raises(UndecodableValueError, match="out of the range"):
         decode_with_kernel(serializer, [payload], CUT)
     check_payloads(serializer, [payload], TEXT)

@@ -74,10 +74,10 @@ def test_collections_of_kryo_become_those_of_flink(declared: str, json: str, typ
     """In a field of a POJO, which has a flag of its own for null."""
     old = of_flink_1(T.POJO("com.acme.P", {"many": T.KRYO(declared), "n": T.INT()}))
     convert, migration = migrate(old, {"many": type_})
-    data = old.serialize(old.accept({"many": json, "n": 7}))
+    data = old.serialize(old.from_column({"many": json, "n": 7}))
     assert dict(migration.new.deserialize(convert(data))) == {"many": value, "n": 7}
     assert convert(data) == bytes([2, 0]) + inferred_by_flink(type_, 2).serialize(value) + bytes([0, 0, 0, 0, 7])
-    absent = old.serialize(old.accept({"many": None, "n": 7}))
+    absent = old.serialize(old.from_column({"many": None, "n": 7}))
     assert convert(absent) == absent == bytes([2, 1, 0, 0, 0, 0, 7])
     assert [str(n) for n in migration.changes] == [f"many: KRYO<{declared}> becomes {inferred_by_flink(type_, 2)}"]
     assert migration.used == {"many"}
@@ -87,19 +87,19 @@ def test_what_stays_with_kryo_has_the_bytes_of_kryo_5() -> None:
     for class_name, shown in ((DATE, "2024-02-29"), ("java.util.BitSet", [1, 70]), (LIST, '["a", "b"]')):
         old = kryo(class_name)
         convert, migration = migrate(old, {"": T.KRYO(class_name)})
-        data = old.serialize(old.accept(shown))
-        assert convert(data) == old.for_flink(2).serialize(old.accept(shown)) != data
+        data = old.serialize(old.from_column(shown))
+        assert convert(data) == old.for_flink(2).serialize(old.from_column(shown)) != data
         assert convert(old.serialize(None)) == b"\0"
         assert [str(n) for n in migration.changes] == [f"KRYO<{class_name}>: from Kryo 2 to Kryo 5"]
 
 
 def test_a_type_may_be_named_for_anything_of_kryos() -> None:
     convert, migration = migrate(kryo(DATE), {"": T.LOCAL_DATE()})
-    assert convert(kryo(DATE).serialize("2024-02-29")) == T.LOCAL_DATE().serialize(T.LOCAL_DATE().accept("2024-02-29"))
+    assert convert(kryo(DATE).serialize("2024-02-29")) == T.LOCAL_DATE().serialize(T.LOCAL_DATE().from_column("2024-02-29"))
     assert [str(n) for n in migration.changes] == [f"KRYO<{DATE}> becomes LOCAL_DATE"]
     convert, _ = migrate(kryo(POINT), {"": T.POJO(POINT, {"name": T.STRING(), "x": T.INT()})})
     pojo = T.POJO(POINT, {"name": T.STRING(), "x": T.INT()})
-    assert convert(kryo(POINT).serialize({"x": 3, "name": "p"})) == pojo.serialize(pojo.accept({"x": 3, "name": "p"}))
+    assert convert(kryo(POINT).serialize({"x": 3, "name": "p"})) == pojo.serialize(pojo.from_column({"x": 3, "name": "p"}))
 
 
 def test_elements_that_stay_with_kryo() -> None:
@@ -158,7 +158,7 @@ def test_subclasses() -> None:
     convert, migration = migrate(shape, {"tags": T.LIST(T.STRING())})
     assert sorted(n.path for n in migration.changes) == ["Circle.when", "tags"]
     value = {"_class": "com.acme.Circle", "tags": '["a"]', "when": "2024-02-29"}
-    read = migration.new.deserialize(convert(shape.serialize(shape.accept(value))))
+    read = migration.new.deserialize(convert(shape.serialize(shape.from_column(value))))
     assert (read.class_name, read["tags"], str(read["when"].value)) == ("com.acme.Circle", ["a"], "2024-02-29")
 
 

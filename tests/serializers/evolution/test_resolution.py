@@ -54,7 +54,7 @@ def read(written: TypeSerializer, wanted: TypeSerializer, values: list[Any], opt
         source = DataInput(payload)
         resolved.skip(source)
         assert source.at_end()
-    shown = pa.array([resolved.present(v, options) for v in found], resolved.arrow_type(options)).to_pylist()
+    shown = pa.array([resolved.to_column(v, options) for v in found], resolved.arrow_type(options)).to_pylist()
     if compiles(resolved, options):
         assert decode_with_kernel(resolved, payloads, options) == shown
         assert skip_with_kernel(resolved, payloads, options) in (0, len(payloads))

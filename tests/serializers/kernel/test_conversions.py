@@ -37,7 +37,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "conversions.md"
 WIDEST, TEXT = DecodeOptions(row_kind=True, tell_numbers=True), DecodeOptions(nanos="string")
 
 WHOLE = [0, 1, -1]
-MOMENTS = [*(datetime(2024, 2, 29, 8, 30, 0, micros) for micros in (0, 123_000, 123_456)), datetime(1582, 10, 10, 8)]
+SQL_TIMES = [*(datetime(2024, 2, 29, 8, 30, 0, micros) for micros in (0, 123_000, 123_456)), datetime(1582, 10, 10, 8)]
 NUMBERS = [0.0, -0.0, 1.5, 0.1, 1e300, 1e-50, 5e-324, math.nan, math.inf, -math.inf]
 WORDS = ["x", "tea", "OPEN", "", "1", "-1.50", "1E+2", "2024-02-29", "08:30", "2024-02-29T08:30", "2024-02-29T08:30:00.123Z"]
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -53,8 +53,8 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "string": (pa.string(), WORDS),
     "binary": (pa.binary(), [b"", b"a", b"\0" * 16]),
     "date": (pa.date32(), [date(2024, 2, 29), date(1, 1, 1), date(1582, 10, 10), date(9999, 12, 31)]),
-    "timestamp": (pa.timestamp("us", tz="UTC"), [m.replace(tzinfo=UTC) for m in MOMENTS]),
-    "timestamp_ntz": (pa.timestamp("us"), MOMENTS),
+    "timestamp": (pa.timestamp("us", tz="UTC"), [m.replace(tzinfo=UTC) for m in SQL_TIMES]),
+    "timestamp_ntz": (pa.timestamp("us"), SQL_TIMES),
 }
 """Spark's types: as Arrow has them, and values."""
 
@@ -105,7 +105,7 @@ def measured(serializer: TypeSerializer, column: str) -> str:
     kept = [(value, data) for value, data in written if data is not None]
     options = TEXT if column == "string" else DecodeOptions()
     for value, data in kept:
-        shown = serializer.present(serializer.deserialize(data), options)
+        shown = serializer.to_column(serializer.deserialize(data), options)
         assert is_same(value, shown), (value, shown)
     return EXACT if len(kept) == len(written) else CHECKED
 
@@ -159,7 +159,7 @@ def test_double_to_float_never_rounds(value: float) -> None:
     with pytest.raises(InvalidRowError, match=r"column value of row 1 does not fit: .*no float is exactly this number"):
         encode_column(T.FLOAT(), pa.array([0.5, value]))
     with pytest.raises(ValueError, match="not exactly a number of 4 bytes"):
-        T.FLOAT().accept(value)
+        T.FLOAT().from_column(value)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
@@ -189,7 +189,7 @@ def test_floating_numbers_to_smaller_ones(values: list[float | None]) -> None:
         (T.TUPLE([T.INT(), T.STRING()]), pa.array([{"f0": 1, "f1": 2}]), r"'value\.f1'.*AS struct<f0: bigint, f1: string>\)"),
         (T.LIST(T.STRING()), pa.array(["a"]), r"of Spark type string; the type LIST<STRING> takes array<string>$"),
         (T.BIG_DEC(), pa.array([0.1]), r"of Spark type double; the type BIG_DEC takes string; cast it: CAST\(value AS string\)"),
-        (T.INSTANT(), pa.array(MOMENTS, pa.timestamp("us")), r"type timestamp_ntz; the type INSTANT takes timestamp; cast it"),
+        (T.INSTANT(), pa.array(SQL_TIMES, pa.timestamp("us")), r"type timestamp_ntz; the type INSTANT takes timestamp; cast it"),
     ],
 )
 def test_the_message_has_the_cast_to_write(type_: TypeSerializer, column: pa.Array, words: str) -> None:

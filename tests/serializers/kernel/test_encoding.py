@@ -50,7 +50,7 @@ PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string")
 def in_python(serializer: TypeSerializer, value: Any) -> bytes | None:
     """The bytes of a value, or nothing where it is refused."""
     try:
-        return serializer.serialize(serializer.accept(value))
+        return serializer.serialize(serializer.from_column(value))
     except UNWRITABLE:
         return None
 
@@ -66,7 +66,7 @@ def in_kernel(serializer: TypeSerializer, value: Any, type_: pa.DataType | None 
 
 DATES = st.dates().map(str) | st.from_regex(r"[+-]?[0-9]{3,11}-(0[0-9]|1[0-3])-(0[0-9]|[12][0-9]|3[0-2])", fullmatch=True)
 CLOCKS = st.from_regex(r"([01][0-9]|2[0-4]):[0-6][0-9](:[0-6][0-9](\.[0-9]{1,10})?)?", fullmatch=True) | st.just("")
-MOMENTS = st.builds(
+SQL_TIMES = st.builds(
     lambda day, gap, clock, end: day + gap + clock + end, DATES, st.sampled_from("T "), CLOCKS, st.sampled_from(["", "Z"])
 )
 OTHERS = st.text("0123456789:-+.TZ ", max_size=30)
@@ -80,7 +80,7 @@ TEMPORAL = [
 
 
 @pytest.mark.parametrize("serializer", TEMPORAL, ids=str)
-@given(st.lists(st.one_of(DATES, CLOCKS, MOMENTS, OTHERS), min_size=1, max_size=8))
+@given(st.lists(st.one_of(DATES, CLOCKS, SQL_TIMES, OTHERS), min_size=1, max_size=8))
 def test_text_of_dates_and_times(serializer: TypeSerializer, texts: list[str]) -> None:
     for text in texts:
         value = {"f0": text} if isinstance(serializer, RowDataSerializer) else text
@@ -90,7 +90,7 @@ def test_text_of_dates_and_times(serializer: TypeSerializer, texts: list[str]) -
 @pytest.mark.parametrize(
     "kind", ["date", "time-millis", "time-micros", "timestamp-millis", "timestamp-nanos", "local-timestamp-micros"]
 )
-@given(st.lists(st.one_of(DATES, CLOCKS, MOMENTS), min_size=1, max_size=8))
+@given(st.lists(st.one_of(DATES, CLOCKS, SQL_TIMES), min_size=1, max_size=8))
 def test_text_of_avros_dates_and_times(kind: str, texts: list[str]) -> None:
     base = "int" if kind in ("date", "time-millis") else "long"
     serializer = AvroSchema(f'{{"type": "{base}", "logicalType": "{kind}"}}').type()
@@ -154,7 +154,7 @@ def test_decimals(precision: int, scale: int, data: st.DataObject) -> None:
 def test_decimals_that_do_not_fit() -> None:
     row = Types.ROW_DATA({"price": "DECIMAL(5, 2)"})
     wide = pa.array([{"price": Decimal("1.50")}, {"price": Decimal("1.505")}], pa.struct([("price", pa.decimal128(38, 18))]))
-    assert list(encode_column(row, wide.slice(0, 1))) == [row.serialize(row.accept({"price": Decimal("1.50")}))]
+    assert list(encode_column(row, wide.slice(0, 1))) == [row.serialize(row.from_column({"price": Decimal("1.50")}))]
     with pytest.raises(InvalidRowError, match=r"column value\.price of row 1"):
         encode_column(row, wide)
 
@@ -250,7 +250,7 @@ ROWS = st.fixed_dictionaries(
 @given(st.lists(ROWS, min_size=1, max_size=8))
 def test_keys_and_their_hash_codes(rows: list[dict[str, Any]]) -> None:
     column = pa.array(rows, WIDE.arrow_type(PLAIN))
-    keys = [WIDE.accept_key(value) for value in column.to_pylist()]
+    keys = [WIDE.key_from_column(value) for value in column.to_pylist()]
     assert list(encode_column(WIDE, column, as_keys=True)) == [WIDE.serialize(k) for k in keys]
     assert hash_codes(WIDE, column).tolist() == [WIDE.hash_code(k) for k in keys]
     assert list(encode_column(WIDE, column)) == [in_python(WIDE, value) for value in column.to_pylist()]
@@ -337,10 +337,10 @@ def test_timestamps_are_milliseconds_and_nanoseconds() -> None:
 
 
 @pytest.mark.parametrize("serializer", TEMPORAL[:-4], ids=str)
-@given(st.lists(st.none() | st.one_of(DATES, CLOCKS, MOMENTS), min_size=1, max_size=8))
+@given(st.lists(st.none() | st.one_of(DATES, CLOCKS, SQL_TIMES), min_size=1, max_size=8))
 def test_hash_codes_of_dates_and_times(serializer: TypeSerializer, texts: list[str | None]) -> None:
     kept = [text for text in texts if text is None or in_python(serializer, text) is not None]
-    expected = [0 if text is None else serializer.hash_code(serializer.accept(text)) for text in kept]
+    expected = [0 if text is None else serializer.hash_code(serializer.from_column(text)) for text in kept]
     assert column_hashes(serializer, pa.array(kept, pa.string())).tolist() == expected
 
 

@@ -66,7 +66,7 @@ def back_to_back(
 ) -> tuple[list[pa.RecordBatch], ColumnDecoder]:
     """The batches of values that lie one after the other, and the decoder after them."""
     builder = DecodeBuilder(pa.schema([("value", serializer.arrow_type(PLAIN))]), PLAIN)
-    serializer.emit(builder, builder.column("value"))
+    serializer.emit_decode(builder, builder.column("value"))
     builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build(), batch_rows, batch_bytes)
     batches = list(decoder.rows(as_array(b"".join(payloads)), 0, len(payloads), here))
@@ -119,7 +119,7 @@ def test_a_column_that_was_empty_for_thousands_of_batches_can_still_grow() -> No
 
 def test_several_blocks_go_into_one_batch() -> None:
     builder = DecodeBuilder(pa.schema([("value", pa.int64())]), PLAIN)
-    LONG.emit(builder, builder.column("value"))
+    LONG.emit_decode(builder, builder.column("value"))
     builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build(), batch_rows=4)
     batches = []
@@ -140,10 +140,10 @@ def test_batches_outlive_the_decoder() -> None:
 def test_parts_of_entries_and_their_numbers() -> None:
     builder = DecodeBuilder(pa.schema([("value", pa.string()), ("key", pa.int64()), ("group", pa.int64())]), PLAIN)
     builder.op(Op.SEEK, part=0)
-    LONG.emit(builder, builder.column("key"))
+    LONG.emit_decode(builder, builder.column("key"))
     builder.op(Op.END)
     builder.op(Op.SEEK, part=1)
-    STRING.emit(builder, builder.column("value"))
+    STRING.emit_decode(builder, builder.column("value"))
     builder.op(Op.END)
     builder.op(Op.ENTRY, builder.column("group"), field=4)
     builder.op(Op.ROW_END)
@@ -165,9 +165,9 @@ def test_columns_that_are_not_wanted_are_stepped_over() -> None:
     serializer = TupleSerializer([LONG, MapSerializer(STRING, WORDS), STRING])
     payload = serializer.serialize((1, [("a", ["b", None]), ("c", None)], "end"))
     builder = DecodeBuilder(pa.schema([("last", pa.string())]), PLAIN)
-    LONG.emit(builder, DISCARD)
-    serializer.fields[1].emit(builder, DISCARD)
-    STRING.emit(builder, builder.column("last"))
+    LONG.emit_decode(builder, DISCARD)
+    serializer.fields[1].emit_decode(builder, DISCARD)
+    STRING.emit_decode(builder, builder.column("last"))
     builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build())
     list(decoder.rows(as_array(payload * 3), 0, 3, here))
@@ -177,8 +177,8 @@ def test_columns_that_are_not_wanted_are_stepped_over() -> None:
 
 def test_what_the_kernel_does_not_know_says_so() -> None:
     class Exotic(StringSerializer):
-        def emit(self, builder: DecodeBuilder, column: Any) -> None:
-            TypeSerializer.emit(self, builder, column)
+        def emit_decode(self, builder: DecodeBuilder, column: Any) -> None:
+            TypeSerializer.emit_decode(self, builder, column)
 
     with pytest.raises(NotCompilableError, match="STRING"):
         decode_with_kernel(ListSerializer(Exotic()), [])
@@ -222,7 +222,7 @@ def test_any_bytes_give_an_error_or_what_the_reference_reads(serializer: TypeSer
     @given(st.binary(max_size=40) | st.lists(small, max_size=40).map(bytes))
     def check(data: bytes) -> None:
         try:
-            value = serializer.present(serializer.deserialize(data), options)
+            value = serializer.to_column(serializer.deserialize(data), options)
             expected = pa.array([value], serializer.arrow_type(options)).to_pylist()
         except (StateProcessorError, pa.ArrowException):
             expected = None

@@ -36,7 +36,7 @@ def value_of(levels: int, inner: Any = "x") -> Any:
 def decode_limited(serializer: TypeSerializer, payload: bytes, limit: int) -> list[Any]:
     builder = DecodeBuilder(pa.schema([("value", serializer.arrow_type(DecodeOptions()))]), DecodeOptions())
     builder.op(Op.SEEK, part=0)
-    serializer.emit(builder, builder.column("value"))
+    serializer.emit_decode(builder, builder.column("value"))
     builder.op(Op.END)
     builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build(), memory_limit=limit)

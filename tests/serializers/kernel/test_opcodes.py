@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "kernel-instructions.md"
 DIRECTIONS = ("decode", "encode")
 _NAMES = (
-    *("AVRO", "STRINGS", "RARE", "TIME", "EPOCHS", "NUMBER", "DECIMALS"),
-    *("MOMENTS", "MOMENT_TEXTS", "TABLE", "LOCALS", "MASKS"),
+    *("AVRO", "STRINGS", "MISC", "TIME", "EPOCHS", "NUMBER", "DECIMALS"),
+    *("SQL_TIMES", "SQL_TIME_TEXTS", "TABLE", "JAVA_LOCAL_TIMES", "MASKS"),
 )
 FAMILIES = {getattr(opcodes, name): name for name in _NAMES}
 OF_BUILDERS = {"program.py", "decoder.py", "encoder.py"}

@@ -72,11 +72,11 @@ def test_fields_find_their_place(serializer: TypeSerializer, names: str, row: Se
     wrap, wrap_type, nest = PLACES[place]
     type_, value = struct(names, row)
     outer = wrap(serializer)
-    expected = outer.serialize(outer.accept(nest(_as_read(serializer))))
+    expected = outer.serialize(outer.from_column(nest(_as_read(serializer))))
     (written,) = encode_column(outer, pa.array([nest(value)], wrap_type(type_)))
     assert written == expected
     if place == "alone":
-        assert serializer.serialize(serializer.accept(value)) == expected
+        assert serializer.serialize(serializer.from_column(value)) == expected
         read = pa.array([_as_read(serializer)], serializer.arrow_type(DecodeOptions()))
         if serializer is not CASE_CLASS:
             assert hash_codes(serializer, pa.array([value], type_)).tolist() == hash_codes(serializer, read).tolist()
@@ -99,7 +99,7 @@ def test_doubtful_fields_are_refused(serializer: TypeSerializer, names: str, pla
     assert f"is a struct of ({', '.join(columns)}); the type has the fields ({own})" in str(refused.value)
     if place == "alone" and len(set(columns)) == len(columns):
         with pytest.raises(InvalidRowError, match="is a struct of"):
-            serializer.accept(dict.fromkeys(columns, "a"))
+            serializer.from_column(dict.fromkeys(columns, "a"))
 
 
 def test_optional_fields() -> None:
@@ -118,10 +118,10 @@ def test_values_written_in_python_are_matched_too() -> None:
 
     type_, value = struct("y x", (1, "a"))
     (written,) = encode_column(Slow(FIELDS, ["x", "y"]), pa.array([value], type_))
-    assert written == ROW_XY.serialize(ROW_XY.accept({"x": "a", "y": 1}))
+    assert written == ROW_XY.serialize(ROW_XY.from_column({"x": "a", "y": 1}))
     type_, value = struct("_1 _2", ("a", 1))
     (written,) = encode_column(Slow(FIELDS), pa.array([value], type_))
-    assert written == ROW.serialize(ROW.accept(("a", 1)))
+    assert written == ROW.serialize(ROW.from_column(("a", 1)))
 
 
 @pytest.mark.parametrize("value", ["xy", b"xy", {"x", "y"}, 5, ("x",), ["x", "y", "z"]])
@@ -130,8 +130,8 @@ def test_what_is_no_list_of_fields_is_refused(serializer: TypeSerializer, value:
     """Text and sets can be iterated over, as if their letters and members were fields."""
     names = ", ".join(f.name for f in serializer.arrow_type(DecodeOptions()))
     with pytest.raises(InvalidRowError, match=rf"expected the fields \({names}\), by name or as a list"):
-        serializer.accept(value)
-    assert serializer.serialize(serializer.accept(["x", "y"])) == serializer.serialize(serializer.accept(("x", "y")))
+        serializer.from_column(value)
+    assert serializer.serialize(serializer.from_column(["x", "y"])) == serializer.serialize(serializer.from_column(("x", "y")))
 
 
 def test_a_field_is_not_called_as_the_kind_of_a_row() -> None:

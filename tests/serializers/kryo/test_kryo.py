@@ -236,7 +236,7 @@ def test_bytes_of_real_flink(version: str, case: dict[str, Any]) -> None:
     assert to_json(value.value if value else None) == _shown(expected)
     if case["name"] not in SUBCLASS_INSIDE:
         options = DecodeOptions(nanos="string")
-        array = pa.array([serializer.present(value, options)], serializer.arrow_type(options))
+        array = pa.array([serializer.to_column(value, options)], serializer.arrow_type(options))
         shown = array.to_pylist()[0]
         if serializer.arrow_type(options) == pa.string() and isinstance(shown, str) and not isinstance(_shown(expected), str):
             shown = json.loads(shown)
@@ -261,7 +261,7 @@ def test_version_is_deduced_from_a_whole_value() -> None:
     for data in (old, new):
         value = serializer.deserialize(data)
         assert value.value == ["a", "bc"]
-        assert serializer.present(value, PLAIN) == '["a", "bc"]'
+        assert serializer.to_column(value, PLAIN) == '["a", "bc"]'
 
 
 def test_ambiguous_version_is_an_error() -> None:
@@ -274,7 +274,7 @@ def test_ambiguous_version_is_an_error() -> None:
 def test_columns() -> None:
     def column(type_: str, data: str) -> tuple[pa.DataType, Any]:
         serializer = KryoSerializer(type_, flink=1)
-        return serializer.arrow_type(PLAIN), serializer.present(serializer.deserialize(bytes.fromhex(data)), PLAIN)
+        return serializer.arrow_type(PLAIN), serializer.to_column(serializer.deserialize(bytes.fromhex(data)), PLAIN)
 
     assert column("java.util.BitSet", "4c01010000000000000005") == (pa.list_(pa.int32()), [0, 2])
     assert column("java.util.Date", "5701fb80babbc82e") == (
@@ -301,7 +301,7 @@ def test_column_of_declared_collections() -> None:
     )
     data = bytes.fromhex("5701" + "0000" + "57010000" + "00")
     value = serializer.deserialize(data)
-    assert serializer.present(value, PLAIN) == {
+    assert serializer.to_column(value, PLAIN) == {
         "names": None,
         "counts": None,
         "next": '{"@class": "Box", "names": null, "counts": null, "next": null}',
@@ -312,25 +312,25 @@ def test_subclass_in_a_column_of_its_superclass_is_not_cut() -> None:
     serializer = KryoSerializer(f"{PACKAGE}Money", [f"{PACKAGE}Money", f"{PACKAGE}Tip"], flink=1)
     value = serializer.deserialize(bytes.fromhex("58010e014555d200"))
     with pytest.raises(UndecodableValueError, match="register_kryo_class"):
-        serializer.present(value, PLAIN)
+        serializer.to_column(value, PLAIN)
     register_kryo_class(f"{PACKAGE}Money", None)
-    assert json.loads(serializer.present(value, PLAIN))["@class"] == f"{PACKAGE}Tip"
+    assert json.loads(serializer.to_column(value, PLAIN))["@class"] == f"{PACKAGE}Tip"
 
 
 def test_unknown_class_is_raw_bytes_only_where_they_have_an_end() -> None:
     serializer = KryoSerializer("com.acme.Unknown", flink=1)
     data = bytes.fromhex("57010a")
-    assert not serializer.can_find_end
+    assert not serializer.self_delimiting
     assert "register_kryo_class('com.acme.Unknown'" in reason_end_unknown(MapSerializer(StringSerializer(), serializer))
     assert not reason_end_unknown(KryoSerializer("java.util.List"))
     assert serializer.arrow_type(PLAIN) == pa.binary()
     with pytest.raises(UnsupportedFormatError, match=r"com\.acme\.Unknown"):
         serializer.deserialize(data)
-    raw = serializer.filling()
+    raw = serializer.as_remainder()
     assert isinstance(raw, OpaqueSerializer)
     assert decode_with_kernel(raw, [data, b""]) == [data, b""]
     known = KryoSerializer("java.util.List")
-    assert known.filling() is known
+    assert known.as_remainder() is known
     assert raw.deserialize(data) == data
     assert raw.serialize(data) == data
     assert str(raw) == "KRYO<com.acme.Unknown>"

@@ -153,7 +153,7 @@ def test_objects_made_on_the_way_are_not_taken_for_one_another() -> None:
     serializer = KryoSerializer("java.util.List<java.time.ZonedDateTime>", flink=1)
     texts = [f"2024-07-01T13:{minute:02}:01+02:00[Europe/Zurich]" for minute in range(60)]
     value = serializer.deserialize(serializer.serialize(texts))
-    assert serializer.present(value, PLAIN) == texts
+    assert serializer.to_column(value, PLAIN) == texts
     assert len({id(part) for node in value.node.content for part in node.content.fields.values()}) == 3 * len(texts)
 
 
@@ -174,7 +174,7 @@ def test_a_value_is_encoded_for_the_serializer_that_writes_it() -> None:
 def test_what_a_column_shows_is_written(version: str, case: dict[str, Any]) -> None:
     serializer, data = serializer_of(version, case), bytes.fromhex(case["bytes"])
     try:
-        shown = serializer.present(serializer.deserialize(data), LOSSLESS)
+        shown = serializer.to_column(serializer.deserialize(data), LOSSLESS)
     except UndecodableValueError:
         assert case["name"] in ("tip", "registered tip", "everything")  # a subclass in a column of its superclass
         return
@@ -187,7 +187,7 @@ def test_what_a_column_shows_is_written(version: str, case: dict[str, Any]) -> N
         assert again == data
     value = serializer.deserialize(again)
     if case["name"] not in ("Float NaN",):
-        assert serializer.present(value, LOSSLESS) == shown
+        assert serializer.to_column(value, LOSSLESS) == shown
 
 
 def _has_untyped_numbers(serializer: KryoSerializer, shown: Any) -> bool:
@@ -229,7 +229,7 @@ def test_classes_of_untyped_values_can_be_named() -> None:
 
 def test_interfaces_get_classes() -> None:
     def class_of(type_: str, value: Any) -> str:
-        return KryoSerializer(type_, flink=1).accept(value).node.class_name
+        return KryoSerializer(type_, flink=1).from_column(value).node.class_name
 
     assert class_of(f"java.util.List<{TEXT}>", ["a"]) == "java.util.ArrayList"
     assert class_of(f"java.util.SortedSet<{TEXT}>", ["a"]) == "java.util.TreeSet"
@@ -244,7 +244,7 @@ def test_interfaces_get_classes() -> None:
 def test_values_of_python() -> None:
     def shown(type_: str, value: Any) -> Any:
         serializer = KryoSerializer(type_, flink=2)
-        return serializer.present(serializer.deserialize(serializer.serialize(value)), PLAIN)
+        return serializer.to_column(serializer.deserialize(serializer.serialize(value)), PLAIN)
 
     moment = datetime(2024, 2, 29, 12, 30, 15, 123000, UTC)
     assert shown("java.util.Date", moment) == moment
@@ -368,7 +368,7 @@ def test_damage_is_an_error_of_ours(seed: int) -> None:
             if value is not None:
                 assert serializer.serialize(value) == data
                 json.dumps(to_json(value.value))
-                serializer.present(value, LOSSLESS)
+                serializer.to_column(value, LOSSLESS)
                 with suppress(ValueError):
                     serializer.for_flink(3 - VERSIONS[version]).serialize(value)
 
@@ -520,7 +520,7 @@ def test_any_value_in_fields_of_any_types(data: st.DataObject) -> None:
         serializer = KryoSerializer("java.util.List<Any>", flink=flink)
         encoded.append(serializer.serialize(rows))
         value = serializer.deserialize(encoded[-1])
-        shown = pa.array([serializer.present(value, LOSSLESS)], serializer.arrow_type(LOSSLESS)).to_pylist()[0]
+        shown = pa.array([serializer.to_column(value, LOSSLESS)], serializer.arrow_type(LOSSLESS)).to_pylist()[0]
         assert repr(shown) == repr(pa.array([rows], serializer.arrow_type(LOSSLESS)).to_pylist()[0])
         assert serializer.serialize(replace(value, encoding=UNKNOWN_ENCODING)) == encoded[-1]
     for flink in FLINKS:

@@ -46,11 +46,11 @@ def settled(type_: TypeSerializer, old: Any, new: Any) -> Any:
     drafted = PendingEntries(type_, "value")
     drafts = with_pending_values(type_)
     parts = StoredParts() if old is None else drafted.parts(type_.serialize(old))
-    return type_.deserialize(drafted.resolved(drafts.serialize(drafts.accept(new)), parts))
+    return type_.deserialize(drafted.resolved(drafts.serialize(drafts.from_column(new)), parts))
 
 
 def present(type_: TypeSerializer, old: Any) -> Any:
-    return type_.present(old, DecodeOptions())
+    return type_.to_column(old, DecodeOptions())
 
 
 @pytest.mark.parametrize(

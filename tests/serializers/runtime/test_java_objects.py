@@ -17,7 +17,7 @@ def test_java_objects_end_where_their_stream_ends() -> None:
     pair = TupleSerializer([JavaSerializer(), INT])
     [(java, number)] = check_payloads(pair, [data + bytes.fromhex("00000007")])
     assert (java.raw, java.content, number) == (data, "abc", 7)
-    assert pair.present((java, number), PLAIN) == {"f0": data, "f1": 7}
+    assert pair.to_column((java, number), PLAIN) == {"f0": data, "f1": 7}
 
 
 @pytest.mark.parametrize("specimen", specimens("flink-runtime", "java-serializer-*"), ids=str)

@@ -46,4 +46,4 @@ def test_flink_calls_them_ints() -> None:
 @pytest.mark.parametrize("value", ["24:00", "12:00:00.0001", 86_400_000])
 def test_what_is_not_a_time_of_day_in_milliseconds_is_refused(value: str | int) -> None:
     with pytest.raises((InvalidRowError, ValueError)):
-        TimeDataSerializer(3).accept(value)
+        TimeDataSerializer(3).from_column(value)

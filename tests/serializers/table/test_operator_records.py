@@ -150,7 +150,7 @@ def test_python_rows() -> None:
     assert serializer.serialize(value) == bytes.fromhex(expected)
     assert check_payloads(serializer, [serializer.serialize(value)], KINDS) == [value]
     shown = {"f0": 5, "f1": "é", "f2": [1, None], "f3": [("k", "00:00:01"), ("n", None)]}
-    assert serializer.present(value, DecodeOptions()) == shown
+    assert serializer.to_column(value, DecodeOptions()) == shown
 
 
 def test_python_collections() -> None:

@@ -120,7 +120,7 @@ def test_the_elements_of_a_piece_have_its_time() -> None:
     assert decode_with_kernel(joined, [data, data]) == 2 * [[1, 2, 3]]
     (rows,) = decode_with_kernel(joined, [data], TIMED)
     assert [(row["_last_access"].timestamp(), row["value"]) for row in rows] == [(1, 1), (1, 2), (2, 3)]
-    assert rows == [joined.element.present(v, TIMED) | {} for v in joined.deserialize(data)]
+    assert rows == [joined.element.to_column(v, TIMED) | {} for v in joined.deserialize(data)]
 
 
 def test_elements_without_bytes() -> None:
@@ -155,8 +155,8 @@ def test_keys_are_rows_of_one_field() -> None:
 def test_hashes_of_keys_are_those_of_rows(type_: TypeSerializer, column: pa.Array) -> None:
     row = RowSerializer([type_])
     key = PythonKeySerializer(row)
-    expected = [row.hash_code(row.accept({"f0": value})) for value in column.to_pylist()]
-    assert [key.hash_code(key.accept(value)) for value in column.to_pylist()] == expected
+    expected = [row.hash_code(row.from_column({"f0": value})) for value in column.to_pylist()]
+    assert [key.hash_code(key.from_column(value)) for value in column.to_pylist()] == expected
     assert hash_codes(key, column).tolist() == expected
 
 

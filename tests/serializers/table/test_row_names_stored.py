@@ -66,7 +66,7 @@ def test_values_have_the_names() -> None:
     check_codec(serializer, [serializer.row({"id": 5, "place": {"x": 7}})])
     assert str(serializer) == "ROW<`id` BIGINT, `place` ROW<`x` INT>>"
     value = serializer.deserialize(serializer.serialize({"id": 5, "place": None}))
-    assert serializer.present(value, PLAIN) == {"id": 5, "place": None}
+    assert serializer.to_column(value, PLAIN) == {"id": 5, "place": None}
 
 
 def test_new_rows_are_written_as_every_flink_reads_them() -> None:

@@ -217,7 +217,7 @@ def test_rows_of_all_types(data: st.DataObject, options: DecodeOptions) -> None:
     found = check_payloads(serializer, [serializer.serialize(v) for v in values], options)
     assert [(v.row_kind, _plain(v)) for v in found] == [(kind, _plain(r)) for kind, r in rows]
     for value in found:
-        again = serializer.slot.wrap(serializer.slot.build(serializer.present(value, PLAIN), value.row_kind))
+        again = serializer.slot.wrap(serializer.slot.build(serializer.to_column(value, PLAIN), value.row_kind))
         assert _plain(again) == _plain(value)
 
 
@@ -254,7 +254,7 @@ def test_damaged_rows_never_read_elsewhere(data: st.DataObject) -> None:
     payload = struct.pack(">i", len(raw)) + raw
     outcomes = []
     for decode in (
-        lambda: [serializer.present(serializer.deserialize(payload), TEXT)],
+        lambda: [serializer.to_column(serializer.deserialize(payload), TEXT)],
         lambda: decode_with_kernel(serializer, [payload], TEXT),
     ):
         try:
@@ -300,7 +300,7 @@ DAMAGE = [
 def test_damage(serializer: TypeSerializer, data: str) -> None:
     payload = bytes.fromhex(data)
     with pytest.raises(CorruptSnapshotError):
-        serializer.present(serializer.deserialize(payload), PLAIN)
+        serializer.to_column(serializer.deserialize(payload), PLAIN)
     with pytest.raises(CorruptSnapshotError):
         decode_with_kernel(serializer, [payload])
 
@@ -315,7 +315,7 @@ def _unrepresentable() -> list[tuple[TypeSerializer, Any, DecodeOptions]]:
 def test_values_that_columns_can_not_hold(serializer: BinaryDataSerializer, value: Any, options: DecodeOptions) -> None:
     payload = serializer.serialize(value)
     with pytest.raises(UndecodableValueError):
-        serializer.present(serializer.deserialize(payload), options)
+        serializer.to_column(serializer.deserialize(payload), options)
     with pytest.raises(UndecodableValueError):
         decode_with_kernel(serializer, [payload], options)
 
@@ -326,7 +326,7 @@ def test_decimals_beyond_their_precision() -> None:
         data = to_java_bytes(unscaled)
         payload = struct.pack(">q", unscaled) if precision == 2 else struct.pack(">i", len(data)) + data
         with pytest.raises(UndecodableValueError):
-            serializer.present(serializer.deserialize(payload), PLAIN)
+            serializer.to_column(serializer.deserialize(payload), PLAIN)
         with pytest.raises(UndecodableValueError):
             decode_with_kernel(serializer, [payload])
         with pytest.raises(InvalidRowError):
@@ -435,7 +435,7 @@ def test_external_rows_have_names() -> None:
     serializer = _external(js.row(user=INT_TYPE, at=TEXT_TYPE), _row_snapshot(INT_TYPE, TEXT_TYPE))
     assert str(serializer) == "ROW<`user` INT, `at` STRING>"
     value = PAIR.row((1, "x"))
-    assert serializer.present(serializer.deserialize(PAIR.serialize(value)), PLAIN) == {"user": 1, "at": "x"}
+    assert serializer.to_column(serializer.deserialize(PAIR.serialize(value)), PLAIN) == {"user": 1, "at": "x"}
 
 
 def test_external_timestamps_have_a_zone() -> None:
@@ -475,7 +475,7 @@ def test_variant_in_a_row() -> None:
     row = RowDataSerializer(RowType.of(AtomicType("VARIANT")))
     value = row.row((Variant(b"value", b"names"),))
     assert value.data[16:] == b"\0\0\0\5namesvalue\0\0"
-    assert row.present(value, PLAIN) == {"f0": {"value": b"value", "metadata": b"names"}}
+    assert row.to_column(value, PLAIN) == {"f0": {"value": b"value", "metadata": b"names"}}
     assert check_payloads(row, [row.serialize(value)]) == [value]
 
 

@@ -98,8 +98,8 @@ def test_what_fits(sql: str, value: Any, place: str) -> None:
     make, nest, _ = PLACES[place]
     serializer = make(sql)
     (written,) = encode_column(serializer, pa.array([nest(value)], serializer.arrow_type(PLAIN)))
-    assert written == serializer.serialize(serializer.accept(nest(value)))
-    assert serializer.present(serializer.deserialize(written), PLAIN) == nest(value if sql[:5] != "TIME(" else _clock(value))
+    assert written == serializer.serialize(serializer.from_column(nest(value)))
+    assert serializer.to_column(serializer.deserialize(written), PLAIN) == nest(value if sql[:5] != "TIME(" else _clock(value))
 
 
 def _clock(text: str) -> str:
@@ -119,14 +119,14 @@ def test_what_does_not_fit_is_refused(sql: str, value: Any, told: str, place: st
         encode_column(serializer, given)
     assert f"column {path} of row 1 does not fit" in str(refused.value)
     with pytest.raises(InvalidRowError, match=told):
-        serializer.accept(nest(value))
+        serializer.from_column(nest(value))
 
 
 def test_null_parents_ask_nothing_of_their_fields() -> None:
     serializer = T.ROW_DATA("r ROW<v INT NOT NULL>")
     values = [{"r": None}, {"r": {"v": 1}}]
     written = encode_column(serializer, pa.array(values, serializer.arrow_type(PLAIN)))
-    assert list(written) == [serializer.serialize(serializer.accept(v)) for v in values]
+    assert list(written) == [serializer.serialize(serializer.from_column(v)) for v in values]
 
 
 @pytest.mark.parametrize(("sql", "value", "column"), NUMBERS)
@@ -138,7 +138,7 @@ def test_digits_of_decimals(sql: str, value: Decimal, column: pa.DataType) -> No
         with pytest.raises(InvalidRowError):
             encode_column(serializer, pa.array([rows], type_))
         with pytest.raises(InvalidRowError):
-            serializer.accept(rows)
+            serializer.from_column(rows)
 
 
 def test_single_values() -> None:
@@ -164,7 +164,7 @@ def _by_kernel(serializer: TypeSerializer, value: Any, type_: pa.DataType | None
 
 def _by_python(serializer: TypeSerializer, value: Any) -> bytes | None:
     try:
-        return serializer.serialize(serializer.accept(value))
+        return serializer.serialize(serializer.from_column(value))
     except UNWRITABLE:
         return None
 
@@ -211,6 +211,6 @@ def test_processing_time_is_null_in_state() -> None:
     serializer = RowDataSerializer(RowType((RowField("at", at), RowField("id", AtomicType(nullable=False, name="INT")))))
     rows = pa.array([{"at": None, "id": 7}], pa.struct([("at", pa.timestamp("us", "UTC")), ("id", pa.int32())]))
     (data,) = encode_column(serializer, rows)
-    assert data == serializer.serialize(serializer.accept({"at": None, "id": 7}))
+    assert data == serializer.serialize(serializer.from_column({"at": None, "id": 7}))
     with pytest.raises(InvalidRowError, match="NOT NULL"):
         encode_column(serializer, pa.array([{"at": None, "id": None}], rows.type))

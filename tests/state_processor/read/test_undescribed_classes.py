@@ -35,7 +35,7 @@ def read(path: Path, state: str, **options: Any) -> list[Any]:
 
 def square(row: dict[str, Any]) -> bytes:
     """The bytes of a square, as the state has them."""
-    return hidden.SHAPES.serialize(hidden.SHAPES.accept(row))
+    return hidden.SHAPES.serialize(hidden.SHAPES.from_column(row))
 
 
 @pytest.mark.parametrize("state", COLUMNS)

@@ -52,8 +52,8 @@ class Money(TypeSerializer):
         self._fail("write")
         target.write_long(value)
 
-    def accept(self, value: Any) -> Any:
-        self._fail("accept")
+    def from_column(self, value: Any) -> Any:
+        self._fail("from_column")
         return value
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -93,7 +93,7 @@ def own_classes() -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_classes")
 @pytest.mark.parametrize(
-    ("method", "error"), [("write", "KeyError"), ("accept", "AssertionError"), ("hash_code", "AttributeError")]
+    ("method", "error"), [("write", "KeyError"), ("from_column", "AssertionError"), ("hash_code", "AttributeError")]
 )
 def test_an_error_while_writing_names_class_operator_and_state(
     spark: SparkSession, tmp_path: Path, method: str, error: str

@@ -46,7 +46,7 @@ def timestamp_in_slot(prog, pc, buf, regs):  # type: ignore[no-untyped-def]
 
 
 @on_demand(*ARGUMENTS)
-def moment(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+def sql_time(tables, pc, pos, end):  # type: ignore[no-untyped-def]
     """Read one date or time. Return the index of the next instruction, the position, the status, the column."""
     prog, _, _, _, buf, regs, arena, cols = load_tables(tables)
     op = prog[pc, CODE]

@@ -88,7 +88,7 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
 
 
 @on_demand(*ARGUMENTS)
-def local(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+def java_local_time(tables, pc, pos, end):  # type: ignore[no-untyped-def]
     """Read one date or time. Return the index of the next instruction, the position, the status, the column."""
     prog, _, _, _, buf, _, arena, cols = load_tables(tables)
     op = prog[pc, CODE]

@@ -10,18 +10,18 @@ from state_processor.serializers.kernel.decode.slots import put_bytes
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import load_be_i32
-from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, RARE, A, B, Op
+from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, MISC, A, B, Op
 
 
 @on_demand(*ARGUMENTS)
-def rare(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Run instructions while they are of ``RARE``. Return the index after them, position, status, column without room."""
+def misc(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+    """Run instructions while they are of ``MISC``. Return the index after them, position, status, column without room."""
     prog, _, aux, consts, buf, regs, arena, cols = load_tables(tables)
     status = outcomes.OK
     col = np.int64(-1)
     while True:
         op = prog[pc, CODE]
-        if op & FAMILY != RARE:
+        if op & FAMILY != MISC:
             break
         col = prog[pc, COL]
         if op == Op.FIXED_BYTES or op == Op.REST:

@@ -7,8 +7,8 @@ from typing import Final
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel, on_demand
 from state_processor.serializers.kernel.decode.days import put_day_text
-from state_processor.serializers.kernel.decode.moments import plain_timestamp, timestamp_in_slot
 from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_instant_text, room
+from state_processor.serializers.kernel.decode.sql_times import plain_timestamp, timestamp_in_slot
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, TIME_SIZE, civil_from_days, put_date, put_time
 from state_processor.serializers.kernel.families import ARGUMENTS
@@ -49,7 +49,7 @@ def _put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
 
 
 @on_demand(*ARGUMENTS)
-def moment_text(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+def sql_time_text(tables, pc, pos, end):  # type: ignore[no-untyped-def]
     """Read one date or time. Return the index of the next instruction, the position, the status, the column."""
     prog, _, _, _, buf, regs, arena, cols = load_tables(tables)
     op = prog[pc, CODE]

@@ -88,7 +88,7 @@ def _put_in_slot(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # 
 
 
 @on_demand(*ARGUMENTS)
-def put_moment(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
+def put_sql_time(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
     """Write one date or time. Return the index of the next instruction, the position, and the status."""
     prog, _, arena, cols, idx, _, regs, out = load_tables(tables)
     op = prog[pc, CODE]

@@ -72,7 +72,7 @@ def _from_text(op, text, begin, end, out, pos):  # type: ignore[no-untyped-def]
 
 
 @on_demand(*ARGUMENTS)
-def put_local(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
+def put_java_local_time(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
     """Write one date or time. Return the index of the next instruction, the position, and the status."""
     prog, _, arena, cols, idx, _, _, out = load_tables(tables)
     op = prog[pc, CODE]
