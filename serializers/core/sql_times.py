@@ -289,7 +289,7 @@ def in_time_zone(part: P, zone: JavaZone) -> P:
 
 def zoned_types(*parts: Any) -> list[tuple[str, str]]:
     """Return the types that are read in the time zone of the job's JVM, each with the name of the zone."""
-    found = {f"{s}{s.zoned_period}": s.zone.name for s in nested(_ZONED, *parts) if s.zoned_period is not None}
+    found = {f"{s}{s.zoned_period}": s.zone.name for s in outermost_of(_ZONED, *parts) if s.zoned_period is not None}
     return sorted(found.items())
 
 
