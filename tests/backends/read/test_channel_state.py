@@ -90,7 +90,7 @@ def test_records_are_counted_across_buffers(snapshot: Snapshot, pieces: tuple[by
         (struct.pack(">i", 7) + record(b"x"), "version 7 of channel state"),
         (struct.pack(">ii", 0, 100) + b"x", "offset 4: 100 bytes announced, 1 left"),
         (struct.pack(">ii", 0, -1), "offset 4: -1 bytes announced"),
-        (struct.pack(">i", 0), "bytes 4 to 8 are referred to"),
+        (struct.pack(">i", 0), "bytes 4 to 8 are needed"),
     ],
 )
 def test_damage_is_an_error(snapshot: Snapshot, data: bytes, message: str) -> None:
