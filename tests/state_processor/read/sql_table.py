@@ -1,4 +1,4 @@
-"""The table of queries, operators, states and columns in docs/how-to/sql.md, from savepoints of real queries.
+"""The table of queries, operators, states and columns in docs/reference/sql-state.md, from savepoints of real queries.
 
 ``python -m tests.state_processor.read.sql_table`` writes it into the page.
 """
@@ -10,7 +10,7 @@ import re
 import state_processor as sp
 from tests.archives import ROOT, unpacked
 
-PAGE = ROOT / "docs" / "how-to" / "sql.md"
+PAGE = ROOT / "docs" / "reference" / "sql-state.md"
 BEGIN, END = "<!-- the table begins -->\n", "<!-- the table ends -->\n"
 VERSION = "2.3.0"
 TITLES = {
