@@ -1,4 +1,4 @@
-"""Order of members on the pages of the site: those that a class defines, then those that it inherits."""
+"""Order of members on the pages of the site: members of the class, then inherited members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from griffe import Alias, Class, Extension, Module, Object
 
 
 class OwnMembersFirst(Extension):
-    """Addition of inherited members to classes, behind their own. Pages list the members of a class in their order."""
+    """Adds inherited members to classes, after their own. Pages list the members of a class in this order."""
 
     def on_package(self, *, pkg: Module, **kwargs: Any) -> None:
         """Add to all classes of a package."""

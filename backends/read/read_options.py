@@ -89,14 +89,15 @@ class ReadOptions:
     )
     as_of: int | None = option(
         "instant",
-        "The time at which values are expired or not; needed with `ttl`. A time without a zone is in UTC.",
+        "The time that decides which values are expired; needed with `ttl`. A time without a zone is in UTC.",
         flag="--as-of TIME",
         on=KEYED,
         needs=("ttl",),
     )
     expired: Expired = option(
         Expired,
-        "With `ttl`: leaves out expired values, or all others (states without time-to-live have none), or nothing.",
+        "With `ttl`: omit expired values, omit all other values, or omit nothing. States without time-to-live don't have expired "
+        "values.",
         "hide",
         flag="--expired WHICH",
         on=KEYED,

@@ -20,8 +20,8 @@ def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
         "Write a page about a snapshot as one file without scripts: findings, operators, states with types and sizes, skew "
-        "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, and what a migration to "
-        "Flink 2.x would change."
+        "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, and the outcome of a "
+        "migration to Flink 2.x."
     )
     report = commands.add_parser("report", help="a page about a snapshot, as HTML", description=text)
     report.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")

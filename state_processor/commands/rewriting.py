@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
             help=f"the operator that uses {api} for keyed state in the job that restores the savepoint; {UID_HELP}; {_ALL!r} for "
             "all operators with keyed state; by default like in IN",
         )
-    rename = rewriting_command(commands, "rename-uid", "a copy in which an operator has another uid", _rename)
+    rename = rewriting_command(commands, "rename-uid", "a copy with another uid of an operator", _rename)
     rename.add_argument("--from", dest="old", required=True, metavar="UID", help=UID_HELP)
     rename.add_argument("--to", dest="new", required=True, metavar="UID", help="its new uid")
     drop = rewriting_command(commands, "drop-state", "a copy without a state, or without an operator", _drop)

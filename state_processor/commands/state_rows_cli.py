@@ -19,7 +19,7 @@ _SPARK: Final = ("pyspark", "py4j")
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     """Add the choice of rows by an expression."""
-    text = 'only rows for which this expression of Spark SQL is true, such as "value > 100"; it starts Spark in this process'
+    text = 'only rows that match this expression of Spark SQL, such as "value > 100"; it starts Spark in this process'
     parser.add_argument("--where", metavar="EXPRESSION", help=text)
 
 

@@ -45,7 +45,7 @@ class SnapshotAccess:
     serializers: tuple[str, ...] = option(
         "modules",
         "Modules that register your serializers; they are imported in every process that decodes or encodes values. As an option "
-        f"of a data source: only those that the owner of the session allows by `{ALLOWED_CONF}` or `register(spark, "
+        f"of a data source, only modules that the owner of the session allows with `{ALLOWED_CONF}` or `register(spark, "
         "allow_serializers=…)`.",
         (),
         flag="--serializers MODULE",
@@ -79,7 +79,7 @@ class SnapshotAccess:
         "settings",
         "Settings of remote storage: the arguments of `pyarrow.fs.S3FileSystem` (`endpoint_override`, `access_key`, "
         "`secret_key`, `region`, …; for one bucket `bucket.NAME.access_key` and the like) or `GcsFileSystem`, or the storage "
-        "options of the fsspec package. Without any, `s3`, `s3a` and `s3n` have those of Spark's configuration "
+        "options of the fsspec package. Without settings, `s3`, `s3a` and `s3n` use Spark's configuration "
         "(`spark.hadoop.fs.s3a.…`), then of the environment.",
         {},
         shown=False,
@@ -89,7 +89,7 @@ class SnapshotAccess:
     time_zone: str | None = option(
         "time_zone",
         "The time zone of the JVM of the job, such as `America/New_York`; UTC by default. A `SQL_DATE` or `SQL_TIME` is "
-        "stored as the point in time at which clocks in this zone show it. Rows of Flink SQL do not depend on the zone.",
+        "stored as the point in time when clocks in this zone show it. Rows of Flink SQL do not depend on the zone.",
         flag="--time-zone ZONE",
         on=VALUES - {Kind.COUNTS} | {Kind.SIZES, Kind.REPORTS},
     )

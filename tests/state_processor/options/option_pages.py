@@ -21,21 +21,20 @@ INTRODUCTION = """\
 
 An option has the same name, values and default wherever it is accepted: as a keyword argument of `SavepointReader`,
 `SavepointWriter` and `sp.arrow`, and as an option of the data sources (in camel case, with its value as text). The command line
-has those for which an argument is listed. Unknown options are refused; the message names the nearest one.
+accepts the options with a flag in these tables. Unknown options are refused; the message names the most similar option.
 
 `python -m tests.state_processor.options.option_pages` writes this page.
 """
 
 BESIDES = """\
-`schema` chooses the columns to read and their types: wider types, numbers in text (`BigDecimal`) as `decimal(p,s)`, or types of
-`sp.Types`, in which the state is restored by Flink's rules. Columns, and fields of structs, that it leaves out are skipped, not
-decoded. A value that does not fit is an error. For the data source it is `spark.read.schema(…)`.
+`schema` selects the columns to read and their types: wider types, `decimal(p,s)` for numbers in text (`BigDecimal`), or types of
+`sp.Types`. With types of `sp.Types`, the state is restored by Flink's rules. Other columns and fields are skipped, not decoded. A value that does not fit is an error. For the data source it is `spark.read.schema(…)`.
 """
 
 
 EFFECTS = """\
-● the option acts: it changes what is read. ○ it is accepted and needs to change nothing: rows are as it asks. Without a mark it
-is refused, or the method has no such argument. An option that needs another one is refused without it.
+● the option changes the rows. ○ the option is accepted, but the rows already have the requested form. Without a mark, the option
+is refused, or the method does not have the argument. An option that needs another option is refused without it.
 """
 
 
@@ -44,13 +43,13 @@ def page() -> str:
     tables = [o for o in TEXT_OPTIONS[READING_METADATA] if o not in SNAPSHOT_OPTIONS]
     written = [o for o in TEXT_OPTIONS[WRITING] if o not in SNAPSHOT_OPTIONS]
     sections = [
-        ("Reading state", "Methods and functions that read state have the arguments that make sense for its kind.",
+        ("Reading state", "Methods and functions that read state have the arguments that apply to the kind of state.",
          section((*READ_OPTIONS, INFER_KRYO)) + "\n" + BESIDES),
         ("Where options act", EFFECTS, effects()),
-        ("Opening a snapshot", "Accepted wherever the path of a snapshot is.", section(SNAPSHOT_OPTIONS)),
-        ("Reading with `flink-savepoint`", "Besides those above:", section(others)),
-        ("Reading with `flink-savepoint-metadata`", "Besides those of opening a snapshot:", section(tables)),
-        ("Writing with `flink-savepoint`", "Besides those of opening a snapshot, for the source savepoint:", section(written)),
+        ("Opening a snapshot", "Every call with the path of a snapshot accepts these options.", section(SNAPSHOT_OPTIONS)),
+        ("Reading with `flink-savepoint`", "In addition to the options above:", section(others)),
+        ("Reading with `flink-savepoint-metadata`", "In addition to the options of opening a snapshot:", section(tables)),
+        ("Writing with `flink-savepoint`", "In addition to the options of opening a snapshot, for the source savepoint:", section(written)),
     ]  # fmt: skip
     return "\n".join([INTRODUCTION, *(f"## {title}\n\n{text}\n\n{table}" for title, text, table in sections)])
 
