@@ -139,7 +139,7 @@ class ReadOptions:
     fields: tuple[tuple[str, tuple[str, ...]], ...] = option(
         "fields",
         "Names of the fields of rows of Flink SQL, by `key`, the name of the state, or state and column where several columns "
-        "are rows (`data-state.map_key`). They are used instead of those of `plan`.",
+        "are rows (`data-state.map_key`). They take precedence over names from `plan`.",
         (),
         flag="--fields STATE=NAMES",
         on=VALUES - DIFFERENCES,

@@ -28,7 +28,8 @@ accepts the options with a flag in these tables. Unknown options are refused; th
 
 BESIDES = """\
 `schema` selects the columns to read and their types: wider types, `decimal(p,s)` for numbers in text (`BigDecimal`), or types of
-`sp.Types`. With types of `sp.Types`, the state is restored by Flink's rules. Other columns and fields are skipped, not decoded. A value that does not fit is an error. For the data source it is `spark.read.schema(…)`.
+`sp.Types`. With types of `sp.Types`, the state is restored by Flink's rules. Other columns and fields are skipped, not
+decoded. A value that does not fit is an error. For the data source it is `spark.read.schema(…)`.
 """
 
 
@@ -49,7 +50,7 @@ def page() -> str:
         ("Opening a snapshot", "Every call with the path of a snapshot accepts these options.", section(SNAPSHOT_OPTIONS)),
         ("Reading with `flink-savepoint`", "In addition to the options above:", section(others)),
         ("Reading with `flink-savepoint-metadata`", "In addition to the options of opening a snapshot:", section(tables)),
-        ("Writing with `flink-savepoint`", "In addition to the options of opening a snapshot, for the source savepoint:", section(written)),
+        ("Writing with `flink-savepoint`", "In addition to the options of opening the source savepoint:", section(written)),
     ]  # fmt: skip
     return "\n".join([INTRODUCTION, *(f"## {title}\n\n{text}\n\n{table}" for title, text, table in sections)])
 
