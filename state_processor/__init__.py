@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from state_processor.types.identifier import OperatorIdentifier
     from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
     from state_processor.write.migration_report import MigrationReport, QueryMigrationReport, StateReport
+    from state_processor.write.retention import FileUse, RemovalSummary, dispose, files, orphans, retain
     from state_processor.write.write_summary import OperatorSummary, StateChanges, WriteSummary
     from state_processor.writer import SavepointWriter
 
@@ -49,6 +50,7 @@ _MODULES = ("arrow", "connectors", "errors", "polars", "pyflink")
 __all__ = [
     "AggregatingState",
     "CorruptSnapshotError",
+    "FileUse",
     "ForbiddenPathError",
     "ForeignCodeError",
     "InvalidRowError",
@@ -64,6 +66,7 @@ __all__ = [
     "OptionError",
     "QueryMigrationReport",
     "ReducingState",
+    "RemovalSummary",
     "SavepointReader",
     "SavepointWriter",
     "SchemaCompatibility",
@@ -84,11 +87,15 @@ __all__ = [
     "arrow",
     "connectors",
     "diff",
+    "dispose",
     "errors",
+    "files",
     "list_snapshots",
+    "orphans",
     "polars",
     "pyflink",
     "register",
+    "retain",
 ]
 
 _SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
@@ -108,6 +115,9 @@ _HOMES = {
     "StateReport": "state_processor.write.migration_report",
     "Types": "state_processor.types.flink_types",
     "WriteSummary": "state_processor.write.write_summary",
+    "FileUse": "state_processor.write.retention",
+    "RemovalSummary": "state_processor.write.retention",
+    **dict.fromkeys(("dispose", "files", "orphans", "retain"), "state_processor.write.retention"),
     "diff": "state_processor.spark.difference",
     "list_snapshots": "state_processor.read.snapshots",
     "register": "state_processor.spark.data_source_registration",

@@ -15,6 +15,7 @@ from state_processor.commands import (
     listing,
     queries,
     reporting,
+    retaining,
     rewriting,
     showing,
     sinks,
@@ -35,7 +36,7 @@ EXIT_CODES: Final = {
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
-_GROUPS: Final = (listing, showing, analysing, reporting, exporting, rewriting, sinks, validating, queries, warming)
+_GROUPS: Final = (listing, showing, analysing, reporting, exporting, rewriting, sinks, validating, retaining, queries, warming)
 
 
 def command_parser() -> Parser:

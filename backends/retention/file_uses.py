@@ -1,0 +1,147 @@
+"""Which snapshots use a file.
+
+A snapshot uses its ``_metadata`` and every file that a state handle refers to. A handle with an absolute path uses two files if
+the snapshot was copied: the file at the recorded path, which Flink opens, and the copy near ``_metadata``, which this package
+prefers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.recorded_paths import recorded_location
+from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot, open_snapshot
+from state_processor.backends.metadata.streams_in_files import StreamInFile, streams_in_files
+from state_processor.backends.retention.file_tree import ListedFile, files_below, real_path
+from state_processor.serializers.errors import StateProcessorError
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """A snapshot and the files that it uses.
+
+    Parameters
+    ----------
+    directory
+        The directory of its ``_metadata``.
+    checkpoint_id
+        Its number.
+    kind
+        ``savepoint``, ``checkpoint``, or ``None`` where ``_metadata`` does not record it.
+    written
+        When its ``_metadata`` was written.
+    files
+        The paths of the files that it uses, ``_metadata`` included.
+    """
+
+    directory: str
+    checkpoint_id: int
+    kind: str | None
+    written: datetime | None
+    files: frozenset[str]
+
+    @property
+    def metadata_file(self) -> str:
+        """The path of ``_metadata``."""
+        return str(Location.parse(self.directory).joined(METADATA_FILE))
+
+
+@dataclass(frozen=True)
+class FileUses:
+    """The files below some directories, and the snapshots that use them.
+
+    Parameters
+    ----------
+    files
+        All files, by path.
+    snapshots
+        The snapshots, by directory.
+    unreadable
+        Directories of snapshots whose files are unknown, with the reason. While there are any, no file is known to be unused.
+    """
+
+    files: dict[str, ListedFile]
+    snapshots: dict[str, StoredSnapshot]
+    unreadable: dict[str, str]
+    users: dict[str, list[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        users: dict[str, list[str]] = defaultdict(list)
+        for directory, snapshot in sorted(self.snapshots.items()):
+            for path in snapshot.files:
+                users[path].append(directory)
+        object.__setattr__(self, "users", dict(users))
+
+    def users_of(self, path: str) -> Sequence[str]:
+        """Return the directories of the snapshots that use a file."""
+        return self.users.get(path, ())
+
+
+def find_file_uses(directories: Iterable[str], storage: Storage, allow_paths: Iterable[str] = ()) -> FileUses:
+    """List the files below some directories and read the ``_metadata`` of every snapshot there.
+
+    Parameters
+    ----------
+    directories
+        Directories of checkpoints, savepoints or jobs.
+    storage
+        Access to files.
+    allow_paths
+        Directories outside of a snapshot's storage that recorded paths may refer to.
+
+    Raises
+    ------
+    NotASnapshotError
+        If a directory does not exist.
+    """
+    files = {file.path: file for directory in directories for file in files_below(directory, storage)}
+    snapshots, unreadable = {}, {}
+    for file in list(files.values()):
+        if file.location.name != METADATA_FILE:
+            continue
+        directory = str(file.location.parent)
+        try:
+            snapshots[directory] = _stored(file, open_snapshot(file.path, storage=storage, allow_paths=allow_paths))
+        except StateProcessorError as problem:
+            unreadable[directory] = str(problem)
+    return FileUses(files, snapshots, unreadable)
+
+
+def _stored(file: ListedFile, snapshot: Snapshot) -> StoredSnapshot:
+    metadata = snapshot.metadata
+    used = {real_path(path) for stream in _streams(snapshot) for path in _paths(snapshot, stream)}
+    kind = metadata.properties.kind if metadata.properties is not None else None
+    return StoredSnapshot(str(file.location.parent), metadata.checkpoint_id, kind, file.modified, frozenset({file.path, *used}))
+
+
+def _streams(snapshot: Snapshot) -> set[StreamInFile]:
+    return {
+        stream
+        for operator in snapshot.metadata.operators
+        for part in (operator.coordinator_state, *operator.subtasks)
+        for stream in streams_in_files(part)
+    }
+
+
+def _paths(snapshot: Snapshot, stream: StreamInFile) -> Iterator[str]:
+    """Yield the paths that a stream may be at.
+
+    Raises
+    ------
+    MissingFileError
+        If a file is recorded by its name only and found nowhere, or in two places: it may be any file.
+    """
+    if isinstance(stream, h.RelativeFileStateHandle):
+        yield snapshot.relocation.relative(stream.path, stream.size)
+        return
+    yield str(recorded_location(stream.path))
+    try:
+        yield snapshot.relocation.locate(stream.path, stream.size)
+    except StateProcessorError:
+        return  # a file that is not there; the recorded path counts

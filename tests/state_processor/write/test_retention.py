@@ -1,0 +1,263 @@
+"""Which files snapshots use, and what a removal leaves: snapshots with all of their files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import state_processor as sp
+from state_processor import cli
+from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
+from tests.claimed_checkpoints import FIXTURES, SAVEPOINT, claimed_checkpoint
+
+JOB = "9219181524fcb88610db0f9620df1f57"
+DAYS = timedelta(days=1).total_seconds()
+STRAY = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+def aged(directory: Path, days: float = 30) -> None:
+    """Set the times of all files below a directory back."""
+    then = time.time() - days * DAYS
+    for file in directory.rglob("*"):
+        os.utime(file, (then, then))
+
+
+def job_with_checkpoints(directory: Path, ids: Iterable[int] = (2, 3, 4)) -> Path:
+    """Make the directory of a job whose incremental checkpoints share all files of RocksDB; the newer, the younger."""
+    shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-incremental" / "savepoint", directory, dirs_exist_ok=True)
+    job = directory / JOB
+    first = job / "chk-2"
+    metadata = read_metadata((first / "_metadata").read_bytes())
+    for number in ids:
+        checkpoint = job / f"chk-{number}"
+        if checkpoint != first:
+            shutil.copytree(first, checkpoint)
+        (checkpoint / "_metadata").write_bytes(write_metadata(replace(metadata, checkpoint_id=number)))
+        aged(checkpoint, 30 - number)
+    aged(job / "shared")
+    return job
+
+
+def complete(directory: Path) -> dict[str, bool | None]:
+    return {Path(s.path).name: s.is_complete for s in sp.list_snapshots(directory)}
+
+
+def names(paths: Iterable[str]) -> set[str]:
+    return {Path(path).name for path in paths}
+
+
+def content(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_files_have_the_snapshots_that_use_them(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    uses = {use.path: names(use.snapshots) for use in sp.files(tmp_path)}
+    shared = {path for path in uses if "/shared/" in path}
+    assert shared
+    assert all(uses[path] == {"chk-2", "chk-3", "chk-4"} for path in shared)
+    own = {path for path in uses if "/chk-3/" in path}
+    assert len(own) > 1
+    assert all(uses[path] == {"chk-3"} for path in own)
+    assert {use.path: use.size for use in sp.files(job)} == {str(f): f.stat().st_size for f in job.rglob("*") if f.is_file()}
+
+
+def test_a_disposed_checkpoint_leaves_files_that_others_use(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    shared = content(job / "shared")
+    preview = sp.dispose(job / "chk-3")
+    assert not preview.removed
+    assert complete(tmp_path) == {"chk-2": True, "chk-3": True, "chk-4": True}
+    summary = sp.dispose(job / "chk-3", delete=True)
+    assert replace(summary, removed=False) == preview
+    assert summary.shared_files == len(shared)
+    assert Path(summary.files[0]).name == "_metadata"
+    assert not (job / "chk-3").exists()
+    assert complete(tmp_path) == {"chk-2": True, "chk-4": True}
+    sp.dispose(job / "chk-2" / "_metadata", delete=True)
+    assert content(job / "shared") == shared
+    last = sp.dispose(job / "chk-4", delete=True)
+    assert last.shared_files == 0
+    assert content(tmp_path) == set()
+
+
+def test_old_checkpoints_of_each_job_are_removed(tmp_path: Path) -> None:
+    job_with_checkpoints(tmp_path / "checkpoints", (2, 3, 4, 5))
+    other = tmp_path / "checkpoints" / f"{1:032x}"
+    shutil.copytree(tmp_path / "checkpoints" / JOB, other)
+    summary = sp.retain(tmp_path, keep=2, delete=True)
+    assert [Path(s).name for s in summary.snapshots] == ["chk-2", "chk-2", "chk-3", "chk-3"]
+    assert complete(other) == complete(tmp_path / "checkpoints" / JOB) == {"chk-4": True, "chk-5": True}
+    assert sp.retain(tmp_path, newer_than="27d").snapshots == ()  # chk-4 is 26 days old
+    assert names(sp.retain(tmp_path, newer_than="1d", delete=True).snapshots) == {"chk-4"}
+    assert sp.retain(tmp_path, newer_than="1d").snapshots == ()  # the newest one stays
+    assert complete(other) == {"chk-5": True}
+
+
+def test_young_snapshots_and_files_stay(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    aged(job / "chk-2", 0)
+    with pytest.raises(sp.WriteError, match=r"chk-2 was written 0:00:.* ago; expected more than 1 day, 0:00:00 ago"):
+        sp.dispose(job / "chk-2", delete=True)
+    assert names(sp.retain(tmp_path, keep=1).snapshots) == {"chk-3"}
+    (job / "shared" / STRAY).write_bytes(b"of a checkpoint that is not complete")
+    assert sp.orphans(tmp_path, delete=True).files == ()
+    assert sp.orphans(tmp_path, older_than="0s").size == 36
+
+
+def test_orphans_have_names_and_places_of_flink(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    before = content(tmp_path)
+    merged = job / "taskowned" / "job_1_tm_1"
+    places = [job / "shared", job / "chk-3", job / "chk-9", merged, tmp_path / "dstl", job / "shared" / "job_1_op_1_0_2"]
+    for place in (*places, job / "taskowned", tmp_path, job / "notes"):
+        place.mkdir(exist_ok=True, parents=True)
+        (place / STRAY).write_bytes(b"?")
+        (place / "README").write_bytes(b"of the user")
+    aged(tmp_path)
+    summary = sp.orphans(tmp_path, delete=True)
+    assert {Path(path).parent for path in summary.files} == set(places)
+    assert {f"{place.relative_to(tmp_path) / STRAY}" for place in places}.isdisjoint(content(tmp_path))
+    assert before < content(tmp_path)
+    assert complete(tmp_path) == {"chk-2": True, "chk-3": True, "chk-4": True, "chk-9": False}
+
+
+def test_a_claimed_savepoint_is_in_use(tmp_path: Path) -> None:
+    savepoint = tmp_path / "checkpoints" / SAVEPOINT
+    checkpoint = claimed_checkpoint(tmp_path / "checkpoints", savepoint)
+    native = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"
+    shutil.copytree(native, savepoint, dirs_exist_ok=True)
+    aged(tmp_path)
+    uses = {use.path: use.snapshots for use in sp.files(tmp_path) if SAVEPOINT in use.path}
+    assert len([users for users in uses.values() if users == (str(checkpoint),)]) > 1
+    assert uses[f"{savepoint}/_metadata"] == (str(savepoint),)
+    before = content(savepoint)
+    sp.dispose(savepoint, also=[checkpoint.parent], delete=True)
+    assert before - content(savepoint) == content(native)
+    assert complete(tmp_path)["chk-2"] is False  # only for Flink, which needs a repair
+    assert sp.orphans(tmp_path).files == ()
+
+
+def test_a_savepoint_that_others_use_stays(tmp_path: Path) -> None:
+    savepoint = tmp_path / "checkpoints" / SAVEPOINT
+    checkpoint = claimed_checkpoint(tmp_path / "checkpoints", savepoint)
+    shutil.copytree(checkpoint, savepoint, dirs_exist_ok=True)
+    aged(tmp_path)
+    before = content(tmp_path)
+    message = rf"{SAVEPOINT} can't be removed: {checkpoint} uses 12 of its files, such as .*\nRemove that snapshot first"
+    with pytest.raises(sp.WriteError, match=message):
+        sp.dispose(savepoint, delete=True)
+    assert content(tmp_path) == before
+    sp.dispose(checkpoint, delete=True)
+    sp.dispose(savepoint, delete=True)
+    assert list((tmp_path / "checkpoints").rglob("_metadata")) == []
+
+
+def test_nothing_is_removed_beside_a_damaged_snapshot(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    (job / "shared" / STRAY).write_bytes(b"?")
+    damaged = job / "chk-3" / "_metadata"
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    aged(tmp_path)
+    before = content(tmp_path)
+    for call in (
+        lambda: sp.dispose(job / "chk-2", delete=True),
+        lambda: sp.orphans(tmp_path, delete=True),
+        lambda: sp.retain(tmp_path, keep=1, delete=True),
+        lambda: sp.files(job),
+    ):
+        with pytest.raises(sp.WriteError, match=f"nothing is removed, because the files of {damaged.parent} are unknown"):
+            call()
+    assert content(tmp_path) == before
+
+
+def test_jobs_beside_a_job_and_named_directories_are_searched(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path / "checkpoints", [2])
+    beside = tmp_path / "checkpoints" / f"{2:032x}" / "chk-7"
+    shutil.copytree(job / "chk-2", beside)  # its files are found in the directory of the other job
+    aged(tmp_path)
+    assert sp.dispose(job / "chk-2").shared_files == len(content(job / "shared"))
+    shutil.move(beside, tmp_path / "moved" / "chk-7")
+    assert sp.dispose(job / "chk-2").shared_files == 0
+    assert sp.dispose(job / "chk-2", also=[tmp_path]).searched == 2
+    with pytest.raises(sp.NotASnapshotError, match="missing is not a directory"):
+        sp.dispose(job / "chk-2", also=[tmp_path / "missing"])
+
+
+def test_links_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path / "inside")
+    outside = tmp_path / "outside" / "shared"
+    outside.mkdir(parents=True)
+    (outside / STRAY).write_bytes(b"?")
+    (job / "chk-9").symlink_to(outside)
+    aged(tmp_path)
+    assert sp.orphans(tmp_path / "inside", older_than="0s", delete=True).files == ()
+    assert (outside / STRAY).exists()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_removals_leave_other_snapshots_complete(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    job = job_with_checkpoints(tmp_path, range(2, 8))
+    for number in range(draw.randrange(4)):
+        (job / draw.choice(["shared", "chk-2", "chk-5"]) / f"{number:08x}{STRAY[8:]}").write_bytes(b"?")
+    aged(tmp_path)
+    left = {f"chk-{number}" for number in range(2, 8)}
+    while left:
+        match draw.randrange(3):
+            case 0:
+                gone = {draw.choice(sorted(left))}
+                sp.dispose(job / min(gone), delete=True)
+            case 1:
+                gone = names(sp.retain(tmp_path, keep=draw.randrange(1, 4), delete=True).snapshots)
+            case _:
+                sp.orphans(tmp_path, delete=True)
+                gone = set()
+        left -= gone
+        assert {name for name, is_whole in complete(tmp_path).items() if is_whole} == left
+        assert {path.parent.name for path in job.glob("chk-*/_metadata")} == left
+        if len(left) == 1 and draw.random() < 0.5:
+            break
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "expected keep=3 or newer_than='7d'"),
+        ({"keep": 0}, "keep=0: expected at least 1"),
+        ({"newer_than": "soon"}, "newer_than='soon': expected a duration"),
+        ({"keep": 1, "older_than": "1 moment"}, "older_than='1 moment': expected a duration"),
+    ],
+)
+def test_what_stays_has_to_be_told(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(sp.OptionError, match=message):
+        sp.retain(tmp_path, **arguments)  # type: ignore[arg-type]
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = job_with_checkpoints(tmp_path)
+    assert cli.main(["files", str(tmp_path)]) == 0
+    assert "chk-2, " in capsys.readouterr().out
+    assert cli.main(["files", str(tmp_path), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["path"] for row in rows} == {use.path for use in sp.files(tmp_path)}
+    assert cli.main(["orphans", str(tmp_path)]) == 1
+    assert "0 files (0 B) would be removed" in capsys.readouterr().out
+    assert cli.main(["retain", str(tmp_path), "--keep", "2"]) == 0
+    assert f"{job}/chk-2/_metadata" in capsys.readouterr().out
+    assert cli.main(["retain", str(tmp_path), "--keep", "2", "--delete", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["snapshots"] == [f"{job}/chk-2"]
+    assert cli.main(["dispose", str(job / "chk-3"), "--delete"]) == 0
+    assert "of 1 snapshots removed" in capsys.readouterr().out
+    assert complete(tmp_path) == {"chk-4": True}
+    assert cli.main(["dispose", str(job / "chk-4"), "--older-than", "60d"]) == 2
+    assert "--older-than" in capsys.readouterr().err
