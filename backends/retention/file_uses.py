@@ -1,8 +1,7 @@
 """Which snapshots use a file.
 
-A snapshot uses its ``_metadata`` and every file that a state handle refers to. A handle with an absolute path uses two files if
-the snapshot was copied: the file at the recorded path, which Flink opens, and the copy near ``_metadata``, which this package
-prefers.
+A snapshot uses its ``_metadata`` and every file that a state handle refers to. If the snapshot was copied, a handle with an
+absolute path uses two files: Flink opens the file at the recorded path, and this package prefers the copy near ``_metadata``.
 """
 
 from __future__ import annotations

@@ -73,14 +73,14 @@ def _add_removal(parser: argparse.ArgumentParser, what: str) -> None:
     add_exit_code(parser, "there is nothing to remove")
 
 
-def _files(options: argparse.Namespace) -> int:
+def _files(options: argparse.Namespace) -> None:
     found = retention.files(options.path, also=options.also, **flag_values(options))
     if options.json:
         print_json(
             {"path": use.path, "size_in_bytes": use.size, "modified": use.modified, "snapshots": list(use.snapshots)}
             for use in found
         )
-        return 0
+        return
     prefix = str(Location.given(options.path)).rstrip("/") + "/"
     shown = [
         {
@@ -92,7 +92,6 @@ def _files(options: argparse.Namespace) -> int:
         for use in found
     ]
     print_table(["size", "modified", "path", "used_by"], shown, options, _UNBOUNDED, frozenset({"path", "used_by"}))
-    return 0
 
 
 def _users(users: list[str]) -> str:

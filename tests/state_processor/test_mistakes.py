@@ -33,7 +33,7 @@ PATHS = {"ORDERS": ORDERS_PATH, "TYPES": TYPES_PATH, "WINDOWS": WINDOWS_PATH}
 COMMANDS: list[tuple[str, str, str]] = [
     ("typo in a path", "inspect TMP/savepiont-1", r"savepiont-1 does not exist; did you mean TMP/savepoint-1\?"),
     ("path that does not exist", "inspect TMP/a/b", "TMP/a/b does not exist, nor does TMP/a; pass the directory"),
-    ("directory above snapshots", "inspect TMP", r"no file _metadata, .* Snapshots below it: TMP/.*savepoint-1"),
+    ("directory above snapshots", "inspect TMP", r"does not contain _metadata, .* Snapshots below it: TMP/.*savepoint-1"),
     ("file in place of a directory", "inspect TMP/notes.txt", "notes.txt is a file; a snapshot is a directory"),
     ("empty _metadata", "inspect TMP/empty", "the file is empty: .*; use another snapshot, or copy it again"),
     ("_metadata is JSON", "inspect TMP/json", "not a _metadata file of Flink: it is JSON. Pass the directory of a savepoint"),
@@ -76,9 +76,9 @@ COMMANDS: list[tuple[str, str, str]] = [
     (
         "plan that is text",
         "states ORDERS --plan TMP/notes.txt",
-        "expected the JSON of COMPILE PLAN, .* found 'buy milk'",
+        "expected the JSON of COMPILE PLAN .* found 'buy milk'",
     ),
-    ("plan of another job", "states ORDERS --plan PLAN", "it has none of the operators of the snapshot"),
+    ("plan of another job", "states ORDERS --plan PLAN", "the plan does not have the operators of the snapshot"),
     ("expression without quotes", "show ORDERS --uid orders --where value > 10", "unexpected argument: > 10; quote a value"),
     ("unknown suffix", "export ORDERS --uid orders -o TMP/rows.txt", "the suffix .txt is unknown; use one of .*, or --format"),
     ("existing file", "export ORDERS --uid orders -o TMP/rows.csv", "TMP/rows.csv exists; name a new file"),

@@ -78,7 +78,7 @@ def test_recorded_uids_stay(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_uids_that_name_nothing_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(sp.OptionError, match=r"uids: none is a uid of an operator of .*, found 'order'\n.*'bc4197a480c"):
+    with pytest.raises(sp.OptionError, match=r"uids: expected uids of operators of .*, found 'order'\n.*'bc4197a480c"):
         names(PATH, ["order"])
     with pytest.raises(TypeError, match=r"list_snapshots\(\) got an unexpected keyword argument 'uids'; there are allow_paths"):
         sp.list_snapshots(ORDERS_OF_1, uids=["orders"])  # type: ignore[call-arg]
