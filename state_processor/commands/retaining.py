@@ -6,11 +6,11 @@ import argparse
 from typing import Any, Final
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import add_exit_code, add_output, positive
 from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import size_text
-from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.write import retention
 
