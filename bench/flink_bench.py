@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench_savepoints import VERSION, bench_savepoint
 from figures import Figure
+
+from tests.interop.bench_savepoints import VERSION, bench_savepoint
 
 JAR: Final = "FLINK_STATE_PROCESSOR_JAR"
 CASES: Final = {
@@ -51,7 +52,7 @@ def main() -> list[Figure]:
 
 
 def _with_flink(path: str, kind: str, variant: str) -> int:
-    import flink  # of the tests
+    from tests.interop import flink  # of the tests
 
     jar = Path(os.environ[JAR])
     compiled = flink._compiled(VERSION, [flink.SOURCES / "state_api"], [flink.classes(VERSION), jar])

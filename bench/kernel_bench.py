@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable
 
 import pyarrow as pa
-from bench_savepoints import bench_savepoint
 from decode_bench import decode_seconds
 from effort import is_quick
 from figures import Figure
@@ -24,6 +23,7 @@ import state_processor as sp
 from state_processor.cli import main as command_line
 from state_processor.serializers import DecodeOptions
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from tests.interop.bench_savepoints import bench_savepoint
 
 STATES = ("long_long", "string_pojo")
 TARGET = 8

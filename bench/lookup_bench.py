@@ -29,7 +29,7 @@ FORMATS = {"canonical": None, "heap": "hashmap", "RocksDB": "rocksdb"}
 
 def savepoint(form: str) -> Path:
     """Return the directory of the savepoint in a format, written first if it is not there."""
-    from bench_savepoints import bench_savepoint  # of the tests, which a new process does without
+    from tests.interop.bench_savepoints import bench_savepoint  # of the tests, which a new process does without
 
     source, backend = bench_savepoint("long_long"), FORMATS[form]
     if backend is None:

@@ -17,10 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-import flink
 import write_bench
 from apart import result_of
-from bench_savepoints import VERSION, bench_savepoint
 from effort import effort
 from figures import Figure
 from processes import usage
@@ -29,6 +27,8 @@ from read_bench import session
 from write_bench import CORES, TARGET, TYPES, Medians, rows
 
 import state_processor as sp
+from tests.interop import flink
+from tests.interop.bench_savepoints import VERSION, bench_savepoint
 
 BASES = TARGET.parent / "native"
 CHANGED = 1000

@@ -25,7 +25,6 @@ import decode_bench
 import pyarrow as pa
 from apart import result_of
 from arrow_source import ArrowFileDataSource
-from bench_savepoints import bench_savepoint
 from effort import effort
 from figures import Figure
 from processes import usage
@@ -34,6 +33,7 @@ from pyspark.sql import functions as f
 from store_iteration import iteration_seconds
 
 import state_processor as sp
+from tests.interop.bench_savepoints import bench_savepoint
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench"
 WARM_UPS, REPEATS = effort(6, 4), effort(7, 3)

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "interop")]
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 BENCHES = ("read", "write", "native", "metadata", "encode", "cold", "plan", "lookup", "scale", "kernel", "flink", "ask")
 """Each is a module of this folder, whose ``main`` prints a table and returns its figures."""

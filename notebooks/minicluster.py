@@ -18,9 +18,9 @@ from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructType
 
 import state_processor as sp
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "interop"))
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-import flink  # found since the line above
+from tests.interop import flink  # found since the line above
 
 VERSION = "2.3.0"
 

@@ -1,6 +1,6 @@
 """The page of the documentation on which snapshots are read and written: what the tests read, and what Flink restores in them.
 
-``PYTHONPATH=.:tests:tests/interop python -m tests.support_matrix`` writes it.
+``python -m tests.support_matrix`` writes it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from test_native_cases import ENTRIES
-from written_cases import CASES
-
 from tests import corpus
+from tests.interop.test_native_cases import ENTRIES
+from tests.interop.written_cases import CASES
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "support.md"
 
@@ -24,7 +23,7 @@ INTRODUCTION: Final = """\
 The tests prove these combinations. That version of Flink wrote each snapshot that is read. Its content is compared
 with the values of the job, entry by entry. That version of Flink restored each savepoint that is written, with every entry.
 
-`PYTHONPATH=.:tests:tests/interop python -m tests.support_matrix` writes this page.
+`python -m tests.support_matrix` writes this page.
 """
 READING: Final = """
 Tests with a larger collection also read snapshots of Flink 1.13 and 1.15. Versions in between have the same formats.

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fuzz.campaign import FINE, Report, run_class, table
-from fuzz.targets import TARGETS
+from tests.fuzz.campaign import FINE, Report, run_class, table
+from tests.fuzz.targets import TARGETS
 
 _KEPT = Path(__file__).resolve().parents[2] / ".cache" / "fuzz"
 

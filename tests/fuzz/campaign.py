@@ -25,11 +25,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from fuzz.edits import Edit, Edits, Seed, apply, draw
-from fuzz.guard import CanaryError, guards
-from fuzz.targets import TARGETS
-from fuzz.targets.base import InvalidArrowError, Target, WrongRowsError
 from state_processor.serializers.errors import StateProcessorError
+from tests.fuzz.edits import Edit, Edits, Seed, apply, draw
+from tests.fuzz.guard import CanaryError, guards
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets.base import InvalidArrowError, Target, WrongRowsError
 
 READ: Final = "read"
 REFUSED: Final = "refused"

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from fuzz import campaign
-from fuzz.campaign import FINE, HANG, READ, input_of, load, minimised, outcome_of, run_class, store, table
-from fuzz.edits import Edit, Edits, Field, Seed, apply, draw
-from fuzz.targets import TARGETS
-from fuzz.targets.base import InvalidArrowError, Target, WrongRowsError
 from state_processor.serializers.errors import CorruptSnapshotError
+from tests.fuzz import campaign
+from tests.fuzz.campaign import FINE, HANG, READ, input_of, load, minimised, outcome_of, run_class, store, table
+from tests.fuzz.edits import Edit, Edits, Field, Seed, apply, draw
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets.base import InvalidArrowError, Target, WrongRowsError
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 

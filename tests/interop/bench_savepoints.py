@@ -1,6 +1,6 @@
 """Large savepoints for the benchmarks, written once by real Flink and kept in .cache/bench.
 
-``python tests/interop/bench_savepoints.py long_long canonical`` prints the directory of one.
+``python -m tests.interop.bench_savepoints long_long canonical`` prints the directory of one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import flink
+from tests.interop import flink
 
 VERSION = "1.20.5"
 KEYS = {"long_long": 5_000_000, "string_pojo": 1_000_000}

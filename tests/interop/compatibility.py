@@ -1,6 +1,6 @@
 """Ask real Flink for its verdicts on the pairs of types of ``tests/serializers/compatibility_table.py``.
 
-``python tests/interop/compatibility.py`` writes ``tests/fixtures/compatibility`` anew: for each version of Flink
+``python -m tests.interop.compatibility`` writes ``tests/fixtures/compatibility`` anew: for each version of Flink
 the snapshots that it writes for every type, and its verdicts.
 """
 
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import flink
 import pyspark
 
-sys.path.insert(0, str(flink.ROOT / "tests" / "serializers"))
-
-from compatibility_table import TABLE
+from tests.interop import flink
+from tests.serializers.compatibility_table import TABLE
 
 VERSIONS = ("1.18.1", "1.20.5", "2.3.0")
 GOLDEN = flink.ROOT / "tests" / "fixtures" / "compatibility"

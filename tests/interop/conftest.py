@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jvms
 import pytest
+
+from tests.interop import jvms
 
 FOLDER = Path(__file__).parent
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import jvms
-from jvms import FlinkError, tail
+from tests.interop import jvms
+from tests.interop.jvms import FlinkError, tail
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"

@@ -1,4 +1,4 @@
-"""Write tests/fixtures anew with real Flink: ``python tests/interop/generate_fixtures.py [CASE ...]``.
+"""Write tests/fixtures anew with real Flink: ``python -m tests.interop.generate_fixtures [CASE ...]``.
 
 ``baskets`` is what Flink 1.x writes and Flink 2.x does not restore, in a folder of its own: ``migration``.
 
@@ -15,11 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import flink
-import sql_queries
-from fixture_plan import CASES, KINDS, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
-
 from tests.archives import ARCHIVES, pack
+from tests.interop import flink, sql_queries
+from tests.interop.fixture_plan import CASES, KINDS, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
 FILE_SINKS = "sinks"

@@ -1,4 +1,4 @@
-"""Write the serializer specimens anew with real Flink: ``python tests/interop/generate_serializer_specimens.py``.
+"""Write the serializer specimens anew with real Flink: ``python -m tests.interop.generate_serializer_specimens``.
 
 ``serializers/`` has values of many classes that Kryo wrote. ``packed/serializers/`` has, for every serializer that Flink's
 packages hold, its snapshot and a value, in the layout of Flink's own upgrade tests: MODULE/NAME-VERSION with
@@ -11,9 +11,8 @@ import json
 import tempfile
 from pathlib import Path
 
-import flink
-
 from tests.archives import ARCHIVES, pack
+from tests.interop import flink
 
 SPECIMENS = flink.ROOT / "tests" / "fixtures" / "serializers"
 VERSIONS = ("1.20.5", "2.3.0")

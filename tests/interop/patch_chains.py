@@ -8,13 +8,13 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import expectations as e
 from pyspark.sql import Row
 
 import state_processor as sp
 from state_processor.backends.formats.rocksdb_manifest import read_manifest
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
+from tests.interop import expectations as e
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

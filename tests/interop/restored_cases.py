@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
-from expectations import repeated
-from written_cases import Workshop, Written
 
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator
 from tests import corpus
+from tests.interop import flink
+from tests.interop.expectations import repeated
+from tests.interop.written_cases import Workshop, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import flink
+from tests.interop import flink
 
 _FIELDS = {
     "orders": ("id BIGINT", "customer STRING", "item STRING", "amount BIGINT", "ts TIMESTAMP(3)"),

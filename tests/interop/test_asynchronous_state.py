@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from restored_cases import Case, Outcome, check_entries, check_going_on, restored
-from selection import asking
 
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.write.source_operator import SourceOperator
+from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
+from tests.interop.selection import asking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,12 +12,8 @@ from datetime import UTC, datetime
 from itertools import cycle, groupby, islice
 from typing import Any
 
-import flink
 import pyarrow as pa
 import pytest
-from rewriting import write_keyed
-from selection import asking
-from type_specimens import ARRAYS, AS_USERS_HAVE_THEM, COMPOSITES, NULLABLES, SCALARS, VALUES, Specimen, pojo, specimen
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_KINDS, StateDescription
@@ -33,6 +29,20 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.interop import flink
+from tests.interop.rewriting import write_keyed
+from tests.interop.selection import asking
+from tests.interop.type_specimens import (
+    ARRAYS,
+    AS_USERS_HAVE_THEM,
+    COMPOSITES,
+    NULLABLES,
+    SCALARS,
+    VALUES,
+    Specimen,
+    pojo,
+    specimen,
+)
 
 pytestmark = pytest.mark.interop
 

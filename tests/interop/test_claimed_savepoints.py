@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import expectations as e
-import flink
 import pytest
-from restored_cases import differences
-from written_cases import CLAIMED, FIXTURES
 
 import state_processor as sp
 from state_processor import cli
 from state_processor.backends.metadata.reused_files import reused_files
 from state_processor.backends.metadata.snapshot import open_snapshot
+from tests.interop import expectations as e
+from tests.interop import flink
+from tests.interop.restored_cases import differences
+from tests.interop.written_cases import CLAIMED, FIXTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

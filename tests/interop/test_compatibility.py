@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 
-import compatibility
 import pytest
-from selection import EVERY_CASE
+
+from tests.interop import compatibility
+from tests.interop.selection import EVERY_CASE
 
 
 @pytest.mark.parametrize("version", compatibility.VERSIONS)

@@ -15,11 +15,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import flink
 import pytest
-from rewriting import rewrite
-from selection import EVERY_CASE, asking
-from test_corpus_rewritten import (
+
+from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.state_listing import operator_states
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.assembly import metadata_version
+from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
+from state_processor.types.identifier import OperatorIdentifier
+from tests import corpus
+from tests.interop import flink
+from tests.interop.rewriting import rewrite
+from tests.interop.selection import EVERY_CASE, asking
+from tests.interop.test_corpus_rewritten import (
     FIRST_PROFILE,
     PARALLELISM,
     RESTORED,
@@ -30,15 +39,6 @@ from test_corpus_rewritten import (
     read,
     restorer,
 )
-
-from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
-from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import operator_states
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.assembly import metadata_version
-from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
-from state_processor.types.identifier import OperatorIdentifier
-from tests import corpus
 
 pytestmark = pytest.mark.interop
 

@@ -17,10 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
-from rewriting import entry_bytes, rewrite
-from selection import EVERY_CASE, asking
 
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
@@ -31,6 +28,9 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers.errors import InvalidRowError
 from tests import corpus
+from tests.interop import flink
+from tests.interop.rewriting import entry_bytes, rewrite
+from tests.interop.selection import EVERY_CASE, asking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

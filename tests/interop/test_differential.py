@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from differential import reading, writing
-from differential.cases import KEYED, LISTED, MAX_PARALLELISMS, TIMERS, canonical, case_of
-from differential.forms import parse
-from differential.running import DIRECTIONS, READ, SPARK, WRITTEN, Problems, run, settings
-from differential.scalars import SCALARS
-from selection import asking
+
+from tests.interop.differential import reading, writing
+from tests.interop.differential.cases import KEYED, LISTED, MAX_PARALLELISMS, TIMERS, canonical, case_of
+from tests.interop.differential.forms import parse
+from tests.interop.differential.running import DIRECTIONS, READ, SPARK, WRITTEN, Problems, run, settings
+from tests.interop.differential.scalars import SCALARS
+from tests.interop.selection import asking
 
 SEEDS = {WRITTEN: range(8), READ: range(10, 18), SPARK: range(20, 22)}
 REGRESSIONS: list[dict[str, Any]] = json.loads((Path(reading.__file__).parent / "regressions.json").read_text("utf-8"))

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import flink
 import pytest
+
+from tests.interop import flink
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
 

@@ -9,16 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-import flink
-import jvms
 import pytest
+
+from tests.interop import flink, jvms
 
 pytestmark = pytest.mark.interop
 
 VERSION = "2.3.0"
 KILLED = f"""
 import os, signal
-import flink, jvms
+from tests.interop import flink, jvms
 flink.list_states({VERSION!r}, [])
 (jvm,) = jvms._kept.values()
 print(jvm._process.pid, jvm._scratch.name, flush=True)
@@ -71,7 +71,7 @@ def test_the_one_that_was_used_first_ends_first(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_jvms_end_with_their_process() -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(flink.__file__).parent), str(flink.ROOT)])}
+    environment = {**os.environ, "PYTHONPATH": str(flink.ROOT)}
     done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGKILL, "")
     pid, scratch = done.stdout.split()

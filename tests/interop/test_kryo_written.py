@@ -11,12 +11,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import flink
 import pyarrow as pa
 import pytest
-from rewriting import write_keyed
-from selection import asking
-from type_specimens import Specimen, specimen
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import LIST, MAP, OPERATOR_LIST, StateDescription
@@ -28,6 +24,10 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.types.flink_types import Types
+from tests.interop import flink
+from tests.interop.rewriting import write_keyed
+from tests.interop.selection import asking
+from tests.interop.type_specimens import Specimen, specimen
 
 pytestmark = pytest.mark.interop
 

@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import flink
 import pytest
-import test_corpus_rewritten as rewritten
 
 import state_processor as sp
 from state_processor import serializers
@@ -22,6 +20,8 @@ from state_processor.serializers import register_kryo_class
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from tests import corpus
+from tests.interop import flink
+from tests.interop import test_corpus_rewritten as rewritten
 
 pytestmark = pytest.mark.interop
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from restored_cases import Case, Outcome, check_entries, check_going_on, restored
-from selection import asking
-from written_cases import CASES
+
+from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
+from tests.interop.selection import asking
+from tests.interop.written_cases import CASES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
-import sql_queries
-from sql_queries import Query
 
 import state_processor as sp
+from tests.interop import flink, sql_queries
+from tests.interop.sql_queries import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import selection
-import sql_queries
-from upgraded_queries import REFUSED, SAMPLE, UPGRADED
 
 import state_processor as sp
+from tests.interop import selection, sql_queries
+from tests.interop.upgraded_queries import REFUSED, SAMPLE, UPGRADED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
 
 import state_processor as sp
+from tests.interop import flink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

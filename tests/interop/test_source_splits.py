@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import flink
 import pytest
-from selection import asking
 
 import state_processor as sp
+from tests.interop import flink
+from tests.interop.selection import asking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
-import sql_queries
 
 import state_processor as sp
 from state_processor.backends.sql.bootstrap import Input, JoinedRows, history_of
 from state_processor.backends.sql.plan import CompiledPlan
+from tests.interop import flink, sql_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

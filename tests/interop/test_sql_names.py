@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sql_queries
-from sql_queries import Query
 
 import state_processor as sp
+from tests.interop import sql_queries
+from tests.interop.sql_queries import Query
 
 pytestmark = pytest.mark.interop
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import sql_queries
 from pyspark.sql import functions as f
-from test_sql_bootstrap import CITIES, EVENTS, HISTORY, LATER, entries, frame, tables
 
 import state_processor as sp
 from state_processor.backends.sql.bootstrap import Input, JoinedRows, history_of
 from state_processor.backends.sql.plan import CompiledPlan
+from tests.interop import sql_queries
+from tests.interop.test_sql_bootstrap import CITIES, EVENTS, HISTORY, LATER, entries, frame, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

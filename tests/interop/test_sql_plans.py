@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
-import sql_queries
 
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -20,6 +18,7 @@ from state_processor.backends.state.state_headers import KEY_VALUE_V2
 from state_processor.write.format_choice import BackendName
 from state_processor.write.source_operator import SourceOperator
 from tests.archives import unpacked
+from tests.interop import flink, sql_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,10 +11,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import flink
 import pyarrow as pa
 import pytest
-from rewriting import write_keyed
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
@@ -26,6 +24,8 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.interop import flink
+from tests.interop.rewriting import write_keyed
 
 pytestmark = pytest.mark.interop
 

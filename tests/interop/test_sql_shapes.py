@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-import sql_queries
-from rewriting import rewrite
-from test_sql_plans import uid_of
 
 import state_processor as sp
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, StoreFormat
 from tests.archives import unpacked
+from tests.interop import sql_queries
+from tests.interop.rewriting import rewrite
+from tests.interop.test_sql_plans import uid_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

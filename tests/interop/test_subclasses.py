@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import flink
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
-from rewriting import write_keyed
 
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
@@ -24,6 +22,8 @@ from state_processor.serializers import register_pojo_class
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register
 from tests import hidden_subclasses as hidden
+from tests.interop import flink
+from tests.interop.rewriting import write_keyed
 
 pytestmark = pytest.mark.interop
 

@@ -6,14 +6,14 @@ import random
 from datetime import date, datetime, timedelta
 from typing import Any
 
-import flink
 import pyarrow as pa
 import pytest
-from harness import PLAIN, decode_with_kernel
 
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from tests.interop import flink
+from tests.serializers.harness import PLAIN, decode_with_kernel
 
 pytestmark = pytest.mark.interop
 

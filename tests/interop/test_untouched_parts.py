@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
 
 from tests import baskets
+from tests.interop import flink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import flink
 import pyarrow as pa
 import pytest
-from rewriting import carry, rewrite, write_keyed
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
@@ -23,6 +21,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from tests.interop import flink
+from tests.interop.rewriting import carry, rewrite, write_keyed
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
 ADDRESS = "io.stateprocessor.interop.Address"

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flink
 import pytest
 
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
+from tests.interop import flink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

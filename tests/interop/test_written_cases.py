@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from restored_cases import Case, Outcome, check_entries, check_going_on, restored
-from selection import asking
-from written_cases import CASES, all_of
 
 from state_processor.backends.formats.entry_runs import Block
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.state_listing import find_operator
+from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
+from tests.interop.selection import asking
+from tests.interop.written_cases import CASES, all_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sql_queries import TWO_PHASES, Query
+from tests.interop.sql_queries import TWO_PHASES, Query
 
 _NAMES: Final = "abcdefghi"
 _TTL: Final = {"table.exec.state.ttl": "1 d"}

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import expectations as e
-import flink
-from patch_chains import ASYNCHRONOUS_STEPS, STEPS, Step, chain
-
 import state_processor as sp
 from tests.archives import unpacked
+from tests.interop import expectations as e
+from tests.interop import flink
+from tests.interop.patch_chains import ASYNCHRONOUS_STEPS, STEPS, Step, chain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import notebook_runs
 import pytest
 from nbformat import NotebookNode
+
+from tests.notebooks import notebook_runs
 
 README = (notebook_runs.ROOT / "README.md").read_text("utf-8")
 STREAM = "stdout"

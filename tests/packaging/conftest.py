@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from environments import build
+
+from tests.packaging.environments import build
 
 
 @pytest.fixture(scope="session")

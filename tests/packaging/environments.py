@@ -1,6 +1,6 @@
 """Virtual environments with nothing in them but the project, as wheel or sdist, and the versions of packages that it declares.
 
-``python tests/packaging/environments.py`` runs the first steps with every Python of this machine and every Spark.
+``python -m tests.packaging.environments`` runs the first steps with every Python of this machine and every Spark.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from zipfile import ZipFile
 
 import pyspark
 import pytest
-from environments import ROOT, SAVEPOINT
 
 from state_processor.serializers.kernel.cache import writable_folder
 from tests import spark_jvms
+from tests.packaging.environments import ROOT, SAVEPOINT
 
 FOLDER = Path(__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent

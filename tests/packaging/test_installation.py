@@ -7,7 +7,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from environments import PYTHONS, ROOT, Environment, interpreter, lower_bounds
+from tests.packaging.environments import PYTHONS, ROOT, Environment, interpreter, lower_bounds
 
 ARROW = {"totals": [["amelia", 3950], ["anders", 14430]], "operators": 5}
 SPARK = {

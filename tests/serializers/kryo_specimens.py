@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from harness import REPOSITORY
 
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.serializers.kryo.classes import class_ids
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from tests.serializers.harness import REPOSITORY
 
 PACKAGE = "io.stateprocessor.interop.SerializerSpecimens$"
 TEXT = "java.lang.String"

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from harness import check_codec, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from state_processor.serializers.big_numbers import to_decimal, to_int, to_text
 from state_processor.serializers.core.basic import BigDecimalSerializer, BigIntegerSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.kernel.decode.text import LARGE_NUMBER
+from tests.serializers.harness import check_codec, decode_with_kernel
 
 LARGE = [1 << (8 * LARGE_NUMBER + 9), -(1 << 9000), 10**5000, -(10**5000) + 1, int.from_bytes(b"\x7f" * 3000, "big")]
 

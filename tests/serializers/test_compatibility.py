@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compatibility_table import GONE, TABLE, TTL, UNNOTICED, UNREADABLE, UNTYPED
 
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot
+from tests.serializers.compatibility_table import GONE, TABLE, TTL, UNNOTICED, UNREADABLE, UNTYPED
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "compatibility"
 VERSIONS = ("1.18.1", "1.20.5", "2.3.0")

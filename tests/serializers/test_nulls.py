@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from harness import decode_with_kernel
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.basic import StringValueSerializer
@@ -14,6 +13,7 @@ from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.serializers.harness import decode_with_kernel
 
 SCALARS_WITHOUT_NULL = {"BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "BYTES", "SQL_TIMESTAMP"}
 WITH_NULL = [

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from harness import OFFICIAL, Specimen, check_payloads, specimen_modules, specimens
-from kryo_specimens import with_first_id
 
 from state_processor.serializers import (
     DecodeOptions,
@@ -21,6 +19,8 @@ from state_processor.serializers import (
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from tests.serializers.harness import OFFICIAL, Specimen, check_payloads, specimen_modules, specimens
+from tests.serializers.kryo_specimens import with_first_id
 
 BEYOND_BYTES = {
     "value-serializer": "ValueSerializer calls NameValue.write, code of the test's class",

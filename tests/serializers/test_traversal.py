@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import check_children
 
 from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot
 from state_processor.serializers.avro.containers import AvroReference
@@ -24,6 +23,7 @@ from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import outermost_of, transform, walk
+from tests.serializers.harness import check_children
 
 LONGS = "java.util.List<java.lang.Long>"
 COUNTS = "java.util.Map<java.lang.String,java.lang.Long>"

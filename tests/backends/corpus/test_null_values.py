@@ -6,8 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from state_files import LONG, NAMESPACE_OF_VOID, STRING, VOID, canonical, group_of, keyed, keyed_header, long, operator, read_rows
-from state_files import string as text
 
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.blobs import BlobAddress
@@ -18,6 +16,20 @@ from state_processor.serializers.core.collections import MapSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.backends.state_files import (
+    LONG,
+    NAMESPACE_OF_VOID,
+    STRING,
+    VOID,
+    canonical,
+    group_of,
+    keyed,
+    keyed_header,
+    long,
+    operator,
+    read_rows,
+)
+from tests.backends.state_files import string as text
 
 NULL, PRESENT = b"\1", b"\0"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from snapshot_corpus import metadata_files, streams
 
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
@@ -14,6 +13,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
+from tests.backends.snapshot_corpus import metadata_files, streams
 
 JOB, EARLIER = "a" * 32, "b" * 32
 

@@ -7,7 +7,6 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS
 
 from state_processor.backends.metadata import handle_reader as reader
 from state_processor.backends.metadata import handle_writer as writer
@@ -15,6 +14,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.handle_input import HandleInput
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataOutput
+from tests.backends.strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS
 
 
 def byte(*values: int) -> bytes:

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from snapshot_corpus import metadata_files
 
 from state_processor.backends.metadata.properties import CheckpointProperties, decode_properties, savepoint_properties
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError, StateProcessorError
+from tests.backends.snapshot_corpus import metadata_files
 
 NULL = bytes.fromhex("aced000570")
 CANONICAL = savepoint_properties().raw

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from snapshot_corpus import metadata_files
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.properties import savepoint_properties
@@ -15,6 +14,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     read_metadata,
 )
+from tests.backends.snapshot_corpus import metadata_files
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 
 GROUPS = h.KeyGroupRange(0, 127)

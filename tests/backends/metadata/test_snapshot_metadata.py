@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_corpus import metadata_files
-from strategies import metadata
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.operator_id import operator_id
@@ -25,6 +23,8 @@ from state_processor.backends.metadata.snapshot_metadata import (
     write_metadata,
 )
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
+from tests.backends.snapshot_corpus import metadata_files
+from tests.backends.strategies import metadata
 
 ID = bytes(range(16))
 INLINE = h.ByteStreamStateHandle("n", b"ab")

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from snapshot_corpus import metadata_files, streams
 
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
@@ -12,6 +11,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.state_stream import RecentReads, open_stream
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
+from tests.backends.snapshot_corpus import metadata_files, streams
 
 DATA = bytes(range(100))
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_corpus import metadata_files
-from strategies import metadata
 
 from state_processor.backends.metadata import handle_input
 from state_processor.backends.metadata import handles as h
@@ -25,6 +23,8 @@ from state_processor.backends.metadata.snapshot_metadata import (
 )
 from state_processor.backends.metadata.stored_part import StoredPart
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from tests.backends.snapshot_corpus import metadata_files
+from tests.backends.strategies import metadata
 
 
 class File:

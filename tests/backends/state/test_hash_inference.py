@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import corpus
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -28,6 +27,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.java import hashing
 from state_processor.serializers.keys.hash_codes import hash_codes
+from tests import corpus
 
 LONG, INT, STRING = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer()
 

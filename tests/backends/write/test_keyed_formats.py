@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rewriting import rewrite
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata.handles import KeyGroupRange
@@ -26,6 +25,7 @@ from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from tests.corpus import FIXTURES, packed_cases
+from tests.interop.rewriting import rewrite
 
 PACKED = ("windows-kinds-rocksdb-native", "small-hashmap-canonical-maxp512", "empty-state-hashmap-native")
 ORDERS = ("orders-rocksdb-native", "orders-hashmap-native")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz.targets.base import Target
-from fuzz.targets.blobs import MetadataTarget, SnappyTarget, SnapshotTarget
-from fuzz.targets.states import KeyedTarget, OperatorTarget, RocksDbTarget
-from fuzz.targets.values import ValueTarget
+from tests.fuzz.targets.base import Target
+from tests.fuzz.targets.blobs import MetadataTarget, SnappyTarget, SnapshotTarget
+from tests.fuzz.targets.states import KeyedTarget, OperatorTarget, RocksDbTarget
+from tests.fuzz.targets.values import ValueTarget
 
 TARGETS: Final[dict[str, Target]] = {
     target.name: target

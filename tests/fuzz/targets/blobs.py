@@ -13,10 +13,6 @@ from typing import Any, Final
 import cramjam
 import pyarrow as pa
 
-from fuzz.edits import Edit, Edits, Field, Seed
-from fuzz.fields import recorded
-from fuzz.targets.base import OPTIONS, Target, external, open_in_memory, seed_cases
-from fuzz.targets.samples import avro_samples
 from state_processor.backends.files import snappy
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -27,6 +23,10 @@ from state_processor.serializers.errors import NotCompilableError, StateProcesso
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from tests.archives import unpacked
 from tests.corpus import CORPUS
+from tests.fuzz.edits import Edit, Edits, Field, Seed
+from tests.fuzz.fields import recorded
+from tests.fuzz.targets.base import OPTIONS, Target, external, open_in_memory, seed_cases
+from tests.fuzz.targets.samples import avro_samples
 
 _LARGEST: Final = 48 << 10
 _PROXY_VERSION: Final = bytes.fromhex("00000002")

@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from fuzz.edits import Edits, Field, Seed
-from fuzz.fields import recorded
-from fuzz.targets.base import OPTIONS, MemoryStorage, Target, WrongRowsError, check, open_in_memory, seed_cases
 from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.opening import open_key_groups
@@ -32,6 +29,9 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import survey
 from state_processor.serializers.errors import StateProcessorError
+from tests.fuzz.edits import Edits, Field, Seed
+from tests.fuzz.fields import recorded
+from tests.fuzz.targets.base import OPTIONS, MemoryStorage, Target, WrongRowsError, check, open_in_memory, seed_cases
 
 _LARGEST: Final = 48 << 10
 _MOST_SEEDS: Final = 60

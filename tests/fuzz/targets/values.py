@@ -10,10 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from fuzz.edits import Edits, Field, Seed
-from fuzz.fields import recorded, words_of
-from fuzz.targets.base import OPTIONS, Target, WrongRowsError, check, seed_cases
-from fuzz.targets.blobs import specimens
 from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.entry_runs import FramedRun
 from state_processor.backends.formats.row_layout import Field as RowField
@@ -25,6 +21,10 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeProgram
+from tests.fuzz.edits import Edits, Field, Seed
+from tests.fuzz.fields import recorded, words_of
+from tests.fuzz.targets.base import OPTIONS, Target, WrongRowsError, check, seed_cases
+from tests.fuzz.targets.blobs import specimens
 
 _ENTRIES_PER_STATE: Final = 3
 _LARGEST: Final = 4096

@@ -1,4 +1,4 @@
-"""Run many seeds: ``python -m differential --seeds 500``."""
+"""Run many seeds: ``python -m tests.interop.differential --seeds 500``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from differential.cases import VERSION, case_of
-from differential.running import BACKENDS, DIRECTIONS, SPARK, VERSIONS, Setting, run, settings, shrunk, slices
+from tests.interop.differential.cases import VERSION, case_of
+from tests.interop.differential.running import BACKENDS, DIRECTIONS, SPARK, VERSIONS, Setting, run, settings, shrunk, slices
 
 _SLICE = 25
 _BY_SPARK = 25  # Spark writes every so many seeds

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from differential.draw import Draw
-from differential.forms import (
+from tests.interop.differential.draw import Draw
+from tests.interop.differential.forms import (
     BASIC_ARRAYS,
     PRIMITIVE_ARRAYS,
     Either,
@@ -20,9 +20,9 @@ from differential.forms import (
     parse,
     random_pairs,
 )
-from differential.pojos import POJOS, TIER
-from differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of
-from differential.sql_forms import RowData, random_row_data
+from tests.interop.differential.pojos import POJOS, TIER
+from tests.interop.differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of
+from tests.interop.differential.sql_forms import RowData, random_row_data
 
 VERSION = 5
 """Of the generator: a seed gives the same case as long as it is the same."""

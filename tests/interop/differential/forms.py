@@ -6,11 +6,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from differential.draw import Draw
-from differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of, column_of, drawn, flink_version, printed_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.types.flink_types import Types
+from tests.interop.differential.draw import Draw
+from tests.interop.differential.scalars import (
+    BYTES,
+    KRYO,
+    SCALARS,
+    Form,
+    as_text,
+    canonical_of,
+    column_of,
+    drawn,
+    flink_version,
+    printed_of,
+)
 
 T = Types
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from differential.draw import Draw
-from differential.forms import BY_LABEL, Enum, Members, Pojo, Tuple, array_of, parse
-from differential.scalars import Form
+from tests.interop.differential.draw import Draw
+from tests.interop.differential.forms import BY_LABEL, Enum, Members, Pojo, Tuple, array_of, parse
+from tests.interop.differential.scalars import Form
 
 PACKAGE = "random2"
 _SEED = "classes 2"  # another pool has other class names, so that regressions keep their classes

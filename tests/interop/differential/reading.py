@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 import state_processor as sp
-from differential.cases import LISTED, TIMERS, Entries, canonical
-from differential.forms import Mapped, list_of, parse
-from differential.scalars import Form, as_text, printed_of
+from tests.interop.differential.cases import LISTED, TIMERS, Entries, canonical
+from tests.interop.differential.forms import Mapped, list_of, parse
+from tests.interop.differential.scalars import Form, as_text, printed_of
 
 _DOMAINS = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_time"}
 _EPOCH = datetime.fromtimestamp(0, UTC)

@@ -12,13 +12,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-import flink
-
-from differential import reading, spark_writing, writing
-from differential.cases import Entries, canonical, smaller
-from differential.draw import Draw
-from differential.pojos import PACKAGE, REGISTRATION, SOURCES
-from differential.scalars import as_text
+from tests.interop import flink
+from tests.interop.differential import reading, spark_writing, writing
+from tests.interop.differential.cases import Entries, canonical, smaller
+from tests.interop.differential.draw import Draw
+from tests.interop.differential.pojos import PACKAGE, REGISTRATION, SOURCES
+from tests.interop.differential.scalars import as_text
 
 Writer = Callable[[Sequence[dict[str, Any]], Path, str], None]
 

@@ -10,11 +10,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from differential import draw as d
-from differential.draw import Draw, Drawing
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.types.flink_types import Types
+from tests.interop.differential import draw as d
+from tests.interop.differential.draw import Draw, Drawing
 
 T = Types
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import state_processor as sp
-from differential.cases import LISTED, TIMERS
-from differential.forms import parse
-from differential.scalars import for_flink
-from differential.writing import NAMESPACES, array, key_hash, rows
+from tests.interop.differential.cases import LISTED, TIMERS
+from tests.interop.differential.forms import parse
+from tests.interop.differential.scalars import for_flink
+from tests.interop.differential.writing import NAMESPACES, array, key_hash, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

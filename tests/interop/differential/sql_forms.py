@@ -8,12 +8,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from differential import draw as d
-from differential.draw import Draw
-from differential.forms import Mapped, Row, arguments, register_parser
-from differential.scalars import BYTES, SCALARS, Form, Scalar, canonical_of, column_of, drawn, printed_of, same
 from state_processor.serializers.base import TypeSerializer
 from state_processor.types.flink_types import Types
+from tests.interop.differential import draw as d
+from tests.interop.differential.draw import Draw
+from tests.interop.differential.forms import Mapped, Row, arguments, register_parser
+from tests.interop.differential.scalars import BYTES, SCALARS, Form, Scalar, canonical_of, column_of, drawn, printed_of, same
 
 _NO = "NOT NULL"
 _EPOCH = date(1970, 1, 1)

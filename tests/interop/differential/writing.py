@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from rewriting import write_keyed
 
-from differential.cases import LISTED, TIMERS
-from differential.forms import Mapped, list_of, parse
-from differential.scalars import Form, for_flink
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
@@ -24,6 +20,10 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.interop.differential.cases import LISTED, TIMERS
+from tests.interop.differential.forms import Mapped, list_of, parse
+from tests.interop.differential.scalars import Form, for_flink
+from tests.interop.rewriting import write_keyed
 
 LOSSLESS = DecodeOptions(nanos="string", row_kind=True)
 NAMESPACES: dict[str, TypeSerializer] = {

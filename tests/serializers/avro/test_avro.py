@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, check_payloads, check_snapshot, check_specimen, compiles, decode_with_kernel, specimens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,15 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.evolution.resolution import resolve
+from tests.serializers.harness import (
+    PLAIN,
+    check_payloads,
+    check_snapshot,
+    check_specimen,
+    compiles,
+    decode_with_kernel,
+    specimens,
+)
 
 TRIP: dict[str, Any] = {
     "type": "record",

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import Specimen, check_codec, check_payloads, check_snapshot, check_specimen, decode_with_kernel, specimens
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,15 @@ from state_processor.serializers.core.arrays import (
 )
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from tests.serializers.harness import (
+    Specimen,
+    check_codec,
+    check_payloads,
+    check_snapshot,
+    check_specimen,
+    decode_with_kernel,
+    specimens,
+)
 
 PLAIN = DecodeOptions()
 LONG, STRING = NumberSerializer("LONG"), StringSerializer()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import Specimen, check_codec, check_payloads, check_specimen, decode_with_kernel, skip_with_kernel, specimens
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -28,6 +27,15 @@ from state_processor.serializers.core.basic import (
 )
 from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
+from tests.serializers.harness import (
+    Specimen,
+    check_codec,
+    check_payloads,
+    check_specimen,
+    decode_with_kernel,
+    skip_with_kernel,
+    specimens,
+)
 
 PLAIN = DecodeOptions()
 BOOLEAN, BYTE, SHORT, INT = (NumberSerializer(n) for n in ("BOOLEAN", "BYTE", "SHORT", "INT"))

@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
-from harness import check_codec, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from state_processor.serializers.core.sql_times import MillisSerializer, SqlTime
 from state_processor.serializers.core.time_values import LocalDate, SqlTimestamp
 from state_processor.serializers.errors import InvalidRowError, OptionError, UndecodableValueError
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from tests.serializers.harness import check_codec, decode_with_kernel
 
 TEXT = DecodeOptions(nanos="string")
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata", "America/Sao_Paulo", "+05:30")

@@ -8,16 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import (
-    Specimen,
-    check_codec,
-    check_payloads,
-    check_snapshot,
-    check_specimen,
-    decode_with_kernel,
-    skip_with_kernel,
-    specimens,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +23,16 @@ from state_processor.serializers.core.collections import (
     SetSerializer,
 )
 from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError
+from tests.serializers.harness import (
+    Specimen,
+    check_codec,
+    check_payloads,
+    check_snapshot,
+    check_specimen,
+    decode_with_kernel,
+    skip_with_kernel,
+    specimens,
+)
 
 PLAIN = DecodeOptions()
 INT, LONG, STRING, NULL_VALUE = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer(), NullValueSerializer()

@@ -7,16 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import (
-    Specimen,
-    check_codec,
-    check_payloads,
-    check_snapshot,
-    check_specimen,
-    decode_with_kernel,
-    skip_with_kernel,
-    specimens,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +38,16 @@ from state_processor.serializers.core.tuples import Tuple0Serializer, TupleSeria
 from state_processor.serializers.core.user_code import UserCodeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE, RUNTIME
+from tests.serializers.harness import (
+    Specimen,
+    check_codec,
+    check_payloads,
+    check_snapshot,
+    check_specimen,
+    decode_with_kernel,
+    skip_with_kernel,
+    specimens,
+)
 
 PLAIN, WITH_KIND = DecodeOptions(), DecodeOptions(row_kind=True)
 BYTE, INT, LONG, STRING = NumberSerializer("BYTE"), NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()

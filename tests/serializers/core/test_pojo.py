@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, Specimen, check_codec, check_payloads, check_snapshot, check_specimen, decode_with_kernel, specimens
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +33,16 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.types.flink_types import Types
+from tests.serializers.harness import (
+    PLAIN,
+    Specimen,
+    check_codec,
+    check_payloads,
+    check_snapshot,
+    check_specimen,
+    decode_with_kernel,
+    specimens,
+)
 
 INT, LONG, DOUBLE, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), NumberSerializer("DOUBLE"), StringSerializer()
 

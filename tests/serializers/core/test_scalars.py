@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import check_codec, decode_with_kernel
 
 from state_processor.serializers import DecodeOptions, core, read_serializer_snapshot
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
@@ -23,6 +22,7 @@ from state_processor.serializers.table.python_coders import python_coder
 from state_processor.types.flink_types import Types
 from state_processor.types.type_of_column import type_of_column
 from state_processor.types.type_parser import parse_type
+from tests.serializers.harness import check_codec, decode_with_kernel
 
 EXAMPLES: dict[str, tuple[Any, ...]] = {
     "BOOLEAN": (True, False),

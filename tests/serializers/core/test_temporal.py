@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import Specimen, check_codec, check_payloads, check_specimen, decode_with_kernel, specimens
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from state_processor.serializers.core.temporal import (
 )
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime, SqlTimestamp
 from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError
+from tests.serializers.harness import Specimen, check_codec, check_payloads, check_specimen, decode_with_kernel, specimens
 
 ERROR, TEXT, CUT = DecodeOptions(), DecodeOptions(nanos="string"), DecodeOptions(nanos="truncate")
 DATE, SQL_DATE, SQL_TIME = map(MillisSerializer, ("DATE", "SQL_DATE", "SQL_TIME"))

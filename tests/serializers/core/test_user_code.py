@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from harness import (
-    Specimen,
-    check_snapshot,
-    specimens,
-)
 
 from state_processor.serializers import (
     DecodeOptions,
@@ -24,6 +19,11 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.core.user_code import GenericTypeSerializerSnapshot, UserCodeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
+from tests.serializers.harness import (
+    Specimen,
+    check_snapshot,
+    specimens,
+)
 
 PLAIN, WITH_KIND = DecodeOptions(), DecodeOptions(row_kind=True)
 BYTE, INT, LONG, STRING = NumberSerializer("BYTE"), NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, compiles, decode_with_kernel, skip_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +30,7 @@ from state_processor.serializers.evolution.resolution import PortableType, resol
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
+from tests.serializers.harness import PLAIN, compiles, decode_with_kernel, skip_with_kernel
 
 INT, LONG, BOOLEAN, DOUBLE = (NumberSerializer(n) for n in ("INT", "LONG", "BOOLEAN", "DOUBLE"))
 STRING = StringSerializer()

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from harness import decode_with_kernel, skip_with_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +50,7 @@ from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
+from tests.serializers.harness import decode_with_kernel, skip_with_kernel
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string", row_kind=True)
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()

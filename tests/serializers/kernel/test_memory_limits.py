@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from harness import decode_with_kernel
 
 from state_processor.serializers import DataOutput, DecodeOptions, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -18,6 +17,7 @@ from state_processor.serializers.kernel.decode import arena as arenas
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
+from tests.serializers.harness import decode_with_kernel
 
 
 def nested(levels: int, inner: TypeSerializer | None = None) -> TypeSerializer:

@@ -10,8 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, decode_with_kernel, specimens
-from kryo_specimens import EVERYTHING, MONEY, PACKAGE, TEXT, TIP, VERSIONS, described_classes, kryo_parameters, with_first_id
 
 from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -34,6 +32,18 @@ from state_processor.serializers.kryo.serializer import (
 )
 from state_processor.serializers.kryo.values import KryoObject
 from state_processor.serializers.user_registrations import Registrations, current_registrations, register
+from tests.serializers.harness import PLAIN, decode_with_kernel, specimens
+from tests.serializers.kryo_specimens import (
+    EVERYTHING,
+    MONEY,
+    PACKAGE,
+    TEXT,
+    TIP,
+    VERSIONS,
+    described_classes,
+    kryo_parameters,
+    with_first_id,
+)
 
 
 @pytest.fixture(autouse=True)

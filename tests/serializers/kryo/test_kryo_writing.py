@@ -16,10 +16,8 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, specimens
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kryo_specimens import MONEY, PACKAGE, TEXT, VERSIONS, described_classes, kryo_cases, kryo_parameters, with_first_id
 
 from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.core.optional_map import OptionalEntry
@@ -46,6 +44,17 @@ from state_processor.serializers.kryo.serializer import (
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 from state_processor.serializers.kryo.writer import KryoWriter
+from tests.serializers.harness import PLAIN, specimens
+from tests.serializers.kryo_specimens import (
+    MONEY,
+    PACKAGE,
+    TEXT,
+    VERSIONS,
+    described_classes,
+    kryo_cases,
+    kryo_parameters,
+    with_first_id,
+)
 
 LOSSLESS = DecodeOptions(nanos="string")
 FLINKS = (1, 2)

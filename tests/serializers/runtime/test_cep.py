@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, Specimen, check_codec, check_payloads, check_snapshot, check_specimen, decode_with_kernel, specimens
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +29,16 @@ from state_processor.serializers.runtime.cep import (
     SharedBufferEdge,
     SharedBufferEdgeSerializer,
     SharedBufferNodeSerializer,
+)
+from tests.serializers.harness import (
+    PLAIN,
+    Specimen,
+    check_codec,
+    check_payloads,
+    check_snapshot,
+    check_specimen,
+    decode_with_kernel,
+    specimens,
 )
 
 DEWEY, EVENT = DeweyNumberSerializer(), EventIdSerializer()

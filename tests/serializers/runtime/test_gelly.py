@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, check_codec, check_specimen, specimens
 
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.gelly import (
@@ -14,6 +13,7 @@ from state_processor.serializers.runtime.gelly import (
     NullValueArraySerializer,
     StringValueArraySerializer,
 )
+from tests.serializers.harness import PLAIN, check_codec, check_specimen, specimens
 
 VALUES = {
     "byte": [123, 89],

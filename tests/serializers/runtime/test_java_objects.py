@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from harness import PLAIN, Specimen, check_payloads, check_specimen, specimens
 
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.runtime.java_objects import JavaSerializer
+from tests.serializers.harness import PLAIN, Specimen, check_payloads, check_specimen, specimens
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from harness import PLAIN, check_codec, check_payloads, check_snapshot, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from state_processor.serializers.runtime.namespaces import (
     TimeWindowSerializer,
     VoidNamespaceSerializer,
 )
+from tests.serializers.harness import PLAIN, check_codec, check_payloads, check_snapshot, decode_with_kernel
 
 VOID = VoidNamespaceSerializer()
 TEXT = DecodeOptions(nanos="string", ttl=True)

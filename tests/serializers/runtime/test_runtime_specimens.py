@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from harness import Specimen, check_snapshot, check_specimen, specimens
 
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.runtime.namespaces import TimeWindow
@@ -11,6 +10,7 @@ from state_processor.serializers.runtime.stream_records import BufferEntry, Stre
 from state_processor.serializers.runtime.timers import Timer
 from state_processor.serializers.runtime.ttl import TtlValue
 from state_processor.serializers.runtime.two_phase_commit import Transaction, TwoPhaseCommitState
+from tests.serializers.harness import Specimen, check_snapshot, check_specimen, specimens
 
 VALUES = {
     "buffer-entry": BufferEntry(False, "hello"),

@@ -4,7 +4,6 @@ import struct
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, check_codec, check_payloads, check_snapshot, compiles, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from state_processor.serializers.runtime.scala import (
     UnitSerializer,
     scala_hash,
 )
+from tests.serializers.harness import PLAIN, check_codec, check_payloads, check_snapshot, compiles, decode_with_kernel
 
 BOOLEAN, INT, LONG, FLOAT, DOUBLE = map(NumberSerializer, ("BOOLEAN", "INT", "LONG", "FLOAT", "DOUBLE"))
 STRING = StringSerializer()

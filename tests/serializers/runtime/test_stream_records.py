@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from harness import check_codec, check_payloads, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from state_processor.serializers.runtime.stream_records import (
     UnionSerializer,
 )
 from state_processor.serializers.runtime.timers import TimerSerializer
+from tests.serializers.harness import check_codec, check_payloads, decode_with_kernel
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 VOID = VoidNamespaceSerializer()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from harness import check_codec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import Timer, TimerSerializer
+from tests.serializers.harness import check_codec
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 VOID = VoidNamespaceSerializer()

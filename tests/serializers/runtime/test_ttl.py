@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, check_codec, check_snapshot, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from state_processor.serializers.runtime.ttl import (
     TtlValue,
     is_ttl_snapshot,
 )
+from tests.serializers.harness import PLAIN, check_codec, check_snapshot, decode_with_kernel
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 WITH_TTL = DecodeOptions(ttl=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from harness import Specimen, check_codec, specimens
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from state_processor.serializers.runtime.two_phase_commit import (
     TwoPhaseCommitState,
     TwoPhaseCommitStateSerializer,
 )
+from tests.serializers.harness import Specimen, check_codec, specimens
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 longs, texts = st.integers(-(2**63), 2**63 - 1), st.text(max_size=5)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from harness import check_payloads, check_snapshot
-
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.runtime.wrapping import SingleThreadAccessCheckingSnapshot
+from tests.serializers.harness import check_payloads, check_snapshot
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 

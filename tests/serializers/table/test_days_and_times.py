@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from harness import PLAIN, check_codec, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.python_rows import PythonDateSerializer, PythonTimeSerializer
+from tests.serializers.harness import PLAIN, check_codec, decode_with_kernel
 
 TEXT = DecodeOptions(nanos="string")
 DAYS = st.integers(date(1, 1, 1).toordinal(), date(9999, 12, 31).toordinal()).map(lambda d: d - date(1970, 1, 1).toordinal())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from harness import check_codec, decode_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.table.linked_lists import LinkedListSerializer
+from tests.serializers.harness import check_codec, decode_with_kernel
 
 INT, LONG = NumberSerializer("INT"), NumberSerializer("LONG")
 

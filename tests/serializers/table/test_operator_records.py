@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from harness import Specimen, check_codec, check_payloads, check_snapshot, check_specimen, specimens
 
 from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.base import write_nested_snapshots
@@ -47,6 +46,7 @@ from state_processor.serializers.table.python_rows import (
 )
 from state_processor.serializers.table.single_values import TABLE, NullSerializer
 from tests.serializers import java_streams as js
+from tests.serializers.harness import Specimen, check_codec, check_payloads, check_snapshot, check_specimen, specimens
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 KINDS = DecodeOptions(row_kind=True)

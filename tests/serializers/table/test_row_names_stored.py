@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from harness import PLAIN, check_codec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from state_processor.serializers.table.logical_types import AtomicType, LogicalT
 from state_processor.serializers.table.row_evolution import resolve_by_name
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import ROW_SNAPSHOT, RowDataSerializer, RowDataSerializerSnapshot
+from tests.serializers.harness import PLAIN, check_codec
 
 INT, LONG, STRING = AtomicType("INT"), AtomicType("BIGINT"), TextType()
 NOT_NULL = AtomicType("INT", nullable=False)

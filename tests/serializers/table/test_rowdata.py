@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from harness import PLAIN, check_codec, check_payloads, check_snapshot, decode_with_kernel, skip_with_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +64,7 @@ from state_processor.serializers.table.single_values import (
     VariantSerializer,
 )
 from tests.serializers import java_streams as js
+from tests.serializers.harness import PLAIN, check_codec, check_payloads, check_snapshot, decode_with_kernel, skip_with_kernel
 
 TEXT, KINDS = DecodeOptions(nanos="string"), DecodeOptions(row_kind=True)
 INT, LONG, STRING = AtomicType("INT"), AtomicType("BIGINT"), TextType()

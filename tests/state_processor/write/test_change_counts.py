@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from samples import ORDERS_PATH
 
 import state_processor as sp
 from state_processor.cli import main
+from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

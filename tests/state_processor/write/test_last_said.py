@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from samples import ORDERS_PATH
 
 import state_processor as sp
 from state_processor.serializers.keys.hash_codes import hash_codes
+from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from rewriting import write_keyed
-from samples import FIXTURES, ORDERS_PATH
 
 import state_processor as sp
 from state_processor.backends.formats.canonical import CanonicalSource
@@ -40,6 +38,8 @@ from state_processor.serializers.user_registrations import Registrations, regist
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
+from tests.interop.rewriting import write_keyed
+from tests.state_processor.samples import FIXTURES, ORDERS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from samples import ORDERS_PATH
 
 import state_processor as sp
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle, KeyGroupsStateHandle
@@ -16,6 +15,7 @@ from state_processor.spark.small_changes import COPIED_BYTES
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from tests.corpus import packed_cases
+from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

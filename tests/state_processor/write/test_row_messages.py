@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from samples import ORDERS_PATH
 
 import state_processor as sp
+from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from samples import ORDERS, ORDERS_PATH, expected_values
 
 import state_processor as sp
+from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

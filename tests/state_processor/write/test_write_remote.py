@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from samples import ORDERS, ORDERS_PATH, expected_values
 
 import state_processor as sp
 from state_processor.backends.write.staging import Staging
+from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import functions as f
-from samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -19,6 +18,7 @@ from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers import register_primitive_fields
 from state_processor.write import key_hashing
+from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
