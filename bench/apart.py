@@ -1,4 +1,4 @@
-"""Benchmarks in processes of their own."""
+"""Benchmarks in separate processes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def result_of(file: str, *arguments: object) -> Any:
-    """Run a benchmark's file in a new process, and return the JSON of the last line that it prints.
+    """Run a benchmark's file in a new process, and return the JSON of its last output line.
 
     Raises
     ------
     RuntimeError
-        If it fails; the message ends with what it wrote.
+        If it fails. The message ends with its output.
     """
     command = [sys.executable, file, *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""A Spark data source that hands out ready-made record batches: the least that any Python data source can cost."""
+"""A Spark data source of prepared record batches: the minimum cost of a Python data source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 
 class ArrowFileDataSource(DataSource):
-    """Reads an Arrow file, its batches spread over two tasks. Option ``path``."""
+    """Reads an Arrow file in two tasks. Option ``path``."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,8 +1,8 @@
-"""Differences and sizes of keys, against reads of the same savepoints: in one process without Spark, and through Spark.
+"""Differences and sizes of keys, compared with reads of the same savepoints, in one process without Spark and through Spark.
 
-Targets: a difference of two savepoints of 1,000,000 keys that differ in 1,000 takes at most 2.5 times the CPU time of reading
-one, sizes of 5,000,000 keys at most 1.2 times that of reading the keys alone. ``first`` is the first call of a new process or
-session, whose start is not counted; ``later`` the median of others. RocksDB's process and Spark's workers are included.
+Targets: a difference of two savepoints of 1,000,000 keys with 1,000 changes takes at most 2.5 times the CPU time of one read.
+Sizes of 5,000,000 keys take at most 1.2 times the CPU time of a read of the keys. ``first`` is the first call of a new process or
+session, without its start; ``later`` is the median of later calls. RocksDB's process and Spark's workers are included.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Actions = dict[str, Callable[[], object]]
 
 
 def directory(kind: str, form: str, role: str) -> Path:
-    """Return where a savepoint is, or will be."""
+    """Return the path of a savepoint."""
     return CACHE / f"{kind}-{form}-{role}"
 
 
 def write_savepoints(kind: str) -> None:
-    """Write the savepoints of a kind that are not there yet."""
+    """Write the missing savepoints of a kind."""
     from read_bench import session
     from write_bench import CORES, TYPES, rows
 
@@ -78,7 +78,7 @@ def in_process(kind: str, form: str) -> Actions:
 
 
 def in_spark(kind: str, form: str) -> Actions:
-    """Return the actions through Spark, whose rows arrive in the JVM."""
+    """Return the actions through Spark; their rows arrive in the JVM."""
     from pyspark.sql import functions as f
     from read_bench import session
 
@@ -106,7 +106,7 @@ EXPECTED: Final = {"read": COMPARED, "diff": CHANGED, "read keys": MEASURED, "si
 
 
 def measure(engine: str, kind: str, form: str, names: Sequence[str]) -> dict[str, Any]:
-    """Run actions in turns in this process, which is new; return CPU seconds of the first one's first run, and of later ones."""
+    """Run actions in turns in this new process; return the CPU seconds of the very first run, and of later runs."""
     actions = (in_process if engine == "process" else in_spark)(kind, form)
     runs: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(REPEATS + 1):
@@ -119,7 +119,7 @@ def measure(engine: str, kind: str, form: str, names: Sequence[str]) -> dict[str
 
 
 def in_new_process(*arguments: str) -> Any:
-    """Run this program with arguments and return what it prints."""
+    """Run this program with arguments and return its output."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, __file__, *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
@@ -127,7 +127,7 @@ def in_new_process(*arguments: str) -> Any:
 
 
 def main(engines: Sequence[str] = ENGINES, kinds: Sequence[str] = KINDS, forms: Sequence[str] = tuple(FORMATS)) -> list[Figure]:
-    """Measure each question with each engine, kind and format, in processes of their own, and print a table."""
+    """Measure each question with each engine, kind and format in separate processes, and print a table."""
     print(f"{'CPU s':44}{'first':>8}{'read':>8}{'ratio':>7}{'later':>10}{'read':>8}{'ratio':>7}", flush=True)
     figures = []
     for kind in kinds:

@@ -1,7 +1,7 @@
-"""The first questions of a new process: session, metadata, first read, first write, and the Python processes that Spark starts.
+"""The first actions of a new process: session, metadata, first read, first write, and the Python processes that Spark starts.
 
-Each figure comes from a process of its own. Parquet's first query, in another, is what Spark itself needs. Kernels are compiled
-already.
+Each figure comes from a separate process. Parquet's first query, in another process, shows the cost of Spark itself. Kernels are
+already compiled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAMPLING_SECONDS = 0.01
 
 
 class Steps:
-    """Wall time and CPU time of named steps, and the Python processes that were started during each."""
+    """Wall time and CPU time of named steps, and the Python processes that each step starts."""
 
     def __init__(self) -> None:
         self.figures: dict[str, dict[str, Any]] = {}
@@ -65,7 +65,7 @@ def _module(command: str) -> str | None:
 
 
 def flink_steps() -> dict[str, dict[str, Any]]:
-    """Ask a savepoint the first questions, read a state and write a savepoint, each twice."""
+    """Read metadata and a state, and write a savepoint, each twice."""
     steps = Steps()
     spark = steps.run("session", _session)
     sp = steps.run("import", lambda: __import__("state_processor"))
@@ -136,7 +136,7 @@ def main() -> list[Figure]:
 
 
 def _figures(ours: dict[str, dict[str, float]], parquet: dict[str, dict[str, float]]) -> list[Figure]:
-    """Return CPU seconds: wall time depends on what else the machine does."""
+    """Return CPU seconds: wall time depends on other load of the machine."""
     cpu = {step: figures["cpu"] for step, figures in ours.items()}
     first_read = cpu["first read"] - parquet["first read"]["cpu"]
     first_write = cpu["first write"] - cpu["third write"]

@@ -23,7 +23,7 @@ OPTIONS = DecodeOptions()
 def decode_seconds(
     serializer: TypeSerializer, values: list[Any], columns: tuple[str, ...] = ("value",), rows: int = ROWS
 ) -> float:
-    """Return the CPU seconds that decoding some columns of so many values takes, the least of several runs."""
+    """Return the CPU seconds for decoding some columns of a number of values; the minimum of several runs."""
     payload = b"".join(serializer.serialize(serializer.from_column(v)) for v in values) * (rows // len(values))
     buffer = np.frombuffer(payload, dtype=np.uint8)
     buffer.flags.writeable = False
@@ -56,7 +56,7 @@ def main() -> list[Figure]:
 
 
 def one_field() -> Figure:
-    """Compare decoding one field of a wide POJO with decoding all."""
+    """Compare decoding one field of a wide POJO with decoding all fields."""
     serializer, value = wide_pojo()
     values = [value(i) for i in range(DISTINCT)]
     every, one = decode_seconds(serializer, values), decode_seconds(serializer, values, ("value.f01",))

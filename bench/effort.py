@@ -1,21 +1,21 @@
-"""How often benchmarks repeat what they measure, and how large it is: ``--quick`` takes a third of the time."""
+"""Repetitions and sizes of benchmarks: ``--quick`` takes a third of the time."""
 
 from __future__ import annotations
 
 import os
 from typing import Final, TypeVar
 
-_QUICK: Final = "STATE_PROCESSOR_BENCH_QUICK"  # processes that a benchmark starts know it as well
+_QUICK: Final = "STATE_PROCESSOR_BENCH_QUICK"  # processes of a benchmark inherit it
 _T = TypeVar("_T")
 
 
 def make_quick() -> None:
-    """Choose the lesser effort in this process and in those that it starts from now on."""
+    """Select the smaller effort in this process and in later child processes."""
     os.environ[_QUICK] = "1"
 
 
 def is_quick() -> bool:
-    """Return True if the lesser effort is chosen."""
+    """Return whether the smaller effort is selected."""
     return _QUICK in os.environ
 
 

@@ -1,4 +1,4 @@
-"""Speed of encoding columns of richer types, by the kernel and value by value in Python, in one process and without files."""
+"""Speed of encoding columns of richer types, with the kernel and value by value in Python, in one process without files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that benchmarks hand to the report: what was measured, against what, and the target."""
+"""Figures of benchmarks for the report: measurement, comparison and target."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class Figure:
     Parameters
     ----------
     what
-        The thing that was measured.
+        Description of the measurement.
     value
         The median, in ``unit``.
     unit
         For instance ``CPU s`` or ``MB``.
     against
-        The value of the same unit that it is compared with, and what that is.
+        The value to compare with, in the same unit, and its description.
     target
-        The largest ratio, or the largest value if there is nothing to compare with; ``None`` if none is stated.
+        The maximum ratio, or the maximum value without a comparison; ``None`` without a target.
     at_least
         Whether the target is a lower bound.
     both_ways
-        Whether the target bounds the inverse of the ratio as well.
+        Whether the target also bounds the inverse of the ratio.
     """
 
     what: str
@@ -37,12 +37,12 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The value over what it is compared with."""
+        """The value divided by the value of the comparison."""
         return None if self.against is None or not self.against[0] else self.value / self.against[0]
 
     @property
     def is_reached(self) -> bool | None:
-        """True if the target is reached; ``None`` if there is none."""
+        """Whether the target is reached; ``None`` without a target."""
         if self.target is None:
             return None
         found = self.value if self.ratio is None else self.ratio

@@ -1,9 +1,8 @@
 """Flink's State Processor API reading the savepoints of ``./dev bench read``, if ``FLINK_STATE_PROCESSOR_JAR`` names its jar.
 
-The jar (``flink-state-processor-api``, of the version of those savepoints) is in Maven's central repository, not in the package
-index.
-CPU seconds are those of a whole process: start of the JVM and of Flink's MiniCluster, and reading; beside it, the same rows read
-by ``sp.arrow`` in a new process.
+The jar (``flink-state-processor-api``, with the version of the savepoints) is in Maven's central repository, not in the package
+index. CPU seconds refer to a whole process: start of the JVM and of Flink's MiniCluster, and the read. They are compared with
+``sp.arrow`` reading the same rows in a new process.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ print(sum(batch.num_rows for batch in sp.arrow.read_state(sys.argv[1], "bench", 
 
 
 def main() -> list[Figure]:
-    """Print a row for each savepoint, or that nothing is measured."""
+    """Print a row for each savepoint, or a notice without the jar."""
     if JAR not in os.environ:
         print(f"Flink's State Processor API: not measured; {JAR} names its jar, flink-state-processor-api-{VERSION}.jar")
         return []
@@ -66,7 +65,7 @@ def _with_arrow(path: str) -> int:
 
 
 def _cpu_seconds(action: Callable[[], int]) -> tuple[float, int]:
-    action()  # compiles what is not compiled yet
+    action()  # compiles missing kernels
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     rows = action()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,8 +1,8 @@
-"""Free pages of a virtual machine, which its host may take back.
+"""Free pages of a virtual machine. Its host may reclaim them.
 
-A guest that reports its free pages loses them, and has others backed by the host at their next use. That counts as system time of
-whatever runs then: a program that only copies files took 0.015 CPU s for 48 MB of pages that were backed, and 0.09 for others.
-Unless that is turned off, CPU time per byte grows with the bytes that a benchmark writes within a few seconds.
+A guest that reports its free pages loses them. Their next use needs new pages from the host, and counts as system time of the
+running program: a program that only copies files took 0.015 CPU s for 48 MB of existing pages, and 0.09 for new pages. With
+reporting, CPU time per byte grows with the bytes that a benchmark writes within a few seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _OF_NO_BLOCK: Final = "11"
 
 @contextmanager
 def held_free_pages() -> Iterator[None]:
-    """Report no free pages meanwhile, and say so; without the right to change that, say what the figures contain."""
+    """Turn reporting of free pages off within the block, and print this; without permission, print a notice about the figures."""
     if not ORDER.exists():
         yield
         return
     before = ORDER.read_text()
     try:
         ORDER.write_text(_OF_NO_BLOCK)
-    except OSError:  # not root, or a container that sees the setting and can't change it
+    except OSError:  # not root, or a container without permission to change the setting
         print(f"this machine's host may take free pages back, which costs system time: as root, write {_OF_NO_BLOCK} to {ORDER}")
         yield
         return

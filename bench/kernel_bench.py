@@ -1,7 +1,7 @@
-"""Kernels of a new installation: what the first row of a state, read or written, costs until its kernels are compiled.
+"""Kernels of a new installation: the cost of reading or writing the first row of a state, including compilation.
 
-Each figure is the CPU time of a whole process, its imports included, that begins without compiled code; beside it, the same in a
-process that finds the code of the first.
+Each figure is the CPU time of a whole process without compiled code, including imports. It is compared with a process that loads
+the compiled code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Look-ups of one key among 5,000,000, and reads of 100,000 of them, in processes without Spark.
+"""Look-ups of one of 5,000,000 keys, and reads of 100,000 keys, in processes without Spark.
 
 The savepoint is canonical, and copied to the native formats of the heap and of RocksDB. Targets: 2 s for the first look-up of a
-new process, 50 ms for others; 100,000 keys take at most 1.3 times the CPU time of a full read. RocksDB's process is included.
+new process, 50 ms for later look-ups; 100,000 keys take at most 1.3 times the CPU time of a full read. RocksDB's process is
+included.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FORMATS = {"canonical": None, "heap": "hashmap", "RocksDB": "rocksdb"}
 
 def savepoint(form: str) -> Path:
     """Return the directory of the savepoint in a format, written first if it is not there."""
-    from tests.interop.bench_savepoints import bench_savepoint  # of the tests, which a new process does without
+    from tests.interop.bench_savepoints import bench_savepoint  # a module of the tests; new processes don't need it
 
     source, backend = bench_savepoint("long_long"), FORMATS[form]
     if backend is None:
@@ -42,7 +43,7 @@ def savepoint(form: str) -> Path:
 
 
 def look_up(path: str) -> dict[str, float]:
-    """Look keys up in this process, which is new, and return seconds."""
+    """Look keys up in this new process, and return seconds."""
     begin = time.perf_counter()
     import state_processor as sp
 
@@ -63,12 +64,12 @@ def look_up(path: str) -> dict[str, float]:
 
 
 def read(sp: Any, path: str, **options: Any) -> int:
-    """Return the number of rows that are read."""
+    """Return the number of read rows."""
     return sum(batch.num_rows for batch in sp.arrow.read_state(path, "bench", "value", **options))
 
 
 def least_cpu(action: Callable[[], int], expected: int) -> float:
-    """Return the least CPU seconds of several runs, after one that warms up."""
+    """Return the minimum CPU seconds of several runs after a warm-up."""
     runs = []
     for _ in range(REPEATS + 1):
         before = usage().cpu_seconds
@@ -79,7 +80,7 @@ def least_cpu(action: Callable[[], int], expected: int) -> float:
 
 
 def times_of(command: list[str]) -> tuple[float, float]:
-    """Return the seconds that a process takes from its start to its end, and its CPU seconds."""
+    """Return the wall time and the CPU seconds of a process."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,8 +1,8 @@
-"""Native savepoints of RocksDB against canonical ones, in one session: written from rows, patches of some keys, and restored.
+"""Native RocksDB savepoints compared with canonical ones, in one session: writes from rows, patches of some keys, and restores.
 
-Targets: at most 3 times the CPU time of a canonical write; a patch at most 5 % of that of a canonical patch, beyond what either
-takes where there are no other keys, and at most 1 % of the bytes beside those that are copied. Flink restores them in a fifth of
-the time of canonical ones at most, and in 1.3 times that of its own native savepoint of the same state.
+Targets: at most 3 times the CPU time of a canonical write. A patch takes at most 5 % of a canonical patch, not counting the cost
+without other keys, and writes at most 1 % of the bytes in addition to copied files. Flink restores them in at most a fifth of the
+time of canonical savepoints, and in at most 1.3 times the time of its own native savepoint of the same state.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from tests.interop.bench_savepoints import VERSION, bench_savepoint
 BASES = TARGET.parent / "native"
 CHANGED = 1000
 PARALLELISM = 2
-"""That of Flink's own savepoint, and of the job that restores."""
+"""Parallelism of Flink's own savepoint, and of the restoring job."""
 ROUNDS = effort(4, 2)
-"""Of restores; the first, in which the JVM loads classes, does not count."""
+"""Number of restores; the first does not count, because the JVM loads classes."""
 TARGETS = {"written": 3.0, "patched": 0.05}
 RESTORED = {"canonical": 0.2, "Flink's own": 1.3}
-"""Targets of the time of restores, in relation to other savepoints."""
+"""Targets for the time of restores relative to other savepoints."""
 FORMATS: Final[dict[str, Any]] = {"canonical": {}, "native": {"format": "native", "backend": "rocksdb"}}
 
 
 def measured(write: Callable[[], object]) -> Medians:
-    """Return the medians of three runs, or of one, after one to warm up."""
+    """Return the medians of three runs, or of one run, after a warm-up."""
     return write_bench.measure(warm_ups=1, repeats=effort(3, 1), write=write)["write"]
 
 
@@ -90,7 +90,7 @@ def bench(kind: str) -> dict[str, object]:
 
 
 def restored(kind: str) -> dict[str, float]:
-    """Return the seconds that real Flink takes from the submission of a job until all its tasks run, as medians."""
+    """Return the median seconds of Flink from the submission of a job until all of its tasks run."""
     paths = {name: base(kind, name) for name in FORMATS} | {"Flink's own": bench_savepoint(kind, "native")}
     arguments = [str(ROUNDS), kind, *map(str, paths.values())]
     printed = flink.run(VERSION, "BenchRestore", arguments, heap="2g", timeout=1800, short=False)

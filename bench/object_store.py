@@ -1,7 +1,6 @@
-"""An object store that takes some milliseconds for each request: enough of S3's protocol to read the files of a directory.
+"""An object store with a latency of some milliseconds: enough of S3's protocol to read the files of a directory.
 
-It runs in a process of its own, whose CPU time does not count, and prints the number of requests for each object when its input
-ends.
+It runs in a separate process; its CPU time does not count. When its input ends, it prints the number of requests for each object.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class RunningStore:
     Attributes
     ----------
     url
-        Its root, with settings.
+        URL of the root, with settings.
     most, requests
-        When it has ended: requests at the same time, at most; their numbers by method and object.
+        After the end: the maximum number of concurrent requests, and the number of requests by method and object.
     """
 
     url: str
@@ -111,7 +110,7 @@ class _Store:
 
     def _listing(self, prefix: str) -> bytes:
         keys = [p.relative_to(self._directory).as_posix() for p in self._directory.rglob("*") if p.is_file()]
-        found = sorted(key for key in keys if key.startswith(prefix))[:1]  # clients ask if there is any
+        found = sorted(key for key in keys if key.startswith(prefix))[:1]  # clients check whether the prefix exists
         contents = "".join(f"<Contents><Key>{escape(key)}</Key><Size>1</Size></Contents>" for key in found)
         return (
             f"<ListBucketResult><Name>{BUCKET}</Name><Prefix>{escape(prefix)}</Prefix><KeyCount>{len(found)}</KeyCount>"

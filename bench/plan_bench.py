@@ -1,6 +1,6 @@
-"""Planning of a read of 2,000 subtasks with 50 files each, from a store that takes 20 ms for a request.
+"""Planning a read of 2,000 subtasks with 50 files each, from a store with a latency of 20 ms.
 
-Metadata is made by the bench, headers are real. Targets: 5 s, 300 MB, one request for each header, tasks of at most 20 kB.
+The benchmark makes the metadata; headers are real. Targets: 5 s, 300 MB, one request for each header, tasks of at most 20 kB.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LATENCY = 0.02
 
 
 def many_subtasks(directory: Path) -> Path:
-    """Write a checkpoint of one operator: each subtask has a header of its own, and names many files."""
+    """Write a checkpoint of one operator: each subtask has its own header and many files."""
     (source,) = FIXTURE.glob("*/chk-*")
     snapshot = open_snapshot(source)
     operator = find_operator(snapshot, "orders")
@@ -67,7 +67,7 @@ def many_subtasks(directory: Path) -> Path:
 
 
 def plan(path: str) -> dict[str, Any]:
-    """Plan the read of a state, as ``SavepointReader`` does, and return what it took."""
+    """Plan the read of a state like ``SavepointReader``, and return the costs."""
     start, cpu = time.perf_counter(), time.process_time()
     options = SourceOptions.of(path, {"uid": "orders", "state": "total"})
     reader = find_reader(options)

@@ -14,14 +14,14 @@ _TIMES = slice(11, 15)  # user, system, and both of ended children
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU seconds spent so far by a tree of processes, and the peak memory of its largest Python worker in bytes."""
+    """CPU seconds of a tree of processes, and the peak memory of its largest Python worker in bytes."""
 
     cpu_seconds: float
     peak_worker_bytes: int
 
 
 def usage(root: int | None = None) -> Usage:
-    """Return the usage of a process (by default this one) and its descendants, ended ones included."""
+    """Return the usage of a process (by default this one) and its descendants, including ended ones."""
     tree = _tree(root or os.getpid())
     ticks = 0
     peak = 0
@@ -45,12 +45,12 @@ def command_lines(root: int | None = None) -> dict[int, str]:
 
 
 def hold_on_cores(words: str) -> int:
-    """Let each descendant whose command line has ``words``, with its own descendants, run on one core; return their number."""
+    """Pin each descendant with ``words`` in its command line, and its descendants, to one core; return their number."""
     found = sorted(pid for pid, line in command_lines().items() if words in line)
     for number, pid in enumerate(found):
         for member in _tree(pid):
             for thread in Path(f"/proc/{member}/task").iterdir():
-                with suppress(ProcessLookupError):  # ended meanwhile
+                with suppress(ProcessLookupError):  # it has ended
                     os.sched_setaffinity(int(thread.name), {number % (os.cpu_count() or 1)})
     return len(found)
 
@@ -69,7 +69,7 @@ def _tree(root: int) -> set[int]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Return the fields of ``/proc/PID/stat`` behind the name; ``None`` if the process has ended."""
+    """Return the fields of ``/proc/PID/stat`` after the name; ``None`` if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
@@ -84,7 +84,7 @@ def _is_worker(pid: int) -> bool:
 
 
 def peak_bytes(pid: int) -> int:
-    """Return the peak memory of a process, without that of its parent, which ``ru_maxrss`` begins with."""
+    """Return the peak memory of a process. Unlike ``ru_maxrss``, it does not start with the memory of the parent."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

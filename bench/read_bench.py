@@ -1,10 +1,10 @@
-"""Reading through Spark against reading the same rows from Parquet, in one session.
+"""Reads through Spark compared with reads of the same rows from Parquet, in one session.
 
 Targets: at most 1.5 times Parquet's CPU time after warm-up and 1.15 times ``least``, 2.5 CPU seconds for 5,000,000 numbers in
-files of RocksDB, 600 MB at most in a Python worker, and two cores at least 1.7 times as fast as one. One key is read in well
-under a second, from its key group alone. ``least`` is the CPU time of a Python data source that hands out the same rows
-ready-made: Spark's own share, below which no reader on that API comes. For files of RocksDB the time that it takes to iterate
-over all entries is added.
+files of RocksDB, at most 600 MB in a Python worker, and two cores at least 1.7 times as fast as one. One key is read in well
+under a second, from only its key group. ``least`` is the CPU time of a Python data source with the same prepared rows: it is
+Spark's own share, and a lower bound for all readers with this API. For files of RocksDB, the time of an iteration over all
+entries is added.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Medians:
 
 
 def session(cores: int, master: str | None = None) -> SparkSession:
-    """Return a quiet session whose workers run this interpreter, by default a local one."""
+    """Return a session without log output whose workers run this interpreter; by default a local session."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master(master or f"local[{cores}]")
@@ -66,12 +66,12 @@ def session(cores: int, master: str | None = None) -> SparkSession:
 
 
 def aggregate(frame: DataFrame, kind: str) -> tuple[int, ...]:
-    """Count the rows and sum the numbers, so that every value is looked at."""
+    """Count the rows and sum the numbers, so that every value is used."""
     return tuple(frame.agg(f.count("*"), *(f.sum(c) for c in SUMS[kind])).first())
 
 
 def measure(kind: str, **reads: Callable[[], DataFrame]) -> dict[str, Medians]:
-    """Read in several ways that give the same rows: after two rounds to warm up, medians of rounds that take them in turn."""
+    """Read the same rows in several ways: return medians of interleaved rounds after two warm-up rounds."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in reads}
     results = {}
     for name in [*reads] * (WARM_UPS + REPEATS):
@@ -88,7 +88,7 @@ def measure(kind: str, **reads: Callable[[], DataFrame]) -> dict[str, Medians]:
 
 
 def parquet_copy(spark: SparkSession, kind: str, path: Path) -> Path:
-    """Return the path of the same rows as Parquet, which are written once."""
+    """Return the path of the same rows as Parquet; they are written once."""
     target = CACHE / f"{kind}.parquet"
     if not (target / "_SUCCESS").exists():
         shutil.rmtree(target, ignore_errors=True)
@@ -97,9 +97,9 @@ def parquet_copy(spark: SparkSession, kind: str, path: Path) -> Path:
 
 
 def arrow_copy(kind: str, path: Path) -> Path:
-    """Return the path of the same rows as record batches in a file, which is written once.
+    """Return the path of a file with the same rows as record batches; it is written once.
 
-    That also compiles the kernels, which takes memory that is not part of the measurement.
+    Writing it also compiles the kernels, so that their memory is not measured.
     """
     target = CACHE / f"{kind}.arrow"
     if not target.exists():
@@ -124,7 +124,7 @@ def bench(kind: str, variant: str, cores: int) -> dict[str, Any]:
         "parquet": lambda: spark.read.parquet(str(copy)),
         "least": lambda: spark.read.format("arrow-file").load(str(ready)),
     }
-    if cores == 1:  # for its wall time
+    if cores == 1:  # only for its wall time
         reads = {"ours": reads["ours"]}
     figures: dict[str, Any] = {name: asdict(found) for name, found in measure(kind, **reads).items()}
     figures["peak"] = usage().peak_worker_bytes

@@ -1,6 +1,6 @@
-"""The page docs/performance.md: each figure with its ratio, what it was measured against, and how to repeat it.
+"""The page docs/performance.md: each figure with its ratio, its comparison, and the command to repeat it.
 
-Figures are kept in the folder figures beside this module, a file for each benchmark, so that a report can be made in parts.
+Figures are stored in the folder figures next to this module, in a file for each benchmark, so that a report can be made in parts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ savepoints."""
 
 @dataclass
 class Run:
-    """Figures of one benchmark: when and how they were measured."""
+    """Figures of one benchmark, with time and conditions."""
 
     date: str
     seconds: float
@@ -65,13 +65,13 @@ class Run:
 
 
 def is_kept(name: str) -> bool:
-    """Return True if a benchmark has been measured."""
+    """Return whether figures of a benchmark are stored."""
     return (KEPT / f"{name}.json").exists()
 
 
 @contextmanager
 def kept(name: str) -> Iterator[list[Figure]]:
-    """Keep the figures that are added to a list inside, with the load before and after."""
+    """Store the figures that the block adds to a list, with the load before and after."""
     before, start = os.getloadavg()[0], time.monotonic()
     figures: list[Figure] = []
     yield figures
@@ -84,7 +84,7 @@ def kept(name: str) -> Iterator[list[Figure]]:
 
 
 def write_page(names: Iterable[str]) -> Path:
-    """Write the page with the figures that are kept, and return its path."""
+    """Write the page with the stored figures, and return its path."""
     machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
     lines = [_HEAD, "", f"Machine: {machine}, {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}."]
     for name in names:

@@ -1,8 +1,8 @@
-"""``./dev bench [name ...]``: speed and memory against Parquet and the stated targets; ``report`` writes docs/performance.md.
+"""``./dev bench [name ...]``: speed and memory compared with Parquet and targets; ``report`` writes docs/performance.md.
 
-Everything compared is measured in one run on one machine; CPU time counts the JVM and all Python workers. ``report`` keeps the
-figures of each benchmark when it ends. The page has what is kept: ``./dev bench report read write`` measures these two anew, and
-``--resume`` measures only what is not kept yet.
+Compared values are measured in one run on one machine; CPU time includes the JVM and all Python workers. ``report`` stores the
+figures of each benchmark at its end. The page contains all stored figures: ``./dev bench report read write`` repeats these two
+benchmarks, and ``--resume`` runs only missing benchmarks.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 BENCHES = ("read", "write", "native", "metadata", "encode", "cold", "plan", "lookup", "scale", "kernel", "flink", "ask")
-"""Each is a module of this folder, whose ``main`` prints a table and returns its figures."""
+"""Modules of this folder. Their ``main`` prints a table and returns figures."""
 REPORT = "report"
 
 
 def main() -> None:
-    """Run the benchmarks that are named, by default all, and write the page if asked to."""
+    """Run the named benchmarks, by default all, and write the page on request."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*BENCHES, REPORT, []], metavar="|".join((*BENCHES, REPORT)))
     parser.add_argument("--quick", action="store_true", help="repeat less, and measure smaller savepoints")
     parser.add_argument("--resume", action="store_true", help="report: leave out what has been measured")
     options = parser.parse_intermixed_args()
-    # imported here: they are of this folder
+    # imported here: they are modules of this folder
     import effort
     import report
 

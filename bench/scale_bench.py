@@ -1,14 +1,14 @@
-"""Writing and reading of 1, 10 and 50 million keys: CPU time per million rows and memory stay the same.
+"""Writes and reads of 1, 10 and 50 million keys: CPU time per million rows and memory are constant.
 
-The slope is the CPU time per million keys from one size to the next. It is measured in one session that takes the sizes in
-turn, since the speed of a machine drifts from minute to minute, after Java has compiled what it runs. (What a query costs
-beside its keys, and what a task costs until its first batch is full, is some tenths of a second: much for a million keys,
-little for ten.) The machine's free pages stay its own meanwhile (see :mod:`free_pages`). Memory is measured in a session for
-each size. Targets: each slope within 15 % of the first, neither more nor less, the peak of a worker at most 15 % above that of
-the smallest savepoint, 500 MB in the driver's Python process.
-One key with a list of 5,000,000 elements and one with a map of 1,000,000 entries are written and read as well, and two workers of
-a standalone cluster are compared with one. Each has one core of the machine: its JVM and its Python process would take two. They
-read the savepoint several times before they are measured: each of two JVMs has half of what one has by which to compile.
+The slope is the CPU time per million keys from one size to the next. It is measured in one session that interleaves the sizes,
+after Java has compiled its code: the speed of a machine drifts from minute to minute. (The fixed cost of a query, and of a task
+until its first batch is full, is some tenths of a second: much for a million keys, little for ten.) Reporting of free pages is
+off (see :mod:`free_pages`). Memory is measured in a separate session for each size. Targets: each slope is within 15 % of the
+first; the peak of a worker is at most 15 % above the peak with the smallest savepoint; the driver's Python process has at most
+500 MB. One key with a list of 5,000,000 elements and one key with a map of 1,000,000 entries are also written and read. Two
+workers of a standalone cluster are compared with one. Each worker is pinned to one core; its JVM and its Python process would use
+two. Workers read the savepoint several times before the measurement: each of two JVMs runs half of the rows, and needs more reads
+to compile its code.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ import state_processor as sp
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "scale"
 MILLIONS = effort((1, 10, 50), (1, 4, 10))
 WARM_UPS, TURNS = effort(((6, 2, 1), 3), ((4, 1, 1), 2))
-"""Times that each size is tried before it is measured, and turns."""
+"""Number of warm-up runs of each size, and number of turns."""
 IN_A_TURN = (6, 4, 1)
-"""Times that each size is measured in a turn."""
+"""Number of measurements of each size in a turn."""
 CLUSTER_WARM_UPS, CLUSTER_RUNS = 8, 5
 FORMATS: dict[str, dict[str, Any]] = {"canonical": {}, "rocksdb": {"format": "native", "backend": "rocksdb"}}
 MILLION = 1_000_000
@@ -62,7 +62,7 @@ COLUMNS = {
 
 
 def write(spark: SparkSession, target: Path, keys: int, form: str) -> None:
-    """Write a savepoint in which key n holds 7 n + 3."""
+    """Write a savepoint with the value 7 n + 3 for key n."""
     shutil.rmtree(target, ignore_errors=True)
     rows = spark.range(keys, numPartitions=CORES).selectExpr("id AS key", "7 * id + 3 AS value")
     writer = sp.SavepointWriter.new(spark).with_keyed_state("bench", rows, states={"value": T.LONG()}, parallelism=4)
@@ -80,7 +80,7 @@ def read(spark: SparkSession, path: Path, keys: int) -> None:
 
 
 def write_large_key(spark: SparkSession, target: Path, what: str) -> None:
-    """Write a state in which one key has all elements, and another has one."""
+    """Write a state with all elements in one key, and one element in another key."""
     small = Path(f"{target}-small")
     for path in (small, target):
         shutil.rmtree(path, ignore_errors=True)
@@ -121,7 +121,7 @@ def run(name: str, form: str, size: str, master: str) -> dict[str, Any]:
         return measure(lambda: act(spark, CACHE / f"{form}-{size}", size))
 
     def keys(millions: int) -> dict[str, float]:
-        """Write so many keys, or read what has been written."""
+        """Write a number of keys, or read the written keys."""
         count = millions * MILLION
         target = CACHE / f"{form}-{count}"
         return measure(lambda: write(spark, target, count, form) if name == "write" else read(spark, target, count))
@@ -138,7 +138,7 @@ def run(name: str, form: str, size: str, master: str) -> dict[str, Any]:
 
 
 def slopes(act: Callable[[int], dict[str, float]]) -> dict[str, Any]:
-    """Measure all sizes in turn, and return the CPU time of each and the slopes between them."""
+    """Measure all sizes in turns, and return the CPU time of each and the slopes between them."""
     for size, times in zip(MILLIONS[1:], WARM_UPS[1:], strict=True):
         for _ in range(times):
             act(size)
@@ -177,7 +177,7 @@ def main() -> list[Figure]:
 
 
 def _speed_up(size: int) -> Figure:
-    """Compare reads by one worker and by two workers of a standalone cluster, which have one core each."""
+    """Compare reads with one worker and with two workers of a standalone cluster, with one core each."""
     one, two = (result_of(__file__, "read", "canonical", size, WORKERS.format(workers))["wall"] for workers in (1, 2))
     print(f"{f'read of {size} M keys, cluster':28} {one:.2f} s by one worker, {two:.2f} s by two")
     return Figure(f"read of {size} M keys by two workers", one / two, "times as fast as by one", None, 1.8, at_least=True)

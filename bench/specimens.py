@@ -23,7 +23,7 @@ TRIP: Final = {
     ],
 }
 Specimen = tuple[TypeSerializer, Callable[[int], Any]]
-"""A type, and what makes the value of a number."""
+"""A type, and a function from numbers to values."""
 
 
 def pojo() -> Specimen:
@@ -98,7 +98,7 @@ def unions() -> Specimen:
 
 
 def texts() -> Specimen:
-    """Return a tuple of types that columns have as text: big numbers and a time of day."""
+    """Return a tuple of types whose columns are text: big numbers and a time of day."""
     serializer = Types.TUPLE([Types.BIG_DEC(), Types.BIG_INT(), Types.LOCAL_TIME()])
     return serializer, lambda i: {"f0": f"{i}.50", "f1": str(i * 10**15), "f2": f"08:30:{i % 60:02}.5"}
 

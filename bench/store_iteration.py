@@ -1,4 +1,4 @@
-"""The CPU time of RocksDB alone: all entries of a state from ``rocksdict``, none of them decoded or handed to another process."""
+"""The CPU time of RocksDB alone: iterate over all entries of a state with ``rocksdict``, without decoding or another process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEHIND_ALL = b"\xff"
 
 
 def iteration_seconds(path: Path, state: str) -> float:
-    """Return the median of the CPU seconds that the entries of a state in all stores of a snapshot take."""
+    """Return the median CPU seconds of an iteration over the entries of a state in all stores of a snapshot."""
     runs = []
     for _ in range(_REPEATS):
         with tempfile.TemporaryDirectory() as scratch:

@@ -1,6 +1,6 @@
-"""Bootstrapping a savepoint through Spark against writing the same rows to Parquet, in one session.
+"""Bootstrapping a savepoint through Spark, compared with writing the same rows to Parquet, in one session.
 
-Targets: at most twice Parquet's CPU time after warm-up, and 700 MB at most in a Python worker.
+Targets: at most twice Parquet's CPU time after warm-up, and at most 700 MB in a Python worker.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ TYPES = {
 
 
 def rows(spark: SparkSession, kind: str, count: int | None = None, changed: int = 0) -> DataFrame:
-    """Return the rows to write: those of the savepoints that the reading benchmark reads.
+    """Return the rows to write: the rows of the savepoints of the reading benchmark.
 
     Parameters
     ----------
     spark, kind
         The session, and the kind of values.
     count
-        How many other than that benchmark has.
+        Number of rows, if it differs from that benchmark.
     changed
-        The value of each so many keys is another one; 0 for none.
+        Every this number of keys, the value differs; 0 for no differences.
     """
     if kind == "long_long":
         value = f"7 * id + if({changed} > 0 and id % {max(1, changed)} = 0, 4, 3)"
@@ -69,7 +69,7 @@ class Medians:
 
 
 def measure(warm_ups: int = WARM_UPS, repeats: int = REPEATS, **writes: Callable[[], object]) -> dict[str, Medians]:
-    """Write in several ways: after some rounds to warm up, medians of rounds that take them in turn."""
+    """Write in several ways: return medians of interleaved rounds after some warm-up rounds."""
     runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in writes}
     for name in [*writes] * (warm_ups + repeats):
         shutil.rmtree(TARGET, ignore_errors=True)
