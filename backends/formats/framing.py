@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel.compiler import entry_point
-from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i32
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 ENTRY_FIELDS: Final = 5
@@ -30,11 +30,6 @@ WALK_FIELDS: Final = 6
 """Number of these fields. The number of the last block with a state follows for each state; blocks are counted from 1."""
 
 BETWEEN_STATES: Final = -1
-
-_LIST: Final = ord("[")
-_PAIR: Final = ord("(")
-_BYTES: Final = ord("s")
-_HEAD: Final = 5
 
 # Values of STATUS
 DONE: Final = 0
@@ -155,54 +150,6 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
     walk[FOUND] = found
     walk[STATUS] = status
     walk[NEEDED] = needed
-
-
-@entry_point(read(uint8), int64, written(int64, 2))
-def index_pairs(buf, prefix, table):  # type: ignore[no-untyped-def]
-    """Index lists of pairs of keys and values in version 2 of Python's ``marshal``. Return a status.
-
-    A list is ``[``, a pair ``(``, bytes are ``s``; a count as a little-endian ``int`` follows each of them.
-
-    Parameters
-    ----------
-    buf
-        The lists, back to back.
-    prefix
-        Bytes of the key group before each key.
-    table
-        Receives the entries, at most its number of rows.
-    """
-    pos = 0
-    left = 0
-    for row in range(len(table)):
-        if left == 0:
-            if pos + _HEAD > len(buf) or buf[pos] != _LIST:
-                return BAD_LENGTH
-            left = load_i32(buf, pos + 1)
-            pos += _HEAD
-        if left <= 0 or pos + _HEAD > len(buf) or buf[pos] != _PAIR or load_i32(buf, pos + 1) != 2:
-            return BAD_LENGTH
-        left -= 1
-        pos += _HEAD
-        for part in range(2):
-            if pos + _HEAD > len(buf) or buf[pos] != _BYTES:
-                return BAD_LENGTH
-            size = load_i32(buf, pos + 1)
-            pos += _HEAD
-            if size < 0 or size > len(buf) - pos:
-                return BAD_LENGTH
-            table[row, 2 * part] = pos
-            pos += size
-            table[row, 2 * part + 1] = pos
-        begin = table[row, 0]
-        if table[row, 1] - begin < prefix:
-            return BAD_KEY_GROUP
-        key_group = np.int64(0)
-        for i in range(prefix):
-            key_group = (key_group << 8) + buf[begin + i]
-        table[row, 0] = begin + prefix
-        table[row, KEY_GROUP] = key_group
-    return DONE if pos == len(buf) and left == 0 else BAD_LENGTH
 
 
 def new_walk(states: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -71,6 +71,11 @@ class StateStream:
         file = self._source
         return file if isinstance(file, StoredFile) and self._start == 0 and file.size == self.size else None
 
+    @property
+    def file_size(self) -> int | None:
+        """Actual length of the file that it is in; ``None`` for inline state."""
+        return self._source.size if isinstance(self._source, StoredFile) else None
+
     def read(self, offset: int = 0, length: int | None = None) -> memoryview:
         """Return ``length`` bytes from ``offset``, by default to the end; numpy views them without a copy.
 

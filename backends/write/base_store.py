@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.formats.entry_framing import frame_entries
-from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest, write_manifest
 from state_processor.backends.formats.rocksdb_store import Store, behind, open_store
+from state_processor.backends.formats.sst.manifest import Manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-
-_COMPARATOR: Final = b"leveldb.BytewiseComparator"
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,8 @@ class BaseStore:
         """The size of the files of the store, if they are copied or scanned."""
         return 0 if self.shares_files and not self.scanned else self.handle.state_size
 
-    def manifest(self, context: str) -> Manifest:
-        """Read the manifest, without the column families that do not stay. No other file of the store is read.
+    def open(self, context: str) -> Store:
+        """Open the store: its manifest is read, and tables when entries are asked for.
 
         Raises
         ------
@@ -61,39 +57,10 @@ class BaseStore:
         UnsupportedFormatError
             If keys of the store are not in the order of their bytes, or it has blob files.
         """
-        streams = {file.local_name: file.stream for file in self.handle.files}
-        where = f"{context}, store {self.handle.backend_id}"
-        if "CURRENT" not in streams:
-            raise CorruptSnapshotError(f"{where}: the snapshot has no file CURRENT of it")
-        name = bytes(self.snapshot.open(streams["CURRENT"], where).read()).decode("ascii", "replace").strip()
-        if name not in streams:
-            raise CorruptSnapshotError(f"{where}: CURRENT names {name!r}, which the snapshot does not have")
-        stream = self.snapshot.open(streams[name], where)
-        manifest = read_manifest(stream.read(), f"{where}, {stream.describe()}")
-        found = {name: stream.state_size for name, stream in streams.items() if name.endswith(".sst")}
-        listed = {file.name: file.size for file in manifest.files}
-        if found != listed:
-            name = min(name for name in found.keys() | listed.keys() if found.get(name) != listed.get(name))
-            raise CorruptSnapshotError(
-                f"{where}: the manifest says that {name} has {listed.get(name, 'no')} bytes, the snapshot says "
-                f"{found.get(name, 'no')}; the manifest is cut off or belongs to another store"
-            )
-        others = [family.name for family in manifest.families.values() if family.comparator != _COMPARATOR]
-        if others:
-            raise UnsupportedFormatError(f"{where}: the keys of state {others[0]!r} are not in the order of their bytes")
-        return manifest.only(self.kept)
-
-    def open_family(self, manifest: Manifest, family: str, context: str) -> Store:
-        """Open the store with one of its column families: files of the others are not fetched."""
-        alone = manifest.only((family,))
-        name = f"MANIFEST-{alone.next_file:06}"
-        made = {name: write_manifest(replace(alone, next_file=alone.next_file + 1)), "CURRENT": f"{name}\n".encode()}
-        files = self.kept_files(alone) | {name: h.ByteStreamStateHandle(name, data) for name, data in made.items()}
-        handle = replace(self.handle, shared=(), private=tuple(h.LocalFile(*file) for file in files.items()))
-        return open_store(self.snapshot, handle, context.removesuffix(": "))
+        return open_store(self.snapshot, self.handle, context.removesuffix(": "))
 
     def kept_files(self, manifest: Manifest) -> dict[str, h.StreamStateHandle]:
-        """Return the tables of column families that stay, by local name."""
+        """Return the tables of a manifest, by local name."""
         streams = {file.local_name: file.stream for file in self.handle.files}
         return {file.name: streams[file.name] for file in manifest.files}
 

@@ -20,18 +20,30 @@ from typing import Any, Final
 
 import rocksdict
 
-from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest, write_manifest
-from state_processor.backends.formats.rocksdb_server import table_options
 from state_processor.backends.formats.rocksdb_store import behind
+from state_processor.backends.formats.sst.manifest import Manifest, read_manifest, write_manifest
 from state_processor.backends.write.sorted_entries import Pairs
 from state_processor.serializers.errors import ScratchSpaceError
 
 _FILE_BYTES: Final = 64 << 20
 """About the size of a file, which is that of RocksDB's default options (``target_file_size_base``)."""
+_TABLE_FORMAT: Final = 5
 _OTHERS: Final = re.compile(r"(?P<kind>MANIFEST|CURRENT|OPTIONS)(?:-\d+)?")
 """Files beside tables; of each kind it is the newest that counts."""
 _CHANGES_BYTES: Final = 128 << 20
 """Changes of a column family are kept in memory up to this size; what are more become several files."""
+
+
+def table_options() -> Any:
+    """Return options of column families, whose tables each RocksDB since 6.20 reads."""
+    table = rocksdict.BlockBasedOptions()
+    table.set_format_version(_TABLE_FORMAT)
+    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
+    options = rocksdict.Options(raw_mode=True)
+    options.set_block_based_table_factory(table)
+    options.set_disable_auto_compactions(True)
+    options.set_compression_type(rocksdict.DBCompressionType.snappy())
+    return options
 
 
 class NewStore:

@@ -87,7 +87,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._backend_id = str(uuid4())
         families = [state.name for state in header.states]
         self._base = base
-        self._manifest = base.manifest(context) if base is not None else None
+        self._opened = None if base is None else base.open(context)
+        self._manifest = None if base is None or self._opened is None else self._opened.manifest.only(base.kept)
         self._store = NewStore(directory, families, self.context, self._manifest)
         patched = base.patched if base is not None else frozenset()
         self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
@@ -96,7 +97,6 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         described = [describe_keyed(header, meta) for meta in header.states] if scanned else []
         self._marked = Tombstones(described, max_parallelism)
         self._marked_place: GroupState | None = None
-        self._families: dict[str, Store] = {}
         self._run: list[npt.NDArray[np.uint8]] = []
         self._held = 0
 
@@ -139,7 +139,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         key_group, state_id = self._marked_place
         self._marked_place = None
         name = self.header.states[state_id].name
-        for entries in entries_of_group(self._opened(name), name, key_group, self.prefix):
+        for entries in entries_of_group(self._of_base(), name, key_group, self.prefix):
             marked = self._marked.taken(key_group, state_id, entries)
             self._store.delete(state_id, ((keys, [_WHOLE] * len(keys)) for keys, _ in entries_as_they_come(marked)))
 
@@ -149,15 +149,12 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             return ()
         keys = (key for keys, _ in entries_as_they_come(markers) for key in keys)
         name = self.header.states[state_id].name
-        return entries_of_keys(self._opened(name), name, keys, self.prefix)
+        return entries_of_keys(self._of_base(), name, keys, self.prefix)
 
-    def _opened(self, family: str) -> Store:
-        """Return the store of the source savepoint, opened with a column family."""
-        assert self._base is not None  # it has column families that are patched
-        assert self._manifest is not None
-        if family not in self._families:
-            self._families[family] = self._base.open_family(self._manifest, family, self.context)
-        return self._families[family]
+    def _of_base(self) -> Store:
+        """Return the store of the source savepoint, which has column families that are patched."""
+        assert self._opened is not None
+        return self._opened
 
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         assert self._place is not None

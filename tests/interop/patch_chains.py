@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 
 import state_processor as sp
-from state_processor.backends.formats.rocksdb_manifest import read_manifest
+from state_processor.backends.formats.sst.manifest import read_manifest
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 from tests.interop import expectations as e

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -229,15 +227,6 @@ def test_mistakes_are_errors_before_anything_is_read(orders: SavepointReader, ca
     call, error, message = WRONG[case]
     with pytest.raises(error, match=message):
         call(orders)
-
-
-def test_scratch_is_where_the_user_says(spark: SparkSession, tmp_path: Path) -> None:
-    # A copy: workers of other tests may have the original open, and go on with that.
-    native = shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint", tmp_path / "savepoint")
-    reader = SavepointReader.read(spark, native, scratch=tmp_path / "mine")
-    rows = reader.read_keyed_state("orders", "total").collect()
-    assert {r.key: r.value for r in rows} == expected_values(ORDERS, "orders", "total")
-    assert len(list((tmp_path / "mine").glob("state-processor-*"))) == 1
 
 
 def test_no_snapshot(spark: SparkSession) -> None:

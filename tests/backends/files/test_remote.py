@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -223,47 +220,34 @@ def test_keys_fetch_the_ranges_that_hold_them(store: Store) -> None:
             assert fetched == header
 
 
-def test_files_of_rocksdb_are_fetched_once_per_host(store: Store) -> None:
+def test_only_tables_of_the_state_are_fetched(store: Store) -> None:
     url = store.put(NATIVE.directory / "savepoint", "native")
-    ssts = {
-        row["path"]: row["size_in_bytes"]
-        for row in sp.arrow.handles(url).to_pylist()
-        if row["operator_uid"] == "orders" and str(row["local_name"]).endswith(".sst")
-    }
-    assert len(ssts) > 5
-
-    def fetched() -> dict[str, int]:
-        return {name: size for name, size in store.traffic.fetched.items() if name in ssts}
-
-    totals = rows(url, "orders", "total")
-    assert fetched() == ssts
+    local = open_snapshot(NATIVE.snapshot)
+    [operator] = (o for o in local.metadata.operators if o.uid == "orders")
+    wanted, others = set(), set()
+    for subtask in operator.subtasks:
+        handle = subtask.managed_keyed
+        assert isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
+        tables = {file.name for file in rocksdb_store.open_store(local, handle, "").family("total").files}
+        for file in handle.files:
+            if file.local_name.endswith(".sst"):
+                assert isinstance(file.stream, h.RelativeFileStateHandle)
+                (wanted if file.local_name in tables else others).add(file.stream.path)
+    assert wanted
+    assert others
+    assert len(rows(url, "orders", "total")) == len(rows(NATIVE.snapshot, "orders", "total"))
+    assert wanted <= store.traffic.fetched.keys()
+    assert not others & store.traffic.fetched.keys()
     check(NATIVE, url)
-    rocksdb_store.close_stores()
-    assert rows(url, "orders", "total") == totals
-    script = (
-        "import state_processor as sp\n"
-        f"print(sum(b.num_rows for b in sp.arrow.read_state({url!r}, 'orders', 'total')))\n"
-    )  # a process of its own, as Spark's workers are
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ))
-    assert int(done.stdout) == len(totals)
-    assert fetched() == ssts
-
-
-@pytest.mark.parametrize("case", [NATIVE, INCREMENTAL], ids=lambda case: case.id)
-def test_scratch_is_where_the_user_says(case: corpus.Case, store: Store, tmp_path: Path) -> None:
-    path = f"{store.put(case.directory / 'savepoint', 'some')}/{below(case)}".rstrip("/")
-    expected = rows(case.snapshot, "orders", "total")
-    rocksdb_store.close_stores()
-    assert rows(path, "orders", "total", scratch=tmp_path / "mine") == expected
-    copies = next((tmp_path / "mine").glob("state-processor-*")) / "files"
-    files = [row for row in sp.arrow.handles(path).to_pylist() if row["operator_uid_hash"] == ORDERS_HASH and row["local_name"]]
-    remote = [row for row in files if not row["local_name"].startswith("OPTIONS")]
-    assert len(list(copies.iterdir())) == len({row["path"] for row in remote if not row["inline"]}) > 0
 
 
 def test_a_missing_object_is_named(store: Store) -> None:
     url = store.put(NATIVE.directory / "savepoint", "damaged")
-    lost = next(r["path"] for r in sp.arrow.handles(url).to_pylist() if str(r["local_name"]).endswith(".sst"))
+    tables = {r["path"] for r in sp.arrow.handles(url).to_pylist() if str(r["local_name"]).endswith(".sst")}
+    store.traffic.clear()
+    rows(url, "orders", "total")
+    lost = next(path for path in store.traffic.fetched if path in tables)
+    rocksdb_store.close_stores()
     store.client.delete_object(Bucket=BUCKET, Key=f"damaged/{lost}")
     told = f"state 'total' of operator 'orders', subtask .*{re.escape(url)}/{lost} does not exist"
     with pytest.raises(sp.MissingFileError, match=told):

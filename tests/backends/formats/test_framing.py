@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import marshal
 import struct
 
 import numpy as np
@@ -93,30 +92,3 @@ def test_a_block_that_runs_into_the_next_is_damage() -> None:
     at = len(TWO_STATES) - 1
     found, status = walk_over(TWO_STATES, [(0, at, 5), (at, len(TWO_STATES), 6)], 1)
     assert (found, status) == ([(b"k3", b"v3", 5)], framing.BAD_END)
-
-
-PAIRS = marshal.dumps([(b"\1\2key", b"value"), (b"\1\3", b"")], 2) + marshal.dumps([(b"\0\0k" * 90, b"v" * 300)], 2)
-
-
-def pairs_of(data: bytes, rows: int, prefix: int = 2) -> tuple[int, list[tuple[bytes, bytes, int]]]:
-    table = np.zeros((rows, framing.ENTRY_FIELDS), dtype=np.int64)
-    status = framing.index_pairs(np.frombuffer(data, dtype=np.uint8), prefix, table)
-    return status, [(data[a:b], data[c:d], group) for a, b, c, d, group in table.tolist()]
-
-
-def test_pairs_of_keys_and_values() -> None:
-    found = [(b"key", b"value", 0x102), (b"", b"", 0x103), ((b"\0\0k" * 90)[2:], b"v" * 300, 0)]
-    assert pairs_of(PAIRS, 3) == (framing.DONE, found)
-    assert pairs_of(PAIRS, 3, 3)[0] == framing.BAD_KEY_GROUP
-    assert pairs_of(b"", 0) == (framing.DONE, [])
-
-
-@pytest.mark.parametrize("rows", [0, 2, 4])
-def test_pairs_are_as_many_as_expected(rows: int) -> None:
-    assert pairs_of(PAIRS, rows)[0] == framing.BAD_LENGTH
-
-
-def test_pairs_that_are_cut_off_or_other_objects() -> None:
-    assert {pairs_of(PAIRS[:end], 3)[0] for end in range(len(PAIRS))} == {framing.BAD_LENGTH}
-    for at in (0, 1, 4, 5, 6, 10, 11, 14):
-        assert pairs_of(PAIRS[:at] + b"\xff" + PAIRS[at + 1 :], 3)[0] == framing.BAD_LENGTH

@@ -1,4 +1,4 @@
-"""RocksDB's files: bringing them together, reading parts, and what damage says."""
+"""RocksDB's files: reading all or parts of them, and what damage says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import fsspec
 import pytest
 
-from state_processor.backends.files.scratch import LIMIT_VARIABLE
 from state_processor.backends.formats import rocksdb, rocksdb_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
@@ -20,7 +19,7 @@ from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handl
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, ScratchSpaceError
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 from tests.corpus import FIXTURES
 
 STATES = ("total", "profile", "history", "items", "session", "_timer_state/event_user-timers")
@@ -71,6 +70,19 @@ def changed(handle: KeyedHandle, change: Callable[[h.LocalFile], h.LocalFile | N
 def largest_sst(handle: KeyedHandle) -> h.LocalFile:
     assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
     return max((f for f in handle.handle.files if f.local_name.endswith(".sst")), key=lambda f: f.stream.state_size)
+
+
+def table_of(snapshot: Snapshot, handle: KeyedHandle, state: str) -> h.LocalFile:
+    """A table of a state."""
+    assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    names = {file.name for file in rocksdb_store.open_store(snapshot, handle.handle, "").family(state).files}
+    rocksdb_store.close_stores()
+    return next(f for f in handle.handle.files if f.local_name in names)
+
+
+def state_of(snapshot: Snapshot, handle: KeyedHandle, table: h.LocalFile) -> str:
+    """The state that a table belongs to."""
+    return next(state for state in STATES if table_of(snapshot, handle, state) == table)
 
 
 def file_of(copy: Path, file: h.LocalFile) -> Path:
@@ -140,22 +152,15 @@ def test_inline_files_and_slices_give_the_same_rows(state: str, tmp_path: Path) 
         assert rows(snapshot, changed(handle, segments(snapshot, tmp_path)), state) == expected
 
 
-def test_remote_files_are_fetched_once_per_host(tmp_path: Path) -> None:
+def test_remote_files_are_read_in_place(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
-    memory.put(str(NATIVE), "/fetched-once", recursive=True)
+    memory.put(str(NATIVE), "/in-place", recursive=True)
     try:
-        snapshot, local = open_snapshot("memory:///fetched-once"), open_snapshot(NATIVE)
+        snapshot, local = open_snapshot("memory:///in-place"), open_snapshot(NATIVE)
         assert [rows(snapshot, x) for x in handles_of(snapshot)] == [rows(local, x) for x in handles_of(local)]
-        copies = next((tmp_path / "scratch").glob("state-processor-*")) / "files"
-        made = {path.name: path.stat().st_ino for path in copies.iterdir()}
-        rocksdb_store.close_stores()
-        for handle in handles_of(snapshot):
-            rows(snapshot, handle)
-        assert {path.name: path.stat().st_ino for path in copies.iterdir()} == made
-        files = [f for x in handles_of(snapshot) for f in x.handle.files]  # type: ignore[union-attr]
-        assert len(made) == len({f.stream for f in files if not f.local_name.startswith("OPTIONS")})
+        assert not (tmp_path / "scratch").exists()
     finally:
-        memory.rm("/fetched-once", recursive=True)
+        memory.rm("/in-place", recursive=True)
 
 
 @pytest.mark.parametrize("options", [None, b"", b"[Version]\n  rocksdb_version=", b"\x00\xff" * 100])
@@ -174,7 +179,7 @@ def test_lists_are_whole_without_flinks_options_file(options: bytes | None) -> N
 def test_a_deleted_sst_is_named(copy: Path) -> None:
     snapshot = open_snapshot(copy)
     handle = handles_of(snapshot)[0]
-    sst = largest_sst(handle)
+    sst = table_of(snapshot, handle, "total")
     file_of(copy, sst).unlink()
     told = f"operator 'orders', subtask 0, {sst.local_name}: .*{file_of(copy, sst).name} does not exist"
     with pytest.raises(MissingFileError, match=told):
@@ -186,7 +191,7 @@ def test_a_deleted_shared_file_is_named(tmp_path: Path) -> None:
     snapshot = open_snapshot(next(root.glob("*/chk-*")))
     operator = next(o for o in snapshot.metadata.operators if any(s.managed_keyed for s in o.subtasks))
     handle = next(iter(keyed_handles(operator)))
-    sst = largest_sst(handle)
+    sst = table_of(snapshot, handle, "total")
     name = sst.stream.path.rpartition("/")[2]  # type: ignore[union-attr]
     next(root.glob(f"*/shared/{name}")).unlink()
     with pytest.raises(MissingFileError, match=f"operator .*subtask 0, {sst.local_name}: .*{name}"):
@@ -199,7 +204,9 @@ def test_a_file_of_another_length_is_named(copy: Path, kind: str, change: Callab
     snapshot = open_snapshot(copy)
     handle = handles_of(snapshot)[0]
     assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
-    file = next(f for f in handle.handle.files if kind in f.local_name)
+    file = table_of(snapshot, handle, "total")
+    if kind != ".sst":
+        file = next(f for f in handle.handle.files if kind in f.local_name)
     path = file_of(copy, file)
     size = path.stat().st_size
     path.write_bytes(change(path.read_bytes()))
@@ -237,18 +244,18 @@ def test_damage_within_an_sst_is_an_error_not_an_end(copy: Path) -> None:
         except CorruptSnapshotError as e:
             problems[state] = str(e)
     [(state, message)] = problems.items()
-    assert f"state {state!r}: RocksDB reports: Corruption: block checksum mismatch" in message
-    assert f"{sst.local_name} is {path}" in message
+    assert state == state_of(snapshot, handle, sst)
+    assert f"{sst.local_name} ({path}), block at 0: its checksum is 0x" in message
 
 
 def test_files_in_each_others_place_are_noticed() -> None:
     snapshot = open_snapshot(NATIVE)
     handle = handles_of(snapshot)[0]
     assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
-    one, other, *_ = [f for f in handle.handle.files if f.local_name.endswith(".sst")]
+    one, other = table_of(snapshot, handle, "total"), table_of(snapshot, handle, "profile")
     names = {one.local_name: other.local_name, other.local_name: one.local_name}
     swapped = changed(handle, lambda f: replace(f, local_name=names.get(f.local_name, f.local_name)))
-    with pytest.raises(CorruptSnapshotError, match=r"RocksDB reports: .*\d+\.sst is "):
+    with pytest.raises(CorruptSnapshotError, match=r"the manifest says that \d+\.sst has \d+ bytes, the snapshot says \d+"):
         rows(snapshot, swapped)
 
 
@@ -263,26 +270,15 @@ def test_a_checkpoint_that_is_deleted_between_planning_and_reading_is_named(copy
         list(read_state(source, state, ReadOptions(), handle.key_groups))
 
 
-def test_a_store_that_is_open_is_read_to_its_end_though_the_checkpoint_is_deleted(copy: Path) -> None:
-    snapshot = open_snapshot(copy)
+@pytest.mark.parametrize(("name", "size"), [("000077.log", 5), ("000077.blob", 5)])
+def test_files_that_flink_does_not_use_are_refused(name: str, size: int) -> None:
+    snapshot = open_snapshot(NATIVE)
     handle = handles_of(snapshot)[0]
-    source = handle.open(snapshot)
-    state = source.describe("total")
-    assert state is not None
-    expected = rows(snapshot, handle)
-    first = list(read_state(source, state, ReadOptions(), h.KeyGroupRange(0, 5)))
-    shutil.rmtree(copy)
-    rest = list(read_state(source, state, ReadOptions(), h.KeyGroupRange(6, 63)))
-    assert shown(row for batch in first + rest for row in batch.to_pylist()) == expected
-
-
-def test_a_full_scratch_space_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LIMIT_VARIABLE, "3000")
-    snapshot = replace(open_snapshot(NATIVE, allow_paths=[str(tmp_path)]), scratch=str(tmp_path / "small"))
-    handle = changed(handles_of(snapshot)[0], segments(snapshot, tmp_path))
-    with pytest.raises(ScratchSpaceError, match=r"small.* more bytes, .* of 3000 bytes.*STATE_PROCESSOR_SCRATCH"):
-        rows(snapshot, handle)
-    assert list((tmp_path / "small").glob("state-processor-*/run-*/store-*")) == []
+    assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    extra = h.LocalFile(name, h.ByteStreamStateHandle(name, bytes(size)))
+    inner = replace(handle.handle, private=(*handle.handle.private, extra))
+    with pytest.raises(UnsupportedFormatError, match=f"{name} is a .*, which Flink does not use"):
+        rows(snapshot, replace(handle, handle=inner))
 
 
 @pytest.mark.parametrize("name", ["../000001.sst", "/etc/passwd", ".hidden", ""])
@@ -299,12 +295,3 @@ def test_a_state_without_column_family_is_an_error() -> None:
     assert isinstance(source, rocksdb.RocksDbSource)
     with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but the store has no column family"):
         list(source.blocks("lost", h.KeyGroupRange(0, 63)))
-
-
-def test_directories_go_when_stores_are_closed(tmp_path: Path) -> None:
-    snapshot = open_snapshot(NATIVE)
-    for handle in handles_of(snapshot):
-        rows(snapshot, handle)
-    assert len(list((tmp_path / "scratch").glob("*/run-*/store-*"))) == 2
-    rocksdb_store.close_stores()
-    assert list((tmp_path / "scratch").glob("*/run-*/store-*")) == []

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.files.changes import FileSink
-from state_processor.backends.formats.rocksdb_manifest import read_manifest, write_manifest
+from state_processor.backends.formats.sst.manifest import read_manifest, write_manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions

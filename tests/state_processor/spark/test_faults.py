@@ -7,13 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 
 import state_processor as sp
-from state_processor.backends.files.scratch import LIMIT_VARIABLE
 from state_processor.backends.formats import rocksdb_store
-from state_processor.serializers.errors import ScratchSpaceError
 from tests.state_processor.samples import FIXTURES, ORDERS
 
 NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native"
@@ -126,16 +123,3 @@ def test_a_canonical_file_that_is_cut(tmp_path: Path) -> None:
     cut(snapshot / name)
     with pytest.raises(sp.MissingFileError, match=f"state 'total' of operator 'orders', subtask 0: .*{name} has"):
         read(snapshot)
-
-
-def test_scratch_space_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = fsspec.filesystem("memory")
-    memory.put(str(NATIVE / "savepoint"), "/full", recursive=True)
-    monkeypatch.setenv(LIMIT_VARIABLE, "2000")
-    told = r"state 'total' of operator 'orders', subtask 0, \S+: scratch space .* more bytes, .* of 2000 bytes"
-    try:
-        with pytest.raises(ScratchSpaceError, match=told) as caught:
-            list(sp.arrow.read_state("memory://full", UID, "total", scratch=tmp_path / "small"))
-        assert "STATE_PROCESSOR_SCRATCH" in str(caught.value)
-    finally:
-        memory.rm("/full", recursive=True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from state_processor.backends.formats import rocksdb_manifest
-from state_processor.backends.formats.rocksdb_manifest import Family, Manifest, TableFile, read_manifest, write_manifest
+from state_processor.backends.formats.sst import manifest as module
+from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
@@ -56,7 +56,7 @@ def test_manifests_of_flink() -> None:
 
 def test_edits_that_follow_each_other() -> None:
     """Files are added, moved to another level and deleted; a column family is dropped; a record is longer than a block."""
-    field, text, file = rocksdb_manifest._field, rocksdb_manifest._text, rocksdb_manifest._file_bytes
+    field, text, file = module._field, module._text, module._file_bytes
     log = bytearray()
     many = [table(number, level=6) for number in range(100, 3100)]
     for edit in (
@@ -69,7 +69,7 @@ def test_edits_that_follow_each_other() -> None:
         field(200, 2) + field(202, 0)[:-1],
         field(8193, 3) + b"abc" + b"".join(map(file, many)),
     ):
-        rocksdb_manifest._append(log, edit)
+        module._append(log, edit)
     assert len(log) > 2 << 15
     manifest = read_manifest(bytes(log), "here")
     families = {0: replace(DEFAULT, files=tuple(many)), 1: Family("total", BYTEWISE, (table(10, level=1),), 5)}
@@ -83,8 +83,8 @@ def test_records_at_the_end_of_a_block(left: int) -> None:
     log = bytearray()
     records = [bytes((1 << 15) - left - 7), b"next", b"", b"last"]
     for record in records:
-        rocksdb_manifest._append(log, record)
-    assert list(rocksdb_manifest._records(np.frombuffer(log, np.uint8), "here")) == records
+        module._append(log, record)
+    assert list(module._records(np.frombuffer(log, np.uint8), "here")) == records
 
 
 def test_files_above_those_of_another_store() -> None:
@@ -124,6 +124,6 @@ def test_damage() -> None:
 )
 def test_edits_that_make_no_sense(edit: bytes, kind: type[Exception], message: str) -> None:
     log = bytearray()
-    rocksdb_manifest._append(log, edit)
+    module._append(log, edit)
     with pytest.raises(kind, match=f"here: .*{message}"):
         read_manifest(bytes(log), "here")

@@ -14,9 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.formats.sst.crc32c import masked_checksum
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.kernel.compiler import entry_point
-from state_processor.serializers.kernel.signatures import int64, read, uint8
 
 DEFAULT_FAMILY: Final = "default"
 """The column family that each store has; its id is 0."""
@@ -34,7 +33,6 @@ _BLOB_FILES: Final = frozenset({400, 401})
 _MAY_BE_IGNORED: Final = 1 << 13
 _NEW_FILE: Final = 103
 _END_OF_DETAILS, _EPOCH = 1, 13
-_MASK: Final = 0xA282EAD8
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +296,7 @@ def _records(data: npt.NDArray[np.uint8], where: str) -> Iterator[bytes]:
         end = position + _HEADER + size
         if not _FULL <= kind <= _LAST or _HEADER + size > room or end > len(data) or bool(parts) != (kind in (_MIDDLE, _LAST)):
             raise CorruptSnapshotError(f"{where}: byte {position} of the manifest is not the start of a record")
-        if _masked(int(_crc32c(data, position + 6, end))) != int.from_bytes(head[:4], "little"):
+        if masked_checksum(data, position + 6, end) != int.from_bytes(head[:4], "little"):
             raise CorruptSnapshotError(f"{where}: the checksum of the record at byte {position} of the manifest is wrong")
         parts.append(bytes(data[position + _HEADER : end]))
         if kind in (_FULL, _LAST):
@@ -321,24 +319,10 @@ def _append(log: bytearray, record: bytes) -> None:
         is_last = begin + len(part) == len(record)
         kind = (_FULL if is_last else _FIRST) if is_first else (_LAST if is_last else _MIDDLE)
         body = np.frombuffer(bytes([kind]) + part, dtype=np.uint8)
-        log += _masked(int(_crc32c(body, 0, len(body)))).to_bytes(4, "little") + len(part).to_bytes(2, "little") + bytes(body)
+        log += masked_checksum(body, 0, len(body)).to_bytes(4, "little") + len(part).to_bytes(2, "little") + bytes(body)
         begin, is_first = begin + len(part), False
         if is_last:
             return
-
-
-def _masked(checksum: int) -> int:
-    return (((checksum >> 15) | (checksum << 17)) + _MASK) & 0xFFFFFFFF
-
-
-@entry_point(read(uint8), int64, int64)
-def _crc32c(data, begin, end):  # type: ignore[no-untyped-def]
-    value = np.uint32(0xFFFFFFFF)
-    for i in range(begin, end):
-        value ^= np.uint32(data[i])
-        for _ in range(8):
-            value = (value >> np.uint32(1)) ^ (np.uint32(0x82F63B78) * (value & np.uint32(1)))
-    return value ^ np.uint32(0xFFFFFFFF)
 
 
 class _Bytes:

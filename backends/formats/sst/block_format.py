@@ -1,0 +1,218 @@
+"""Blocks as they lie in tables: checksums are verified, and compressed blocks are decompressed within limits.
+
+A block is followed by the number of its compression and by a checksum (RocksDB: ``table/format.h``, ``util/compression.h``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from state_processor.backends.formats.sst.block_kernels import varint
+from state_processor.backends.formats.sst.crc32c import masked_checksums
+from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.memory import load_i32
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+TRAILER: Final = 5
+"""Bytes behind a block: its compression and its checksum."""
+LARGEST_BLOCK: Final = (2 << 30) - 1024
+"""Bytes of a decompressed block up to which it is read: an Arrow column holds no larger value."""
+
+NO_CHECKSUM, CRC32C, XXHASH, XXHASH64, XXH3 = 0, 1, 2, 3, 4
+CHECKSUMS: Final = frozenset({NO_CHECKSUM, CRC32C, XXHASH, XXHASH64, XXH3})
+_LAST_BYTE_PRIME: Final = 0x6B9083D9
+_LOW: Final = 0xFFFFFFFF
+
+_NONE, _SNAPPY = 0, 1
+_LARGEST_NUMBER: Final = 5
+"""Bytes of the decompressed size in front of compressed bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compression:
+    """A compression: its name, the largest ratio of its sizes, and the function that decompresses into a buffer."""
+
+    name: str
+    most: int
+    into: Callable[[Any, Any], int]
+
+
+_COMPRESSIONS: Final = {
+    1: _Compression("snappy", 64, cramjam.snappy.decompress_raw_into),
+    2: _Compression("zlib", 1100, cramjam.deflate.decompress_into),
+    4: _Compression("LZ4", 256, cramjam.lz4.decompress_block_into),
+    5: _Compression("LZ4HC", 256, cramjam.lz4.decompress_block_into),
+    7: _Compression("ZSTD", 1 << 16, cramjam.zstd.decompress_into),
+}
+_UNREAD: Final = {3: "bzip2", 6: "XPRESS", 0x40: "ZSTD before its format was final", 0xFE: "a compression that is not named"}
+
+
+@entry_point(read(uint8), read(int64, 2), written(int64, 2))
+def _inspect(data, spans, found):  # type: ignore[no-untyped-def]
+    """Fill in the compression of each block, where its compressed bytes begin, its decompressed size or -1, and its checksum."""
+    for i in range(len(spans)):
+        begin = spans[i, 0]
+        end = spans[i, 1]
+        kind = np.int64(data[end])
+        found[i, 0] = kind
+        found[i, 1] = begin
+        found[i, 2] = end - begin
+        if kind != 0:
+            size, at = varint(data, begin, min(end, begin + _LARGEST_NUMBER))
+            found[i, 2] = size if at >= 0 else np.int64(-1)
+            if kind != 1:  # snappy has the number itself
+                found[i, 1] = at
+        found[i, 3] = load_i32(data, end + 1) & 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlocks:
+    """Blocks as they lie in a table.
+
+    Attributes
+    ----------
+    data
+        Bytes of the table.
+    spans
+        Where each block begins and ends in ``data``, without its trailer.
+    found
+        For each: the compression, where its compressed bytes begin, its decompressed size, its checksum.
+    base
+        The offset of ``data`` in the table.
+    """
+
+    data: Bytes
+    spans: Numbers
+    found: Numbers
+    base: int
+
+    @classmethod
+    def of(cls, data: Bytes, base: int, offsets: Numbers, sizes: Numbers) -> RawBlocks:
+        """Return blocks of a table, whose offsets and sizes lie within ``data``."""
+        begins = offsets - base
+        spans = np.stack([begins, begins + sizes], axis=1)
+        found = np.empty((len(spans), 4), dtype=np.int64)
+        _inspect(data, spans, found)
+        return cls(data, spans, found, base)
+
+    def first(self, count: int) -> RawBlocks:
+        """Return the first blocks."""
+        return RawBlocks(self.data, self.spans[:count], self.found[:count], self.base)
+
+    @property
+    def plain_sizes(self) -> Numbers:
+        """The decompressed sizes, as the blocks declare them."""
+        return self.found[:, 2]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFormat:
+    """What all blocks of a table have in common.
+
+    Parameters
+    ----------
+    checksum
+        The kind of checksum.
+    context
+        The number that checksums also depend on, with the offset of the block, since format version 6; else 0.
+    """
+
+    checksum: int
+    context: int
+
+    def decompress(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> int:
+        """Verify and decompress blocks to ``target`` from ``at`` on; return where they end.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If a checksum is wrong, or compressed bytes are damaged.
+        UnsupportedFormatError
+            If a compression is not read.
+        """
+        self._verify(blocks, where)
+        data, view, plain = blocks.data, blocks.data.data, target.data
+        for (_, end), (kind, begin, size, _) in zip(blocks.spans.tolist(), blocks.found.tolist(), strict=True):
+            behind = at + size
+            if kind == _NONE:
+                target[at:behind] = data[begin:end]
+            else:
+                try:
+                    got = _COMPRESSIONS[kind].into(view[begin:end], plain[at:behind])
+                except (cramjam.DecompressionError, OSError) as problem:
+                    raise CorruptSnapshotError(f"{where}, block at {blocks.base + begin}: {problem}") from None
+                if got != size:
+                    raise CorruptSnapshotError(
+                        f"{where}, block at {blocks.base + begin}: {got} bytes when decompressed, its header says {size}"
+                    )
+            at = behind
+        return at
+
+    def check_sizes(self, blocks: RawBlocks, where: str) -> None:
+        """Refuse blocks with a compression that is not read, or that declare more bytes than it makes of theirs."""
+        kinds, sizes = blocks.found[:, 0], blocks.found[:, 2]
+        compressed = blocks.spans[:, 1] - blocks.found[:, 1]
+        for kind in np.unique(kinds).tolist():
+            compression = _COMPRESSIONS.get(kind)
+            if kind == _NONE:
+                continue
+            if compression is None:
+                raise UnsupportedFormatError(
+                    f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; read are none, "
+                    f"{', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
+                )
+            wrong = (kinds == kind) & ((sizes < 0) | (sizes > np.maximum(compressed, 0) * compression.most + 64))
+            if wrong.any():
+                first = int(np.flatnonzero(wrong)[0])
+                raise CorruptSnapshotError(
+                    f"{where}, block at {blocks.base + int(blocks.spans[first, 0])}: its {int(compressed[first])} bytes can't be "
+                    f"{int(sizes[first])} bytes when decompressed by {compression.name}"
+                )
+        if len(sizes) and int(sizes.max()) > LARGEST_BLOCK:
+            raise UndecodableValueError(
+                f"{where}: a block has {int(sizes.max())} bytes when decompressed; blocks of up to {LARGEST_BLOCK} bytes are read"
+            )
+
+    def _verify(self, blocks: RawBlocks, where: str) -> None:
+        if self.checksum == NO_CHECKSUM or not len(blocks.spans):
+            return
+        expected = blocks.found[:, 3]
+        computed = self._checksums(blocks.data, blocks.spans)
+        if self.context:
+            offsets = blocks.spans[:, 0] + blocks.base
+            computed = computed + (self.context ^ ((offsets + (offsets >> 32)) & _LOW)) & _LOW
+        wrong = np.flatnonzero(computed != expected)
+        if len(wrong):
+            offset = blocks.base + int(blocks.spans[wrong[0], 0])
+            raise CorruptSnapshotError(
+                f"{where}, block at {offset}: its checksum is {int(computed[wrong[0]]):#010x}, the file says "
+                f"{int(expected[wrong[0]]):#010x}; the file is damaged"
+            )
+
+    def _checksums(self, data: Bytes, spans: Numbers) -> Numbers:
+        if self.checksum == CRC32C:
+            return masked_checksums(data, spans + np.array([0, 1]))
+        view = data.data
+        return np.array([self.checksum_of(view[begin : end + 1]) for begin, end in spans.tolist()], dtype=np.int64)
+
+    def checksum_of(self, data: memoryview) -> int:
+        """Return the checksum of some bytes (RocksDB: ``ComputeBuiltinChecksum``)."""
+        if self.checksum == CRC32C:
+            whole = np.frombuffer(data, dtype=np.uint8)
+            return int(masked_checksums(whole, np.array([[0, len(whole)]], dtype=np.int64))[0])
+        if self.checksum == XXHASH:
+            return xxhash.xxh32_intdigest(data)
+        if self.checksum == XXHASH64:
+            return xxhash.xxh64_intdigest(data) & _LOW
+        return xxhash.xxh3_64_intdigest(data[:-1]) & _LOW ^ (data[-1] * _LAST_BYTE_PRIME & _LOW)

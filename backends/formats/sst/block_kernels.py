@@ -1,0 +1,358 @@
+"""Kernels over decompressed blocks of tables: entries with internal keys, and the entries of indexes.
+
+An entry has three varints, the rest of its key, and its value. The varints are the number of bytes that the key shares with the
+previous key, the number of other bytes of the key, and the number of bytes of the value. Behind the entries are the offsets of
+the restarts, which share nothing, and the number of restarts. An internal key ends with eight bytes, the *tag*: the sequence
+number and the type of the entry (RocksDB: ``table/block_based/block.cc``, ``db/dbformat.h``).
+
+Every length is compared with the bytes that are left before it is used. Buffers have :data:`SLACK` bytes behind their content:
+copies and comparisons take eight bytes at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from state_processor.serializers.kernel.compiler import entry_point, kernel
+from state_processor.serializers.kernel.memory import load_be_i64, load_i32, load_i64, store_i64
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+
+SLACK: Final = 16
+"""Bytes behind the content of a buffer."""
+TAG_BYTES: Final = 8
+
+# Columns of a table of entries
+KEY, KEY_END, VALUE, VALUE_END, TAG = 0, 1, 2, 3, 4
+ENTRY_FIELDS: Final = 5
+
+# Columns of a table of blocks, as an index has them
+SEPARATOR, SEPARATOR_END, OFFSET, SIZE = 0, 1, 2, 3
+INDEX_FIELDS: Final = 4
+
+# Types of entries
+DELETION, VALUE_TYPE, MERGE, SINGLE_DELETION, RANGE_DELETION = 0, 1, 2, 7, 15
+
+# Outcomes
+DONE: Final = 0
+FULL: Final = 1
+BAD_BLOCK: Final = 2
+BAD_TYPE: Final = 3
+BAD_HANDLE: Final = 4
+NEWER_BLOCK: Final = 5
+
+# Fields of a result
+STATUS, ROWS, KEYS_END, MERGES, WHERE, VALUE_BYTES = 0, 1, 2, 3, 4, 5
+RESULT_FIELDS: Final = 6
+
+_HASHED: Final = 1 << 31
+_MOST_RESTARTS: Final = (1 << 28) - 1
+
+
+@kernel
+def compare(one, begin, end, other, other_begin, other_end):  # type: ignore[no-untyped-def]
+    """Return a negative number if some bytes are before others, 0 if they are equal, else a positive one."""
+    size = min(end - begin, other_end - other_begin)
+    at = 0
+    while at < size:
+        left = load_be_i64(one, begin + at)
+        right = load_be_i64(other, other_begin + at)
+        if left != right:
+            unequal = np.uint64(left) ^ np.uint64(right)
+            rest = size - at
+            if rest < 8:
+                unequal >>= np.uint64(8 * (8 - rest))
+                if unequal == np.uint64(0):
+                    break
+            return -1 if np.uint64(left) < np.uint64(right) else 1
+        at += 8
+    return (end - begin) - (other_end - other_begin)
+
+
+@kernel
+def _copy(data, target, source, size):  # type: ignore[no-untyped-def]
+    """Copy bytes, and up to seven behind them."""
+    for i in range(0, size, 8):
+        store_i64(data, target + i, load_i64(data, source + i))
+
+
+@kernel
+def varint(data, at, end):  # type: ignore[no-untyped-def]
+    """Return a number of at most 63 bits and where it ends; a position of -1 if it is damaged."""
+    value = np.int64(0)
+    shift = 0
+    while at < end and shift < 63:
+        byte = np.int64(data[at])
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    return np.int64(0), np.int64(-1)
+
+
+@kernel
+def _entries_end(data, begin, end):  # type: ignore[no-untyped-def]
+    """Return where the entries of a block end, a negative outcome if its last bytes are damaged, and the number of restarts."""
+    if end - begin < 4:
+        return np.int64(-BAD_BLOCK), np.int64(0)
+    packed = load_i32(data, end - 4) & 0xFFFFFFFF
+    at = end - 4
+    restarts = packed & ~np.int64(_HASHED)
+    if restarts > _MOST_RESTARTS:
+        return np.int64(-NEWER_BLOCK), np.int64(0)
+    if packed & _HASHED:
+        if at - begin < 2:
+            return np.int64(-BAD_BLOCK), np.int64(0)
+        at -= 2 + np.int64(data[at - 2]) + (np.int64(data[at - 1]) << 8)
+    at -= 4 * restarts
+    if at < begin:
+        return np.int64(-BAD_BLOCK), np.int64(0)
+    return at, restarts
+
+
+@entry_point(
+    *(written(uint8), read(int64, 2), read(uint8), read(uint8), int64, int64, int64, int64),
+    *(written(int64, 2), int64, int64, int64, written(int64)),
+)
+def decode_blocks(data, blocks, lower, upper, lower_size, upper_size, bounded_from, sequence, table, row, keys, keys_end, result):  # type: ignore[no-untyped-def]
+    """Find the entries of some blocks whose keys are from ``lower`` to before ``upper``.
+
+    Parameters
+    ----------
+    data, blocks
+        Decompressed blocks that follow each other in a table or in several: where each begins and ends in ``data``.
+    lower, upper, lower_size, upper_size
+        The bounds, and their lengths.
+    bounded_from
+        The first block that may have keys from ``upper`` on.
+    sequence
+        The sequence number of all entries, if the table was ingested; else -1.
+    table, row
+        Receives the entries, from this line on: the key without its tag, the value, the tag.
+    keys, keys_end
+        The part of ``data`` that receives keys that share bytes with the ones before.
+    result
+        The status, the line behind the last entry, the end of the keys, the number of merge operands, the block or the type that
+        an error is about, and the bytes of all values.
+    """
+    searching = True
+    merges = np.int64(0)
+    value_bytes = np.int64(0)
+    status = DONE
+    where = np.int64(0)
+    for block in range(len(blocks)):
+        at = blocks[block, 0]
+        where = np.int64(block)
+        end, _ = _entries_end(data, at, blocks[block, 1])
+        if end < 0:
+            status = -end
+            break
+        bounded = block >= bounded_from
+        key = at
+        key_end = at
+        while at < end:
+            if at + 3 <= end and (data[at] | data[at + 1] | data[at + 2]) < 0x80:
+                shared = np.int64(data[at])
+                unshared = np.int64(data[at + 1])
+                size = np.int64(data[at + 2])
+                at += 3
+            else:
+                shared, at = varint(data, at, end)
+                if at >= 0:
+                    unshared, at = varint(data, at, end)
+                if at >= 0:
+                    size, at = varint(data, at, end)
+                if at < 0:
+                    status = BAD_BLOCK
+                    break
+            if shared > key_end - key or unshared > end - at or size > end - at - unshared or shared + unshared < TAG_BYTES:
+                status = BAD_BLOCK
+                break
+            if shared == 0:
+                key = at
+                key_end = at + unshared
+            else:
+                if shared + unshared > keys_end - keys:
+                    status = FULL
+                    break
+                _copy(data, keys, key, shared)
+                _copy(data, keys + shared, at, unshared)
+                key = keys
+                key_end = keys + shared + unshared
+                keys = key_end
+            at += unshared
+            if searching:
+                if compare(data, key, key_end - TAG_BYTES, lower, 0, lower_size) < 0:
+                    at += size
+                    continue
+                searching = False
+            if bounded and compare(data, key, key_end - TAG_BYTES, upper, 0, upper_size) >= 0:
+                status = -1
+                break
+            tag = load_i64(data, key_end - TAG_BYTES)
+            kind = tag & 0xFF
+            if kind != VALUE_TYPE and kind != DELETION and kind != SINGLE_DELETION and kind != MERGE:
+                status = BAD_TYPE
+                where = kind
+                break
+            if sequence >= 0:
+                tag = (sequence << 8) | kind
+            if tag < 0:
+                status = BAD_BLOCK
+                break
+            if row == len(table):
+                status = FULL
+                break
+            merges += kind == MERGE
+            value_bytes += size
+            table[row, KEY] = key
+            table[row, KEY_END] = key_end - TAG_BYTES
+            table[row, VALUE] = at
+            table[row, VALUE_END] = at + size
+            table[row, TAG] = tag
+            row += 1
+            at += size
+        if status != DONE:
+            break
+    result[STATUS] = DONE if status < 0 else status
+    result[ROWS] = row
+    result[KEYS_END] = keys
+    result[MERGES] = merges
+    result[WHERE] = where
+    result[VALUE_BYTES] = value_bytes
+
+
+@kernel
+def _index_entry(data, at, end, has_size, key, key_end, keys, keys_end):  # type: ignore[no-untyped-def]
+    """Read the key of an entry of an index. Return the outcome, where the value begins, the key, and where keys go on."""
+    shared, at = varint(data, at, end)
+    unshared = np.int64(0)
+    if at >= 0:
+        unshared, at = varint(data, at, end)
+    if has_size and at >= 0:
+        _, at = varint(data, at, end)
+    if at < 0 or shared > key_end - key or unshared > end - at:
+        return BAD_BLOCK, at, key, key_end, keys, shared
+    if shared + unshared > keys_end - keys:
+        return FULL, at, key, key_end, keys, shared
+    _copy(data, keys, key, shared)
+    _copy(data, keys + shared, at, unshared)
+    return DONE, at + unshared, keys, keys + shared + unshared, keys + shared + unshared, shared
+
+
+@entry_point(
+    *(written(uint8), int64, int64, read(uint8), read(uint8), int64, int64, int64, int64, int64),
+    *(written(int64, 2), int64, int64, written(int64)),
+)
+def decode_index(  # type: ignore[no-untyped-def]
+    data, begin, size, lower, upper, lower_size, upper_size, tail, is_delta, has_first, table, keys, keys_end, result
+):
+    """Find the blocks of an index that may have keys from ``lower`` to before ``upper``.
+
+    Parameters
+    ----------
+    data, begin, size
+        The decompressed block of the index.
+    lower, upper, lower_size, upper_size
+        The bounds, and their lengths; an ``upper_size`` of -1 is no bound.
+    tail
+        Bytes of the tag behind a key: 8, or 0 if the keys have none.
+    is_delta
+        Whether handles are told by their difference to the ones before, and values have no length.
+    has_first
+        Whether values have the first key of the block behind its handle.
+    table
+        Receives the blocks: the separator behind the last key of each, its offset and size.
+    keys, keys_end
+        The part of ``data`` that receives the separators.
+    result
+        The status, and how many blocks there are.
+    """
+    end, restarts = _entries_end(data, begin, begin + size)
+    status = DONE
+    rows = 0
+    if end < 0:
+        status = -end
+        end = begin
+    at = begin
+    # The last restart whose key is before the lower bound
+    low = np.int64(0)
+    high = restarts - 1
+    while status == DONE and low < high:
+        middle = (low + high + 1) >> 1
+        place = begin + (load_i32(data, end + 4 * middle) & 0xFFFFFFFF)
+        if place >= end:
+            status = BAD_BLOCK
+            break
+        outcome, _, key, key_end, _, shared = _index_entry(data, place, end, is_delta == 0, keys, keys, keys, keys_end)
+        if outcome != DONE or shared != 0 or key_end - key < tail:
+            status = BAD_BLOCK
+            break
+        if compare(data, key, key_end - tail, lower, 0, lower_size) < 0:
+            low = middle
+        else:
+            high = middle - 1
+    if status == DONE and low > 0:
+        at = begin + (load_i32(data, end + 4 * low) & 0xFFFFFFFF)
+    key = keys
+    key_end = keys
+    offset = np.int64(0)
+    length = np.int64(-1)
+    while status == DONE and at < end:
+        previous = key
+        previous_end = key_end
+        status, at, key, key_end, kept, shared = _index_entry(data, at, end, is_delta == 0, key, key_end, keys, keys_end)
+        if status != DONE:
+            break
+        if key_end - key < tail or (shared != 0 and length < 0):
+            status = BAD_BLOCK
+            break
+        if is_delta != 0 and shared != 0:
+            change, at = varint(data, at, end)
+            offset += length + 5
+            length += (change >> 1) ^ -(change & 1)
+        else:
+            offset, at = varint(data, at, end)
+            if at >= 0:
+                length, at = varint(data, at, end)
+        if at >= 0 and has_first != 0:
+            first, at = varint(data, at, end)
+            if at >= 0:
+                at = at + first if first <= end - at else np.int64(-1)
+        if at < 0 or offset < 0 or length < 0:
+            status = BAD_HANDLE
+            break
+        if previous_end > previous and compare(data, key, key_end - tail, data, previous, previous_end - tail) < 0:
+            status = BAD_BLOCK
+            break
+        keys = kept
+        if compare(data, key, key_end - tail, lower, 0, lower_size) < 0:
+            continue
+        if rows == len(table):
+            status = FULL
+            break
+        table[rows, SEPARATOR] = key
+        table[rows, SEPARATOR_END] = key_end - tail
+        table[rows, OFFSET] = offset
+        table[rows, SIZE] = length
+        rows += 1
+        if upper_size >= 0 and compare(data, key, key_end - tail, upper, 0, upper_size) >= 0:
+            break
+    result[STATUS] = status
+    result[ROWS] = rows
+
+
+@entry_point(read(uint8), read(int64, 2), read(uint8), int64)
+def first_from(data, table, key, key_size):  # type: ignore[no-untyped-def]
+    """Return the number of the first block of an index whose separator is not before a key."""
+    low = 0
+    high = len(table)
+    while low < high:
+        middle = (low + high) >> 1
+        if compare(data, table[middle, SEPARATOR], table[middle, SEPARATOR_END], key, 0, key_size) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low

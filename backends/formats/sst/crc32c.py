@@ -1,0 +1,82 @@
+"""The checksum CRC32C, as RocksDB stores it: of blocks of tables and of records of manifests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.serializers.kernel.compiler import entry_point, kernel
+from state_processor.serializers.kernel.memory import load_i64
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+
+_POLYNOMIAL: Final = 0x82F63B78
+_MASK_DELTA: Final = 0xA282EAD8
+_LOW: Final = 0xFFFFFFFF
+
+
+def _tables() -> npt.NDArray[np.int64]:
+    """Return tables that take eight bytes at a time: line ``i`` is for a byte that is ``i`` bytes before the last one."""
+    tables = np.zeros((8, 256), dtype=np.int64)
+    rest = np.arange(256, dtype=np.int64)
+    for _ in range(8):
+        rest = (rest >> 1) ^ (_POLYNOMIAL * (rest & 1))
+    tables[0] = rest
+    for i in range(1, 8):
+        tables[i] = tables[0][tables[i - 1] & 0xFF] ^ (tables[i - 1] >> 8)
+    return tables
+
+
+_TABLES: Final = _tables()
+
+
+@kernel
+def _crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
+    value = np.int64(0xFFFFFFFF)
+    at = begin
+    while at + 8 <= end:
+        word = load_i64(data, at)
+        low = (word & 0xFFFFFFFF) ^ value
+        high = (word >> 32) & 0xFFFFFFFF
+        value = (
+            tables[7, low & 0xFF]
+            ^ tables[6, (low >> 8) & 0xFF]
+            ^ tables[5, (low >> 16) & 0xFF]
+            ^ tables[4, low >> 24]
+            ^ tables[3, high & 0xFF]
+            ^ tables[2, (high >> 8) & 0xFF]
+            ^ tables[1, (high >> 16) & 0xFF]
+            ^ tables[0, high >> 24]
+        )
+        at += 8
+    while at < end:
+        value = tables[0, (value ^ data[at]) & 0xFF] ^ (value >> 8)
+        at += 1
+    return value ^ 0xFFFFFFFF
+
+
+@entry_point(read(uint8), read(int64, 2), read(int64, 2), written(int64))
+def _checksums(data, spans, tables, found):  # type: ignore[no-untyped-def]
+    for i in range(len(spans)):
+        found[i] = _crc32c(data, spans[i, 0], spans[i, 1], tables)
+
+
+def masked_checksums(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the checksums of parts of some bytes, masked as RocksDB stores them (RocksDB: ``crc32c::Mask``).
+
+    Parameters
+    ----------
+    data
+        The bytes.
+    spans
+        A line for each part: where it begins and ends in ``data``.
+    """
+    found = np.empty(len(spans), dtype=np.int64)
+    _checksums(data, spans, _TABLES, found)
+    return (((found >> 15) | (found << 17)) + _MASK_DELTA) & _LOW
+
+
+def masked_checksum(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:
+    """Return the masked checksum of the bytes from ``begin`` to ``end``."""
+    return int(masked_checksums(data, np.array([[begin, end]], dtype=np.int64))[0])

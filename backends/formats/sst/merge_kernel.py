@@ -1,0 +1,221 @@
+"""The kernel that merges runs of entries: of each key, the newest entry counts, as far as no range deletion is newer.
+
+Merge operands are joined by commas, as Flink's list states have them (RocksDB: ``StringAppendTESTOperator``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.backends.formats.sst.block_kernels import (
+    DONE,
+    KEY,
+    KEY_END,
+    MERGE,
+    TAG,
+    VALUE,
+    VALUE_END,
+    VALUE_TYPE,
+    compare,
+)
+from state_processor.serializers.kernel.compiler import entry_point, kernel
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+
+BAD_ORDER: Final = 10
+SHORT_KEY: Final = 11
+_DELIMITER: Final = ord(",")
+
+
+@kernel
+def _is_before(data, table, runs, one, other):  # type: ignore[no-untyped-def]
+    """Return whether the entry that a run is at comes before that of another: by key, then the newest, then the newest run."""
+    left = runs[one, 0]
+    right = runs[other, 0]
+    order = compare(data, table[left, KEY], table[left, KEY_END], data, table[right, KEY], table[right, KEY_END])
+    if order != 0:
+        return order < 0
+    if table[left, TAG] != table[right, TAG]:
+        return table[left, TAG] > table[right, TAG]
+    return one < other
+
+
+@kernel
+def _sift(data, table, runs, heap, size, place):  # type: ignore[no-untyped-def]
+    """Move a run down the heap to its place."""
+    run = heap[place]
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _is_before(data, table, runs, heap[child + 1], heap[child]):
+            child += 1
+        if not _is_before(data, table, runs, heap[child], run):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = run
+
+
+@kernel
+def _joined(data, table, stack, operands, base, at):  # type: ignore[no-untyped-def]
+    """Write an existing value (``base``, -1 without one) and merge operands, the newest of which is the first; return the end."""
+    first = True
+    if base >= 0:
+        for i in range(table[base, VALUE], table[base, VALUE_END]):
+            data[at] = data[i]
+            at += 1
+        first = False
+    for n in range(operands - 1, -1, -1):
+        if not first:
+            data[at] = _DELIMITER
+            at += 1
+        first = False
+        for i in range(table[stack[n], VALUE], table[stack[n], VALUE_END]):
+            data[at] = data[i]
+            at += 1
+    return at
+
+
+@kernel
+def _put(data, out, rows, key, key_end, value, value_end, prefix):  # type: ignore[no-untyped-def]
+    """Add an entry with its key group to the output; return False if its key is shorter than that."""
+    if key_end - key < prefix:
+        return False
+    group = np.int64(0)
+    for i in range(prefix):
+        group = (group << 8) + data[key + i]
+    out[rows, KEY] = key + prefix
+    out[rows, KEY_END] = key_end
+    out[rows, VALUE] = value
+    out[rows, VALUE_END] = value_end
+    out[rows, KEY_GROUP] = group
+    return True
+
+
+@entry_point(
+    *(written(uint8), read(int64, 2), written(int64, 2), written(int64), read(uint8), read(int64, 2), int64),
+    *(int64, written(int64), written(int64, 2), written(int64)),
+)
+def merge_runs(data, table, runs, heap, bounds, deletions, prefix, joined, stack, out, result):  # type: ignore[no-untyped-def]
+    """Merge sorted entries of several runs.
+
+    Parameters
+    ----------
+    data, table
+        The entries of all runs. Behind ``joined``, ``data`` has room for all values that are merged.
+    runs
+        Where the entries of each run begin and end in ``table``, the newest run first. The beginnings are moved.
+    heap
+        Room for a number per run.
+    bounds, deletions
+        The range deletions: a line for each key from which on another one is the newest, with where this key begins and ends in
+        ``bounds``, and its sequence number. A number of 0 deletes nothing.
+    prefix
+        Bytes of the key group in front of each key.
+    joined
+        Where merged values begin in ``data``.
+    stack
+        Room for a number per entry.
+    out
+        Receives the entries as :mod:`~state_processor.backends.formats.framing` has them.
+    result
+        The status, and how many entries there are.
+    """
+    size = 0
+    for run in range(len(runs)):
+        if runs[run, 0] < runs[run, 1]:
+            heap[size] = run
+            size += 1
+    for place in range(size // 2 - 1, -1, -1):
+        _sift(data, table, runs, heap, size, place)
+    status = DONE
+    rows = 0
+    at = joined
+    last = np.int64(-1)
+    settled = True
+    operands = 0
+    deletion = -1
+    deleted = np.int64(0)
+    while True:
+        entry = np.int64(-1)
+        order = np.int64(-1)
+        if size > 0:
+            run = heap[0]
+            entry = runs[run, 0]
+            if last >= 0:
+                order = compare(data, table[last, KEY], table[last, KEY_END], data, table[entry, KEY], table[entry, KEY_END])
+                if order > 0 or (order == 0 and table[last, TAG] < table[entry, TAG]):
+                    status = BAD_ORDER
+                    break
+        base = np.int64(-1)
+        finished = False
+        if order != 0 or entry < 0:
+            finished = not settled and operands > 0
+        elif not settled:
+            kind = table[entry, TAG] & 0xFF
+            if (table[entry, TAG] >> 8) < deleted or (kind != VALUE_TYPE and kind != MERGE):
+                finished = True
+            elif kind == VALUE_TYPE:
+                base = entry
+                finished = True
+            else:
+                stack[operands] = entry
+                operands += 1
+            settled = finished
+        if finished:
+            if operands == 0:
+                put = base
+            elif operands == 1 and base < 0:
+                put = stack[0]
+            else:
+                put = np.int64(-1)
+            if put >= 0:
+                value = table[put, VALUE]
+                value_end = table[put, VALUE_END]
+            elif operands > 0:
+                value = at
+                value_end = _joined(data, table, stack, operands, base, at)
+                at = value_end
+            if put >= 0 or operands > 0:
+                if not _put(data, out, rows, table[last, KEY], table[last, KEY_END], value, value_end, prefix):
+                    status = SHORT_KEY
+                    break
+                rows += 1
+            operands = 0
+        if entry < 0:
+            break
+        if order != 0:
+            while deletion + 1 < len(deletions):
+                begin = deletions[deletion + 1, 0]
+                end = deletions[deletion + 1, 1]
+                if compare(bounds, begin, end, data, table[entry, KEY], table[entry, KEY_END]) > 0:
+                    break
+                deletion += 1
+                deleted = deletions[deletion, 2]
+            operands = 0
+            kind = table[entry, TAG] & 0xFF
+            settled = True
+            if (table[entry, TAG] >> 8) >= deleted:
+                if kind == VALUE_TYPE:
+                    value = table[entry, VALUE]
+                    value_end = table[entry, VALUE_END]
+                    if not _put(data, out, rows, table[entry, KEY], table[entry, KEY_END], value, value_end, prefix):
+                        status = SHORT_KEY
+                        break
+                    rows += 1
+                elif kind == MERGE:
+                    stack[0] = entry
+                    operands = 1
+                    settled = False
+        last = entry
+        runs[run, 0] += 1
+        if runs[run, 0] == runs[run, 1]:
+            size -= 1
+            heap[0] = heap[size]
+        if size > 1:
+            _sift(data, table, runs, heap, size, 0)
+    result[0] = status
+    result[1] = rows

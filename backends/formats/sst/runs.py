@@ -1,0 +1,168 @@
+"""Runs: tables of a column family whose keys follow each other, and positions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from state_processor.backends.formats.sst.block_format import TRAILER, RawBlocks
+from state_processor.backends.formats.sst.block_kernels import OFFSET, SIZE, TAG_BYTES
+from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.read_ahead import ReadAhead
+from state_processor.backends.formats.sst.table import Table
+from state_processor.serializers.errors import CorruptSnapshotError
+
+OpenTable = Callable[[TableFile], Table]
+READ_AHEAD: Final = 4 << 20
+_LARGEST_GAP: Final = 64 << 20
+"""Bytes between blocks that are read together; RocksDB writes those of entries back to back."""
+
+
+def first_key(file: TableFile) -> bytes:
+    """Return the first key of a table."""
+    return file.smallest[:-TAG_BYTES]
+
+
+def last_key(file: TableFile) -> bytes:
+    """Return the last key of a table."""
+    return file.largest[:-TAG_BYTES]
+
+
+def runs_of(files: Iterable[TableFile], lower: bytes, upper: bytes) -> list[list[TableFile]]:
+    """Return the tables that may have keys from ``lower`` to before ``upper``, as runs.
+
+    A level is a run, or several where tables overlap, as those of level 0 do. Sequence numbers tell which entry is newer.
+    """
+    wanted = [file for file in files if first_key(file) < upper and last_key(file) >= lower]
+    levels = sorted({file.level for file in wanted})
+    return [run for level in levels for run in _disjoint(file for file in wanted if file.level == level)]
+
+
+def _order(internal_key: bytes) -> tuple[bytes, int]:
+    """Return what internal keys are ordered by: the key, then the newest entry first."""
+    return internal_key[:-TAG_BYTES], -int.from_bytes(internal_key[-TAG_BYTES:], "little")
+
+
+def _disjoint(files: Iterable[TableFile]) -> list[list[TableFile]]:
+    """Return tables as runs, as few as their keys allow; the tables of a level are one, unless the manifest is damaged."""
+    runs: list[list[TableFile]] = []
+    for file in sorted(files, key=lambda f: _order(f.smallest)):
+        place = next((run for run in runs if _order(run[-1].largest) < _order(file.smallest)), None)
+        if place is None:
+            runs.append([file])
+        else:
+            place.append(file)
+    return runs
+
+
+class TableScan:
+    """A position in a table that is read from front to back.
+
+    Parameters
+    ----------
+    table
+        The table.
+    lower, upper
+        The bounds of the keys.
+    threads
+        Threads that read ahead.
+    """
+
+    def __init__(self, table: Table, lower: bytes, upper: bytes, threads: ThreadPoolExecutor | None) -> None:
+        self.table = table
+        self.blocks = table.blocks(lower, upper)
+        rows = self.blocks.rows
+        self.sizes = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(rows[:, SIZE] + TRAILER)))
+        end = int(rows[-1, OFFSET] + rows[-1, SIZE]) + TRAILER if len(rows) else 0
+        self._reads = ReadAhead(table.stream, end, READ_AHEAD, threads)
+
+    def raw(self, first: int, behind: int) -> RawBlocks:
+        """Read blocks."""
+        rows = self.blocks.rows[first:behind]
+        begin, end = int(rows[0, OFFSET]), int(rows[-1, OFFSET] + rows[-1, SIZE]) + TRAILER
+        if end - begin > int(self.sizes[behind] - self.sizes[first]) + _LARGEST_GAP:
+            raise CorruptSnapshotError(
+                f"{self.table.where}: blocks of entries are far from each other, which RocksDB does not write"
+            )
+        base, data = self._reads.read(begin, end)
+        blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), base, rows[:, OFFSET], rows[:, SIZE])
+        self.table.format.check_sizes(blocks, self.table.where)
+        return blocks
+
+
+@dataclass(slots=True)
+class Piece:
+    """Blocks of a table that a round decodes: the first one, the one behind the last, and their bytes."""
+
+    scan: TableScan
+    first: int
+    behind: int
+    raw: RawBlocks | None
+
+    def cut(self, upper: bytes) -> Piece:
+        """Return the piece up to a key."""
+        behind = max(self.first, min(self.behind, self.scan.table.blocks_before(self.scan.blocks, upper)))
+        return Piece(self.scan, self.first, behind, None if self.raw is None else self.raw.first(behind - self.first))
+
+
+class RunScan:
+    """A position in a run that is read from front to back.
+
+    Parameters
+    ----------
+    files
+        The tables of the run.
+    open_table
+        Opens a table.
+    lower, upper
+        The bounds of the keys.
+    threads
+        Threads that read ahead.
+    """
+
+    def __init__(
+        self, files: Sequence[TableFile], open_table: OpenTable, lower: bytes, upper: bytes, threads: ThreadPoolExecutor | None
+    ) -> None:
+        self._files = list(files)
+        self._open_table = open_table
+        self._lower = lower
+        self._upper = upper
+        self._threads = threads
+        self._scans: dict[int, TableScan] = {}
+        self._at = 0
+
+    def reach(self, lower: bytes, budget: int) -> bytes | None:
+        """Return the key before which about ``budget`` bytes are to be read; ``None`` if that is all."""
+        while self._at < len(self._files) and last_key(self._files[self._at]) < lower:
+            self._scans.pop(self._at, None)
+            self._at += 1
+        if self._at == len(self._files):
+            return None
+        scan = self._scan(self._at)
+        first = scan.blocks.first_from(lower)
+        last = int(np.searchsorted(scan.sizes, scan.sizes[first] + budget)) - 1 if first < len(scan.blocks) else first
+        if last < len(scan.blocks):
+            return scan.blocks.separator(max(last, first)) + b"\0"
+        return last_key(self._files[self._at]) + b"\0" if self._at + 1 < len(self._files) else None
+
+    def pieces(self, lower: bytes, upper: bytes) -> list[Piece]:
+        """Return the blocks that may have keys from ``lower`` to before ``upper``, in order."""
+        found = []
+        for number in range(self._at, len(self._files)):
+            if first_key(self._files[number]) >= upper:
+                break
+            scan = self._scan(number)
+            first = scan.blocks.first_from(lower)
+            behind = max(first, scan.table.blocks_before(scan.blocks, upper))
+            found.append(Piece(scan, first, behind, scan.raw(first, behind) if first < behind else None))
+        return found
+
+    def _scan(self, number: int) -> TableScan:
+        if number not in self._scans:
+            table = self._open_table(self._files[number])
+            self._scans[number] = TableScan(table, self._lower, self._upper, self._threads)
+        return self._scans[number]

@@ -1,0 +1,345 @@
+"""One table: its footer, properties, index and range deletions (RocksDB: ``table/format.cc``, ``table/block_based``).
+
+The end of a file has all of them. It is read first; an index that is larger than that is read when blocks are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from state_processor.backends.formats.sst import block_kernels as k
+from state_processor.backends.formats.sst.block_format import (
+    CHECKSUMS,
+    NO_CHECKSUM,
+    TRAILER,
+    BlockFormat,
+    Bytes,
+    Numbers,
+    RawBlocks,
+)
+from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.range_deletions import Deletion, fragments
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+
+_FOOTER: Final = 53
+_HANDLES: Final = 40
+_MAGIC: Final = 0x88E241B785F4CFF7
+_OTHER_MAGICS: Final = {
+    0xDB4775248B80FB57: "a block-based table of format version 0",
+    0x8242229663BF9564: "a plain table",
+    0x4F3418EB7A8F13B8: "a plain table",
+    0x926789D0C5F17873: "a cuckoo table",
+}
+_EXTENDED_MAGIC: Final = bytes((0x3E, 0, 0x7A, 0))
+_VERSIONS: Final = range(2, 7)
+_WITH_CONTEXT: Final = 6
+_TAIL: Final = 16 << 10
+_REMOTE_TAIL: Final = 64 << 10
+_MOST_PROPERTIES: Final = 1 << 20
+_MOST_KEY_BYTES: Final = 256 << 20
+_BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY = 0, 1, 2, 3
+COMPARATOR: Final = b"leveldb.BytewiseComparator"
+_MERGE_OPERATORS: Final = frozenset({b"StringAppendTESTOperator", b"StringAppendOperator", b"stringappendtest", b"nullptr", b""})
+"""Names of Flink's merge operator, and what tables have that were written without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockList:
+    """Blocks of a table, in order.
+
+    Attributes
+    ----------
+    keys
+        Bytes of the separators.
+    rows
+        A line for each block: where its separator begins and ends in ``keys``, its offset and size.
+    """
+
+    keys: Bytes
+    rows: Numbers
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def separator(self, block: int) -> bytes:
+        """Return a key that is not before the last key of a block, and not behind the first of the next one."""
+        begin, end = self.rows[block, :2].tolist()
+        return self.keys[begin:end].tobytes()
+
+    def first_from(self, key: bytes) -> int:
+        """Return the number of the first block whose separator is not before a key."""
+        return int(k.first_from(self.keys, self.rows, padded(key), len(key)))
+
+
+def padded(key: bytes) -> Bytes:
+    """Return bytes as an array, with room behind them for kernels."""
+    return np.frombuffer(key + bytes(k.SLACK), dtype=np.uint8)
+
+
+class Table:
+    """A table of a store.
+
+    Parameters
+    ----------
+    stream
+        The file.
+    file
+        What the manifest says of it.
+    where
+        Operator, subtask, store and file, for messages.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If it is damaged.
+    UnsupportedFormatError
+        If it has another format, or what is not read.
+    """
+
+    def __init__(self, stream: StateStream, file: TableFile, where: str) -> None:
+        self.stream = stream
+        self.file = file
+        self.where = where
+        if stream.size < _FOOTER:
+            raise CorruptSnapshotError(f"{where}: {stream.size} bytes are too few for a table")
+        size = min(stream.size, _REMOTE_TAIL if stream.is_remote else _TAIL)
+        self._tail_begin = stream.size - size
+        self._tail = np.frombuffer(stream.read(self._tail_begin, size), dtype=np.uint8)
+        footer = self._tail[-_FOOTER:].tobytes()
+        self._version = self._checked_version(footer)
+        if self._version >= _WITH_CONTEXT:
+            self.format, metaindex, self._index_handle = self._newer_footer(footer)
+        else:
+            self.format, metaindex, self._index_handle = self._older_footer(footer)
+        self._meta = {name: self._handle(value, 0)[:2] for name, value in _small_entries(*self._block(metaindex), self.where)}
+        self._check_meta()
+
+    @property
+    def smallest(self) -> bytes:
+        """The first key."""
+        return self.file.smallest[: -k.TAG_BYTES]
+
+    @property
+    def largest(self) -> bytes:
+        """The last key."""
+        return self.file.largest[: -k.TAG_BYTES]
+
+    @cached_property
+    def sequence(self) -> int:
+        """The sequence number of all entries, if the table was ingested; else -1 (RocksDB: ``GetGlobalSequenceNumber``)."""
+        version = int.from_bytes(self._properties.get(b"rocksdb.external_sst_file.version", b"\0"), "little")
+        own = int.from_bytes(self._properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
+        if version < 2:
+            return -1
+        largest = self.file.sequences[1]
+        if own not in (0, largest):
+            raise CorruptSnapshotError(f"{self.where}: it has the sequence number {own}, the manifest says {largest}")
+        return largest
+
+    def blocks(self, lower: bytes, upper: bytes) -> BlockList:
+        """Return the blocks that may have keys from ``lower`` to before ``upper``."""
+        if self._index_type != _PARTITIONED:
+            return self._listed(*self._index, lower, upper)
+        parts = self._listed(*self._index, lower, upper)
+        inner = [self._listed(*self._block((int(row[2]), int(row[3]))), lower, upper) for row in parts.rows]
+        if not inner:
+            return BlockList(parts.keys, parts.rows[:0])
+        starts = np.cumsum([0, *(len(part.keys) for part in inner[:-1])])
+        for part, start in zip(inner, starts.tolist(), strict=True):
+            part.rows[:, :2] += start
+        return BlockList(np.concatenate([p.keys for p in inner]), np.concatenate([p.rows for p in inner]))
+
+    def blocks_before(self, blocks: BlockList, upper: bytes) -> int:
+        """Return how many blocks of a list may have keys before ``upper``."""
+        behind = blocks.first_from(upper)
+        # keys of the block behind a separator without a tag are larger than the separator
+        if behind > 0 and self._keys_are_exact and blocks.separator(behind - 1) + b"\0" == upper:
+            return behind
+        return min(len(blocks), behind + 1)
+
+    @cached_property
+    def deletions(self) -> list[Deletion]:
+        """The range deletions, as far as the file goes, of which none overlap."""
+        handle = self._meta.get(b"rocksdb.range_del")
+        if handle is None:
+            return []
+        found = []
+        for key, end in _small_entries(*self._block(handle), self.where):
+            if len(key) < k.TAG_BYTES or key[-k.TAG_BYTES] != k.RANGE_DELETION:
+                raise CorruptSnapshotError(f"{self.where}: an entry among its range deletions is none")
+            tag = int.from_bytes(key[-k.TAG_BYTES :], "little")
+            begin, end = max(key[: -k.TAG_BYTES], self.smallest), min(end, self._end)
+            if begin < end:
+                found.append(Deletion(begin, end, tag >> 8 if self.sequence < 0 else self.sequence))
+        return fragments(found)
+
+    @property
+    def _end(self) -> bytes:
+        """The key up to before which range deletions of this file count."""
+        tag = int.from_bytes(self.file.largest[-k.TAG_BYTES :], "little")
+        is_end_of_deletion = tag == ((1 << 56) - 1) << 8 | k.RANGE_DELETION
+        return self.largest if is_end_of_deletion else self.largest + b"\0"
+
+    @cached_property
+    def _properties(self) -> dict[bytes, bytes]:
+        handle = self._meta.get(b"rocksdb.properties")
+        if handle is None:
+            raise CorruptSnapshotError(f"{self.where}: it has no properties")
+        if handle[1] > _MOST_PROPERTIES:
+            raise CorruptSnapshotError(f"{self.where}: its properties have {handle[1]} bytes")
+        return dict(_small_entries(*self._block(handle), self.where))
+
+    def _check_meta(self) -> None:
+        """Refuse what is not read."""
+        properties = self._properties
+        comparator = properties.get(b"rocksdb.comparator", COMPARATOR)
+        merge_operator = properties.get(b"rocksdb.merge.operator", b"")
+        self._index_type = int.from_bytes(properties.get(b"rocksdb.block.based.table.index.type", b"\0"), "little")
+        self._keys_are_exact = properties.get(b"rocksdb.index.key.is.user.key", b"\0") not in (b"\0", b"")
+        self._is_delta = properties.get(b"rocksdb.index.value.is.delta.encoded", b"\0") not in (b"\0", b"")
+        operands = properties.get(b"rocksdb.merge.operands", b"\0") not in (b"\0", b"")
+        if comparator != COMPARATOR:
+            what = "has user-defined timestamps" if comparator.endswith(b".u64ts") else "is not in the order of bytes"
+            raise self._unsupported(f"it {what} (comparator {_text(comparator)})")
+        if operands and merge_operator not in _MERGE_OPERATORS:
+            raise self._unsupported(f"its merge operator {_text(merge_operator)} is not that of Flink, StringAppendTESTOperator")
+        if b"rocksdb.compression_dict" in self._meta:
+            raise self._unsupported("its blocks are compressed with a dictionary")
+        if self._index_type not in (_BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY):
+            raise self._unsupported(f"its index is of the unknown type {self._index_type}")
+
+    def _unsupported(self, what: str) -> UnsupportedFormatError:
+        return UnsupportedFormatError(f"{self.where}: {what}; write a canonical savepoint")
+
+    @cached_property
+    def _index(self) -> tuple[Bytes, int]:
+        handle = self._index_handle or self._meta.get(b"rocksdb.index")
+        if handle is None:
+            raise CorruptSnapshotError(f"{self.where}: it has no index")
+        return self._block(handle)
+
+    def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes) -> BlockList:
+        """Return the blocks that a block of an index lists."""
+        room = 4 * size + 4096
+        table = np.empty((size // 3 + 1, k.INDEX_FIELDS), dtype=np.int64)
+        result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
+        while True:
+            buffer = np.empty(size + room + k.SLACK, dtype=np.uint8)
+            buffer[:size] = data[:size]
+            k.decode_index(
+                *(buffer, 0, size, padded(lower), padded(upper), len(lower), len(upper)),
+                *(0 if self._keys_are_exact else k.TAG_BYTES, int(self._is_delta), int(self._index_type == _WITH_FIRST_KEY)),
+                *(table, size, size + room, result),
+            )
+            if result[k.STATUS] != k.FULL or room > _MOST_KEY_BYTES:
+                break
+            room *= 4
+        if result[k.STATUS] != k.DONE:
+            raise CorruptSnapshotError(f"{self.where}: its index is damaged")
+        rows = table[: result[k.ROWS]]
+        ends = rows[:, k.OFFSET] + rows[:, k.SIZE] + TRAILER
+        if len(rows) and (int(ends[-1]) > self.stream.size - _FOOTER or (ends[:-1] > rows[1:, k.OFFSET]).any()):
+            raise CorruptSnapshotError(
+                f"{self.where}: its index lists blocks that overlap, or that are behind the end of the file"
+            )
+        return BlockList(buffer, rows)
+
+    def _block(self, handle: tuple[int, int]) -> tuple[Bytes, int]:
+        """Read one block; return its bytes, with room behind them, and its size."""
+        offset, size = handle
+        if offset < 0 or size < 0 or offset + size + TRAILER > self.stream.size:
+            raise CorruptSnapshotError(f"{self.where}: a block is said to be behind the end of the file")
+        if offset >= self._tail_begin:
+            data, base = self._tail, self._tail_begin
+        else:
+            data, base = np.frombuffer(self.stream.read(offset, size + TRAILER), dtype=np.uint8), offset
+        blocks = RawBlocks.of(data, base, np.array([offset], dtype=np.int64), np.array([size], dtype=np.int64))
+        self.format.check_sizes(blocks, self.where)
+        plain = int(blocks.plain_sizes[0])
+        target = np.empty(plain + k.SLACK, dtype=np.uint8)
+        self.format.decompress(blocks, target, 0, self.where)
+        return target, plain
+
+    def _checked_version(self, footer: bytes) -> int:
+        magic = int.from_bytes(footer[-8:], "little")
+        version = int.from_bytes(footer[-12:-8], "little")
+        if magic in _OTHER_MAGICS:
+            raise self._unsupported(f"it is {_OTHER_MAGICS[magic]}; read are block-based tables of format versions 2 to 6")
+        if magic != _MAGIC:
+            raise CorruptSnapshotError(f"{self.where}: it does not end as a table does")
+        if version not in _VERSIONS:
+            raise self._unsupported(f"its format version is {version}; read are the versions 2 to 6")
+        if footer[0] not in CHECKSUMS:
+            raise self._unsupported(f"its checksums are of the unknown kind {footer[0]}")
+        return version
+
+    def _older_footer(self, footer: bytes) -> tuple[BlockFormat, tuple[int, int], tuple[int, int] | None]:
+        offset, size, at = self._handle(footer[1 : 1 + _HANDLES], 0)
+        return BlockFormat(footer[0], 0), (offset, size), self._handle(footer[1 : 1 + _HANDLES], at)[:2]
+
+    def _newer_footer(self, footer: bytes) -> tuple[BlockFormat, tuple[int, int], tuple[int, int] | None]:
+        if footer[1:5] != _EXTENDED_MAGIC:
+            raise CorruptSnapshotError(f"{self.where}: its footer is damaged")
+        expected, context, size = (int.from_bytes(footer[i : i + 4], "little") for i in (5, 9, 13))
+        form = BlockFormat(footer[0], context)
+        place = self.stream.size - _FOOTER
+        if form.checksum != NO_CHECKSUM:
+            computed = form.checksum_of(memoryview(footer[:5] + bytes(4) + footer[9:]))
+            if context:
+                computed = computed + (context ^ ((place + (place >> 32)) & 0xFFFFFFFF)) & 0xFFFFFFFF
+            if computed != expected:
+                raise CorruptSnapshotError(f"{self.where}: the checksum of its footer is wrong; the file is damaged")
+        return form, (place - TRAILER - size, size), None
+
+    def _handle(self, data: bytes, at: int) -> tuple[int, int, int]:
+        """Read the offset and the size of a block; return them, and where they end."""
+        numbers = []
+        for _ in range(2):
+            value = shift = 0
+            while True:
+                if at >= len(data) or shift > 56:
+                    raise CorruptSnapshotError(f"{self.where}: the place of a block is damaged")
+                byte = data[at]
+                value |= (byte & 0x7F) << shift
+                shift, at = shift + 7, at + 1
+                if byte < 0x80:
+                    break
+            numbers.append(value)
+        return numbers[0], numbers[1], at
+
+
+def _text(name: bytes) -> str:
+    return repr(name.decode("utf-8", "replace"))
+
+
+def _small_entries(data: Bytes, size: int, where: str) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a block of properties, of names of blocks, or of range deletions: keys and values."""
+    content = data[:size].tobytes()
+    if size < 4 or 4 + 4 * (restarts := int.from_bytes(content[-4:], "little")) > size:
+        raise CorruptSnapshotError(f"{where}: a block of metadata is damaged")
+    end, at, key = size - 4 - 4 * restarts, 0, b""
+    while at < end:
+        sizes = []
+        for _ in range(3):
+            value = shift = 0
+            while True:
+                if at >= end or shift > 28:
+                    raise CorruptSnapshotError(f"{where}: a block of metadata is damaged")
+                byte = content[at]
+                value |= (byte & 0x7F) << shift
+                shift, at = shift + 7, at + 1
+                if byte < 0x80:
+                    break
+            sizes.append(value)
+        shared, unshared, length = sizes
+        if shared > len(key) or at + unshared + length > end:
+            raise CorruptSnapshotError(f"{where}: a block of metadata is damaged")
+        key = key[:shared] + content[at : at + unshared]
+        at += unshared + length
+        yield key, content[at - length : at]

@@ -1,0 +1,211 @@
+"""Tables of every layout, and what is said of those that are not read, or are damaged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state_processor.backends.formats.sst import family_scan
+from state_processor.backends.formats.sst.family_scan import FamilyScan
+from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
+from tests.backends.formats.sst import stores
+from tests.backends.formats.sst import table_writer as w
+
+ENTRIES = [w.Entry(i.to_bytes(4, "big"), i + 1, w.VALUE, bytes([i % 256]) * (i % 50)) for i in range(600)]
+EXPECTED = [(e.key, e.value) for e in ENTRIES]
+
+
+def read(directory: Path, *files: TableFile, prefix: int = 0) -> list[tuple[bytes, bytes]]:
+    scan = FamilyScan(files, stores.tables_of(directory), prefix, "store")
+    return [
+        (data[key:key_end].tobytes(), data[value:value_end].tobytes())
+        for data, rows in scan.blocks(b"", stores.LAST)
+        for key, key_end, value, value_end, _ in rows.tolist()
+    ]
+
+
+def written(
+    directory: Path, entries: Sequence[w.Entry], layout: w.Layout | None = None, number: int = 10, level: int = 1, **made: Any
+) -> TableFile:
+    data = w.TableWriter(layout or w.Layout()).write(entries)
+    file = replace(w.table_file(number, level, entries, len(data)), **made)
+    (directory / file.name).write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("version", range(2, 7))
+@pytest.mark.parametrize("checksum", range(5))
+@pytest.mark.parametrize("compression", [w.NONE, w.SNAPPY, w.ZLIB, w.LZ4, w.LZ4HC, w.ZSTD])
+def test_versions_checksums_and_compressions(version: int, checksum: int, compression: int, tmp_path: Path) -> None:
+    layout = w.Layout(version=version, checksum=checksum, compression=compression, is_delta=version > 3)
+    assert read(tmp_path, written(tmp_path, ENTRIES, layout)) == EXPECTED
+
+
+@pytest.mark.parametrize("index", [w.BINARY, w.HASH, w.PARTITIONED, w.WITH_FIRST_KEY])
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("delta", [True, False])
+@pytest.mark.parametrize("interval", [1, 4, 16])
+def test_indexes(index: int, exact: bool, delta: bool, interval: int, tmp_path: Path) -> None:
+    layout = w.Layout(index=index, keys_are_exact=exact, is_delta=delta, index_restart_interval=interval)
+    assert read(tmp_path, written(tmp_path, ENTRIES, layout)) == EXPECTED
+
+
+@pytest.mark.parametrize("interval", [1, 2, 16])
+def test_hash_indexes_of_data_blocks(interval: int, tmp_path: Path) -> None:
+    layout = w.Layout(hashed=True, restart_interval=interval, block_bytes=2000)
+    assert read(tmp_path, written(tmp_path, ENTRIES, layout)) == EXPECTED
+
+
+def test_an_ingested_table_has_the_sequence_number_of_the_manifest(tmp_path: Path) -> None:
+    old = written(tmp_path, [w.Entry(b"a", 5, w.VALUE, b"old"), w.Entry(b"b", 9, w.VALUE, b"kept")])
+    given = [w.Entry(b"a", 0, w.VALUE, b"new"), w.Entry(b"b", 0, w.VALUE, b"older")]
+    new = written(tmp_path, given, w.Layout(ingested=True), number=11, level=0, sequences=(7, 7))
+    assert read(tmp_path, old, new) == [(b"a", b"new"), (b"b", b"kept")]
+
+
+def test_operands_are_joined_with_commas_and_deletions_end_them(tmp_path: Path) -> None:
+    entries = [
+        w.Entry(b"a", 1, w.VALUE, b"1"),
+        w.Entry(b"a", 2, w.MERGE, b"2"),
+        w.Entry(b"a", 3, w.MERGE, b""),
+        w.Entry(b"b", 4, w.MERGE, b"before"),
+        w.Entry(b"b", 5, w.SINGLE_DELETION),
+        w.Entry(b"b", 6, w.MERGE, b"after"),
+        w.Entry(b"c", 7, w.VALUE, b""),
+        w.Entry(b"c", 8, w.MERGE, b"x"),
+    ]
+    assert read(tmp_path, written(tmp_path, entries)) == [(b"a", b"1,2,"), (b"b", b"after"), (b"c", b",x")]
+
+
+def test_versions_of_a_key_that_fill_many_blocks(tmp_path: Path) -> None:
+    entries = [w.Entry(b"key", i + 1, w.MERGE, b"%d" % i) for i in range(3000)]
+    before = [w.Entry(b"a", 1, w.VALUE, b"a"), *entries, w.Entry(b"z", 1, w.VALUE, b"z")]
+    found = read(tmp_path, written(tmp_path, before, w.Layout(block_bytes=64)))
+    assert found == [(b"a", b"a"), (b"key", b",".join(b"%d" % i for i in range(3000))), (b"z", b"z")]
+
+
+@pytest.mark.parametrize("rows", [4, 100])
+def test_rounds_that_have_no_room_are_smaller(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family_scan, "_MOST_ROWS", rows)
+    files = [written(tmp_path, ENTRIES[i::3], number=10 + i, level=0) for i in range(3)]
+    assert read(tmp_path, *files) == EXPECTED
+
+
+def test_a_round_ends_by_decompressed_bytes(tmp_path: Path) -> None:
+    """The blocks of a few kilobytes on the disk have 16 MB each."""
+    value = bytes(16 << 20)
+    entries = [w.Entry(bytes([i]), i + 1, w.VALUE, value) for i in range(5)]
+    file = written(tmp_path, entries, w.Layout(compression=w.ZSTD, block_bytes=1))
+    assert file.size < 20_000
+    scan = FamilyScan([file], stores.tables_of(tmp_path), 0, "store")
+    sizes = [(len(rows), len(data)) for data, rows in scan.blocks(b"", stores.LAST)]
+    assert [rows for rows, _ in sizes] == [1] * 5
+    assert max(size for _, size in sizes) < 24 << 20
+
+
+def test_the_key_group_is_in_front_of_the_key(tmp_path: Path) -> None:
+    file = written(tmp_path, ENTRIES)
+    scan = FamilyScan([file], stores.tables_of(tmp_path), 2, "store")
+    [(data, rows)] = scan.blocks(b"\0\0\x01", b"\0\0\x01\x03")
+    assert [(data[a:b].tobytes(), g) for a, b, _, _, g in rows.tolist()] == [(b"\x01" + bytes([i]), 0) for i in range(3)]
+    with pytest.raises(CorruptSnapshotError, match="a key is shorter than its key group prefix"):
+        read(tmp_path, written(tmp_path, [w.Entry(b"a", 1, w.VALUE)]), prefix=2)
+
+
+@pytest.mark.parametrize(
+    ("layout", "told"),
+    [
+        (w.Layout(version=1), "its format version is 1; read are the versions 2 to 6"),
+        (w.Layout(version=7), "its format version is 7; read are the versions 2 to 6"),
+        (w.Layout(properties={b"rocksdb.comparator": b"leveldb.BytewiseComparator.u64ts"}), "user-defined timestamps"),
+        (w.Layout(properties={b"rocksdb.comparator": b"rocksdb.ReverseBytewiseComparator"}), "not in the order of bytes"),
+        (w.Layout(properties={b"rocksdb.merge.operator": b"uint64add", b"rocksdb.merge.operands": b"\1"}), "'uint64add' is not"),
+        (w.Layout(properties={b"rocksdb.block.based.table.index.type": b"\x09\0\0\0"}), "index is of the unknown type 9"),
+    ],
+)  # fmt: skip
+def test_what_is_not_read_is_refused_by_name(layout: w.Layout, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFormatError, match=f"000010.sst: .*{told}.*canonical savepoint"):
+        read(tmp_path, written(tmp_path, ENTRIES[:5], layout))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [(0x11, "a reference to a blob file"), (0x14, "a deletion with a timestamp"), (0x16, "a wide column"), (99, "type 99")],
+)
+def test_entries_that_flink_does_not_write(kind: int, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFormatError, match=f"it has .*{told}, which Flink does not write"):
+        read(tmp_path, written(tmp_path, [w.Entry(b"a", 1, kind, b"x")]))
+
+
+def test_a_compression_that_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(w, "compressed", lambda content, kind: content)
+    with pytest.raises(UnsupportedFormatError, match="blocks are compressed by bzip2"):
+        read(tmp_path, written(tmp_path, ENTRIES, w.Layout(compression=3)))
+
+
+def test_plain_tables(tmp_path: Path) -> None:
+    file = written(tmp_path, ENTRIES)
+    data = (tmp_path / file.name).read_bytes()
+    (tmp_path / file.name).write_bytes(data[:-8] + (0x8242229663BF9564).to_bytes(8, "little"))
+    with pytest.raises(UnsupportedFormatError, match="it is a plain table"):
+        read(tmp_path, file)
+
+
+def test_keys_out_of_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [w.Entry(b"b", 1, w.VALUE), w.Entry(b"a", 2, w.VALUE)]
+    monkeypatch.setattr(w.Entry, "order", property(lambda self: self.sequence))
+    file = replace(written(tmp_path, entries, w.Layout(compression=w.NONE)), smallest=b"a" + bytes(8), largest=b"b" + bytes(8))
+    with pytest.raises(CorruptSnapshotError, match="keys of its tables are not in order"):
+        read(tmp_path, file)
+
+
+@pytest.mark.parametrize("checksum", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [5, 6])
+def test_every_damaged_byte_is_noticed(checksum: int, version: int, tmp_path: Path) -> None:
+    """Of the footer, only padding may have other bytes; since version 6, that has a checksum too."""
+    layout = w.Layout(version=version, checksum=checksum, properties={b"rocksdb.merge.operator": b"nullptr"})
+    file = written(tmp_path, ENTRIES[:30], layout)
+    data = (tmp_path / file.name).read_bytes()
+    rng = random.Random(checksum)
+    for at in (*range(len(data) - 53), *range(len(data) - 12, len(data))):
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << rng.randrange(8)
+        (tmp_path / file.name).write_bytes(damaged)
+        with pytest.raises(StateProcessorError):
+            read(tmp_path, file)
+
+
+@pytest.mark.parametrize("compression", [w.NONE, w.SNAPPY, w.ZLIB, w.LZ4, w.ZSTD])
+def test_damage_with_checksums_that_fit_it(compression: int, tmp_path: Path) -> None:
+    """Made-up blocks end in an error, or in entries; never in a crash."""
+    rng = random.Random(compression)
+    for seed in range(150):
+        writer = _Forger(w.random_layout(rng), compression, random.Random(seed))
+        data = writer.write(ENTRIES[:60])
+        file = w.table_file(10, 1, ENTRIES[:60], len(data))
+        (tmp_path / file.name).write_bytes(data)
+        try:
+            read(tmp_path, file)
+        except StateProcessorError:
+            continue
+
+
+class _Forger(w.TableWriter):
+    """Changes bytes of a block before it gets its checksum."""
+
+    def __init__(self, layout: w.Layout, compression: int, rng: random.Random) -> None:
+        super().__init__(replace(layout, compression=compression))
+        self._rng = rng
+
+    def put(self, content: bytes, compression: int | None = None) -> tuple[int, int]:
+        changed = bytearray(content)
+        for _ in range(self._rng.choice((0, 0, 1, 3)) if changed else 0):
+            at = self._rng.choice((self._rng.randrange(len(changed)), max(0, len(changed) - 1 - self._rng.randrange(12))))
+            changed[at] = self._rng.choice((0, 1, 0x7F, 0x80, 0xFF, self._rng.randrange(256)))
+        return super().put(bytes(changed), compression)
