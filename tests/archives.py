@@ -1,4 +1,4 @@
-"""Fixtures as they are stored: one archive for all variants of a case, unpacked once for each content.
+"""Stored fixtures: one archive for all variants of a case, unpacked once for each content.
 
 The variants of a case hold the same bytes over and over, so that together they take little more than one of them.
 """

@@ -1,4 +1,4 @@
-"""The savepoints of Flink 1.x with baskets, POJOs whose collections Kryo wrote: what is in them, down to the bytes."""
+"""The content, down to bytes, of the savepoints of Flink 1.x with baskets: POJOs whose collections Kryo wrote."""
 
 from __future__ import annotations
 

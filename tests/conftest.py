@@ -20,7 +20,7 @@ from tests.spark_python import interpreter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark's JVMs, those of processes that tests start as well; their pages would want the same port.
+# Spark's JVMs, including JVMs of child processes; their web pages would need the same port.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{spark_jvms.options()} -Dspark.ui.enabled=false")
 
 # Without limits of time: the first call of a kernel loads or compiles it, and machines are busy.
@@ -38,18 +38,18 @@ QUICK = (TESTS / "serializers", TESTS / "backends")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what the tests of the fuzzer ask for."""
+    """Add options for the tests of the fuzzer."""
     parser.addoption("--fuzz-minutes", type=float, default=0.2, help="time for fresh inputs of all classes (%(default)s)")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run all tests in three processes, each of which waits for JVMs for a third of its time, and a choice of tests in one."""
+    """Run all tests in three processes, because each waits for JVMs for a third of its time; selected tests in one."""
     return 3 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let output be as wide in processes of xdist, which sets a width for itself, as it is in one.
+    """Give output in processes of xdist the same width as in one process; xdist sets another width.
 
     While these collect tests, the archive of Spark's classes is made.
     """
@@ -107,7 +107,7 @@ def stands_for_itself(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn skipped tests, and tests without a case, into failures in CI: what is not run proves nothing."""
+    """Turn skipped tests, and tests without a case, into failures in CI: they don't prove anything."""
     report = yield
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail") and not stands_for_itself(item):
         report.longrepr = f"{item.nodeid} was skipped, which CI does not allow: {_reason(report)}"

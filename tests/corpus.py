@@ -1,8 +1,7 @@
-"""Compares what we read with what a snapshot's ``expected.json`` says it holds.
+"""Compares read values with the ``expected.json`` of a snapshot.
 
-Both the fixtures of this repository, loose ones and those of archives, and the external corpus have such a file; its values
-come from the job's input, not from reading the snapshot back. ``nanos="string"`` and ``row_kind=True`` are assumed: they lose
-nothing.
+The fixtures of this repository and the external corpus have such a file; its values come from the job's input, not from reading
+the snapshot back. ``nanos="string"`` and ``row_kind=True`` are assumed: they lose nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The name, by which tests tell cases of the external corpus from our own of the same name."""
+        """The name; tests distinguish cases of the external corpus from own cases with the same name."""
         return f"corpus:{self.name}" if self.directory.is_relative_to(CORPUS) else self.name
 
     @property
@@ -56,7 +55,7 @@ class Case:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The expected content without that of operators: format, backend, where the snapshot is."""
+        """The expected content except operators: format, backend, path of the snapshot."""
         return _facts(self.directory)
 
     @property
@@ -133,7 +132,7 @@ def as_expected(actual: Any, expected: Any) -> Any:
         unscaled = int(actual.scaleb(-actual.as_tuple().exponent))
         return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True).hex()
     if isinstance(actual, str) and isinstance(expected, (list, dict)):
-        return _from_json(json.loads(actual))  # collections that Kryo wrote: their elements have no type ahead of time
+        return _from_json(json.loads(actual))  # collections that Kryo wrote: the types of their elements are unknown
     if isinstance(actual, str) and isinstance(expected, str) and _JDBC_TIMESTAMP.fullmatch(expected):
         return expected if _as_jdbc(actual) == expected.rstrip("0") else actual
     return _plain(actual)
@@ -171,7 +170,7 @@ def _struct(actual: dict[str, Any], expected: Any) -> Any:
     if expected.keys() == {"timestamp", "record"}:
         return {n: timestamp_ms(actual[n]) if n == "timestamp" else as_expected(actual[n], expected[n]) for n in expected}
     converted = {n: as_expected(v, expected.get(n)) for n, v in actual.items() if n != "_class"}
-    # A column of a class hierarchy has the fields of all classes; those of others have to be null.
+    # A column of a class hierarchy has the fields of all classes; fields of other classes have to be null.
     converted = {n: v for n, v in converted.items() if n in expected or v is not None}
     for marker in ("@class", "@avro"):
         if marker in expected:

@@ -1,6 +1,7 @@
-"""Options of the JVMs of Spark that tests start, which would spend their time on loading and compiling what runs a few times.
+"""Options of Spark's JVMs in tests: without them, JVMs spend their time on loading and compiling code that runs a few times.
 
-``python -m tests.spark_jvms`` makes an archive of Spark's classes below ``.cache``, with which a JVM starts in half the time.
+``python -m tests.spark_jvms`` makes an archive of Spark's classes below ``.cache``. With the archive, a JVM starts in half the
+time.
 """
 
 from __future__ import annotations

@@ -46,5 +46,5 @@ def interpreter() -> Iterator[str]:
                 cwd=_ROOT,
                 env=os.environ | _AS_SPARK_SETS,
             )
-        with forking:  # closes what it reads, which ends it
+        with forking:  # closing its input ends it
             yield str(program)

@@ -1,4 +1,4 @@
-"""The page of the documentation on which snapshots are read and written: what the tests read, and what Flink restores in them.
+"""The support matrix of the documentation: snapshots that the tests read, and snapshots that Flink restores in them.
 
 ``python -m tests.support_matrix`` writes it.
 """

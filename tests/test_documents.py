@@ -1,4 +1,4 @@
-"""Documents name files that exist, and are as new as what they are made from."""
+"""Documents name existing files, and generated documents are current."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def reason_of(name: str) -> str | None:
 
 @cache
 def bytes_of_fixtures() -> bytes:
-    """All that Flink wrote into the fixtures, where names of snapshot classes stand as they are."""
+    """All bytes from Flink in the fixtures; names of snapshot classes are plain text in them."""
     parts = [p.read_bytes() for p in unpacked("serializers").rglob("serializer-snapshot")]
     for case in corpus.own_cases():
         parts += [p.read_bytes() for p in case.directory.rglob("*") if p.is_file() and p.suffix != ".json"]
@@ -121,7 +121,7 @@ def test_every_backend_is_told_apart() -> None:
 
 
 def marks(file: Path) -> Iterator[tuple[str, str]]:
-    """Tests of a module that need the external corpus, and those that stand for them without it."""
+    """Tests of a module that need the external corpus, and the tests that replace them without it."""
     text = file.read_text("utf-8")
     for function in ast.walk(ast.parse(text)) if "pytest.mark.corpus" in text else ():
         for decorator in function.decorator_list if isinstance(function, ast.FunctionDef) else ():

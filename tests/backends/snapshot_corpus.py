@@ -26,7 +26,7 @@ def metadata_files(generated: bool = False) -> list[object]:
     Parameters
     ----------
     generated
-        Only of those with an ``expected.json``.
+        Only cases with an ``expected.json``.
     """
     found = []
     for label, root in (("", unpacked()), ("", FIXTURES), ("corpus:", CORPUS / "generated" if generated else CORPUS)):

@@ -1,5 +1,5 @@
-"""Faults of machines and storage in the midst of a write: what is visible, what is left, and whether a second write succeeds.
+"""Faults of machines and storage during a write: visible files, leftovers, and success of a second write.
 
 ``./dev faults --kills N`` kills writes at random moments. It shares with the tests in this directory kinds of writes (``writes``:
-in this process, without Spark; ``driver``: with Spark), of storage (``storage``), and what has to hold after a fault (``truth``).
+in this process, without Spark; ``driver``: with Spark), of storage (``storage``), and the conditions after a fault (``truth``).
 """

@@ -38,7 +38,7 @@ _PYTHON: Final = "pyspark.daemon"
 
 @dataclass
 class Report:
-    """Numbers of kills by kind and by what readers found after them, and problems."""
+    """Numbers of kills by kind and by the result of readers after them, and problems."""
 
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
@@ -94,7 +94,7 @@ class Campaign:
         return replace(write, overwrite=True), replace(write, first=end, end=end + 10)
 
     def _check(self, kind: str, check: Callable[[], str]) -> None:
-        """Count a kill by what a check finds; keep its error."""
+        """Count a kill by the result of a check; keep its error."""
         try:
             found = check()
             self.report.add(kind, found)
@@ -118,7 +118,7 @@ class Campaign:
                 if before is not None:
                     before.run()
                 if kind not in took:
-                    replace(write, target=f"{write.target}-first", overwrite=False).run()  # loads what is loaded once
+                    replace(write, target=f"{write.target}-first", overwrite=False).run()  # loads modules and classes
                     began = time.monotonic()
                     replace(write, target=f"{write.target}-timed", overwrite=False).run()
                     took[kind] = time.monotonic() - began
@@ -151,7 +151,7 @@ class Campaign:
     def _drivers(
         self, group: str, master: str, kills: int, processes: Callable[[Driver], list[int]], cluster: Cluster | None
     ) -> None:
-        driver, spare = Driver(master), Driver(master)  # the spare one writes what a driver that is killed did not
+        driver, spare = Driver(master), Driver(master)  # the spare driver repeats the write of a killed driver
         try:
             for turn in range(kills):
                 kind = self._kinds[group][turn % len(self._kinds[group])]
@@ -232,7 +232,7 @@ class Campaign:
 
 
 def _run(driver: Driver, api: str, write: Write) -> None:
-    """Write with a driver, which is to succeed."""
+    """Write with a driver, and expect success."""
     driver.start(api, write)
     answer = driver.answer()
     if "holds a savepoint already" in answer.get("message", ""):

@@ -1,4 +1,4 @@
-"""Writes without Spark in children of this process, which are killed."""
+"""Writes without Spark in child processes that are killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_killed_after(write: Write, seconds: float, root: Path | None = None) -> 
 
 
 def run_killed_at(write: Write, number: int, done: bool, root: Path) -> bool:
-    """Run a write in a child that kills itself at a request to storage, before or after it is done; False if there is none."""
+    """Run a write in a child that kills itself before or after a request to storage; return False without such a request."""
 
     def fault(request: Request) -> None:
         if request.number == number and request.done == done:

@@ -1,4 +1,4 @@
-"""Driver of Spark that writes what it is told, line by line: ``python -m tests.faults.driver MASTER``.
+"""Spark driver that executes writes from its input lines: ``python -m tests.faults.driver MASTER``.
 
 A request is a line of JSON, the fields of a write and its API; so is the answer: empty, or the error. The first answer says that
 the session is there.
@@ -55,9 +55,9 @@ def write(spark: SparkSession, api: str, wanted: Write) -> None:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what else is printed is no answer
+    os.dup2(2, 1)  # other output is not an answer
     builder = SparkSession.builder.master(sys.argv[1]).appName("faults")
     for name, value in _CONFIGURATION.items():
         builder = builder.config(name, value)

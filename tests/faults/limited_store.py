@@ -1,6 +1,6 @@
 """Native writes without a key while RocksDB's files are limited: ``python -m tests.faults.limited_store SOURCE DIR LIMIT …``.
 
-Each write is one into a directory of its own and prints what came of it in a line; the last has no limit.
+Each write uses its own directory and prints its result in a line; the last write is unlimited.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ UNLIMITED = resource.RLIM_INFINITY
 
 
 def limited(method: Callable[..., Any], size: int, *, opened: bool) -> Callable[..., Any]:
-    """Return the method with a limit of all files of the process, which has one thread that writes.
+    """Return the method with a limit for all files of the process; one thread writes.
 
-    A store that is ``opened`` before has its options, which are the largest file here.
+    A store that is ``opened`` before has its options; they are the largest file here.
     """
 
     @wraps(method)
@@ -64,7 +64,7 @@ def main(source: str, directory: str, *limits: str) -> None:
     methods = {name: vars(NewStore)[name] for name in ("add", "put", "delete", "_complete", "close")}
     for limit, opened in product(limits, (False, True)):
         for name, method in methods.items():
-            if name == "close" and opened:  # which also writes a file that is no table
+            if name == "close" and opened:  # this also writes a file that is not a table
                 continue
             setattr(NewStore, name, limited(method, int(limit), opened=opened))
         print(write(source, f"{directory}/{limit}-{opened}"), flush=True)

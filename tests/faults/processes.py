@@ -1,4 +1,4 @@
-"""Processes of Spark: drivers, a standalone cluster on this machine, and those that they have started."""
+"""Processes of Spark: drivers, a standalone cluster on this machine, and their child processes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Driver:
         return bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def answer(self) -> dict[str, Any]:
-        """Return the error of a write, which is empty if there is none."""
+        """Return the error of a write; empty after success."""
         assert self.process.stdout is not None
         assert select.select([self.process.stdout], [], [], _SECONDS)[0], "no answer"
         answer = json.loads(self.process.stdout.readline() or '{"type": "the process has ended", "message": ""}')
@@ -135,7 +135,7 @@ class Cluster:
         return [p for w in self.workers for p in descendants(w.pid) if part in command(p)]
 
     def replace_worker(self, number: int) -> None:
-        """Start a worker that was killed anew."""
+        """Restart a killed worker."""
         self.workers[number].wait()
         self.workers[number] = self._worker(number)
 

@@ -48,7 +48,7 @@ class Request:
 
 
 class Requests:
-    """Requests to storage, each of which meets a fault twice: before and after it is done."""
+    """Requests to storage. Each has a fault twice: before and after the request."""
 
     def __init__(self, fault: Fault) -> None:
         self.counts: Counter[str] = Counter()
@@ -62,7 +62,7 @@ class Requests:
 
     @contextmanager
     def request(self, action: str, path: str) -> Iterator[Request]:
-        """Surround what does a request."""
+        """Wrap a function that does a request."""
         with self._mutex:
             self.counts[action] += 1
             request = Request(self.number, action, path)
@@ -113,7 +113,7 @@ class _Writing(io.RawIOBase):
 
 
 class FaultyFiles(pafs.FileSystemHandler):
-    """File system over another one, at whose requests faults happen."""
+    """File system on top of another one, with faults at its requests."""
 
     def __init__(self, inner: pafs.FileSystem, requests: Requests) -> None:
         self._inner, self._requests = inner, requests
@@ -161,7 +161,7 @@ class FaultyFiles(pafs.FileSystemHandler):
 
 @contextmanager
 def faults(fault: Fault, root: Path) -> Iterator[Requests]:
-    """Add the scheme ``faulty``, whose authorities are directories in ``root``, and faults to what is done to local files.
+    """Add the scheme ``faulty`` with directories in ``root`` as authorities, and faults to operations on local files.
 
     Local files are read without requests.
     """

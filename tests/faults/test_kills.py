@@ -44,7 +44,7 @@ def test_a_kill_before_and_after_requests(tmp_path: Path, place: str, step: int,
 
 @pytest.mark.parametrize("last", [("move", "claim"), ("move", "_metadata"), ("create", "claim-part"), ("remove", "claim")])
 def test_a_kill_in_the_commit(tmp_path: Path, last: tuple[str, str]) -> None:
-    """At each request from which on others see another state of the write."""
+    """At each request that changes the visible state of the write."""
     asked: list[tuple[str, str]] = []
     with faults(lambda request: asked.append((request.action, request.path)) if not request.done else None, tmp_path):
         Write(str(tmp_path / "whole"), end=20).run()

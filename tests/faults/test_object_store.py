@@ -189,7 +189,7 @@ def test_a_store_that_is_slow(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(("at", "done"), [("PUT keyed", False), ("PUT claim", True), ("PUT _metadata", False)])
 def test_a_process_that_is_killed(store: Store, at: str, done: bool) -> None:
-    """At a request that changes what others see."""
+    """At a request that changes the visible state."""
     method, part = at.split()
     write = store.write(f"killed-{at.encode().hex()}-{done}")
     program = "import sys; from tests.faults.writes import Write; Write(sys.argv[1], end=20, base=sys.argv[2]).run()"

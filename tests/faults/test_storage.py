@@ -208,7 +208,7 @@ def test_metadata_that_fails_to_be_put_in_place(programme: Programme, done: bool
 
 
 def test_metadata_that_appears_late(programme: Programme, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The write has failed by then, and what appears is complete nevertheless."""
+    """The write has already failed, but the visible savepoint is complete."""
     write = Write("faulty://host/new", end=20)
     with monkeypatch.context() as patched:
         patched.setattr(storage_module, "_ANSWER_SECONDS", 0.5)
@@ -242,7 +242,7 @@ def test_marks_that_cannot_be_read_are_not_taken_for_those_of_the_dead(programme
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("place", ["local", "remote"])
 def test_a_disk_that_is_full(programme: Programme, tmp_path: Path, place: str, overwrite: bool) -> None:
-    """From some write on there is no room; what is there can be removed."""
+    """After some write the storage is full; existing files can be removed."""
     for last in (0, 1, 5, 15, 25, 26, 27):
         target = str(tmp_path / f"{last}") if place == "local" else f"faulty://host/{last}"
         write, before = Write(target, end=20), None
@@ -293,7 +293,7 @@ def _limited() -> None:
 
 
 def test_files_that_the_kernel_limits(tmp_path: Path) -> None:
-    """The error is that of the kernel in the midst of a file."""
+    """The kernel returns the error in the middle of a file."""
     write = Write(str(tmp_path / "new"), end=3000)
     program = f"from tests.faults.writes import Write; Write({write.target!r}, end=3000).run()"
     done = subprocess.run(
@@ -309,7 +309,7 @@ def test_files_that_the_kernel_limits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("base", ["orders-hashmap-canonical", "orders-rocksdb-native"])
 def test_scratch_space_that_the_kernel_limits(base: str, tmp_path: Path) -> None:
-    """Tables of a new store fail, those of changes, and what is beside them."""
+    """Tables of a new store fail, tables of changes, and files next to them."""
     arguments = [str(SNAPSHOTS[base]), str(tmp_path), *map(str, STORE_LIMITS)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.limited_store", *arguments],

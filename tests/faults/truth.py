@@ -22,9 +22,9 @@ def names(target: str) -> set[str]:
 
 
 def visible(write: Write, before: Write | None = None) -> str:
-    """Return what readers find after a fault: nothing, or a savepoint with every entry, new or from ``before``.
+    """Return the result of readers after a fault: nothing, or a savepoint with every entry, new or from ``before``.
 
-    What the dying write has started may still become complete meanwhile, so that a reader may have to read anew.
+    Operations of the dying write may still complete, so a reader may have to read again.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -53,7 +53,7 @@ def _visible(write: Write, before: Write | None) -> str:
 
 
 def content(target: str) -> dict[str, int]:
-    """Return the state that is written by key, after a look at another one, which is copied."""
+    """Check the copied state, and return the written state by key."""
     rows = [(r["key"], r["value"]) for b in sp.arrow.read_state(target, "orders", "total") for r in b.to_pylist()]
     assert len(rows) == len(dict(rows))
     assert sum(b.num_rows for b in sp.arrow.read_state(target, "catalog", "pending")) == 10
@@ -61,14 +61,14 @@ def content(target: str) -> dict[str, int]:
 
 
 def check_complete(write: Write) -> None:
-    """The savepoint is that of a write, and each file is one that it refers to."""
+    """The savepoint comes from a write, and the savepoint refers to every file."""
     assert content(write.target) == write.expected
     referenced = {h["path"] for h in sp.arrow.handles(write.target).to_pylist() if not h["inline"]}
     assert names(write.target) == {"_metadata"} | referenced
 
 
 def check_second_write(write: Write, found: str, run: Callable[[Write], None] = Write.run) -> None:
-    """The same write again: it succeeds, or refuses to write over what is complete.
+    """The same write again: it succeeds, or refuses to replace a complete savepoint.
 
     Processes of Spark that outlive the killed one may make its write complete after readers found nothing.
     """

@@ -8,13 +8,13 @@ A run takes well-formed input that Flink wrote (a *seed*), edits it, and reads i
 * ``guard``: pages behind the buffers of the decode kernel that can't be touched, and canaries between its columns;
 * ``campaign``: children with limits of time and memory, counts, crash files and their minimisation.
 
-What reading a damaged input may end in
+Allowed results of reading damaged input
 ---------------------------------------
 * a :class:`StateProcessorError`;
-* a result. The formats have no checksums (but for RocksDB's blocks and snappy's chunks), so an edit may change a value, a name
-  or a time unseen. It never changes the number of rows unseen: a state has as many rows as its file counts entries, which the
-  targets count again by themselves (``wrong rows``). An edit of what counts, or of what tells one state's entries from
-  another's, changes the count itself. All batches pass ``validate(full=True)``.
+* a result. The formats have no checksums (but for RocksDB's blocks and snappy's chunks), so an edit may change a value, a name or
+  a time unseen. It never changes the number of rows unseen: a state has as many rows as its file counts entries, which the
+  targets count again by themselves (``wrong rows``). An edit of a count, or of the assignment of entries to states, changes the
+  count itself. All batches pass ``validate(full=True)``.
 
 All else is a failure: another exception (``foreign``), the end of the process (``crash``), 20 s of CPU time
 (``hang``), 2 GB of memory (``memory``), a batch that does not pass (``invalid Arrow``). Failures are kept as small JSON files

@@ -1,4 +1,4 @@
-"""Runs of many inputs: in children with limits, watched by this process, which counts what they end in and keeps failures."""
+"""Runs of many inputs in children with limits. This process watches the children, counts results and keeps failures."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def load(path: Path) -> Input:
         if seed.name == text["seed"] and hashlib.sha256(seed.data).hexdigest() == text["seed_sha256"]:
             edits = tuple(Edit(offset, removed, bytes.fromhex(inserted)) for offset, removed, inserted in text["edits"])
             return Input(text["class"], seed, edits, text["choices"])
-    raise LookupError(f"{path.name}: no seed {text['seed']!r} of these bytes; if its fixture was written anew, remove this file")
+    raise LookupError(f"{path.name}: no seed {text['seed']!r} of these bytes; if its fixture was rewritten, remove this file")
 
 
 def _with_edits(case: Input, edits: Edits) -> Input:
@@ -270,9 +270,9 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _child(read: Any, shared: Any, out_path: str) -> None:
-    """Run inputs in this process, which is a child, and end it."""
+    """Run inputs in this child process, and end it."""
     code = 1
-    faulthandler.disable()  # of pytest, which would print what is expected here
+    faulthandler.disable()  # pytest's handler would print expected crashes
     logging.disable()
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -292,7 +292,7 @@ def _child(read: Any, shared: Any, out_path: str) -> None:
 
 
 def _read_one(case: Input, shared: Any, out: Any) -> None:
-    """Read an input, and count what it ends in."""
+    """Read an input, and count the result."""
     began = time.process_time()
     outcome = READ
     try:
@@ -318,7 +318,7 @@ def _signature(error: BaseException) -> str:
 
 @contextmanager
 def _work_directory() -> Iterator[Path]:
-    """Set a directory in memory for the files of a run, which is removed after it."""
+    """Set a directory in memory for the files of a run; it is removed after the run."""
     work = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     before, scratch = tempfile.tempdir, os.environ.get("STATE_PROCESSOR_SCRATCH")
     tempfile.tempdir = str(work)

@@ -49,7 +49,7 @@ class Edit:
 
     @property
     def end(self) -> int:
-        """Offset behind what is removed."""
+        """Offset after the removed bytes."""
         return self.offset + self.removed
 
 
@@ -60,8 +60,8 @@ Edits = tuple[Edit, ...]
 class Seed:
     """Well-formed input.
 
-    ``fixed`` says that its length is recorded elsewhere: edits keep it, but for truncation. ``context`` is what its target needs
-    to read it, ``find_fields`` finds its fields, ``special`` draws edits that only this kind of input has.
+    ``fixed``: the length is recorded elsewhere, so only truncation changes it. ``context`` contains data for its target,
+    ``find_fields`` finds its fields, ``special`` draws edits that only this kind of input has.
     """
 
     name: str
@@ -154,7 +154,7 @@ def _of_field(rng: random.Random, seed: Seed, place: Field) -> Edit:
 
 
 def _number(rng: random.Random, old: bytes, left: int) -> bytes:
-    """A number of as many bytes that is likely to hurt: an extreme, a neighbour of the old one, or of what is left."""
+    """A number of the same size that is likely to fail: an extreme, or a neighbour of the old number or remaining size."""
     bits = 8 * len(old)
     value = int.from_bytes(old, "big")
     roll = rng.random()

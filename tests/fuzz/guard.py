@@ -28,7 +28,7 @@ class CanaryError(Exception):
 
 
 def guarded(size: int) -> npt.NDArray[np.uint8]:
-    """Return ``size`` bytes that end where an inaccessible page begins; another one lies in front."""
+    """Return ``size`` bytes that end at an inaccessible page; another inaccessible page precedes them."""
     pages = -(-size // _PAGE)
     memory = mmap.mmap(-1, (pages + 2) * _PAGE)
     whole = np.frombuffer(memory, dtype=np.uint8)
@@ -50,7 +50,7 @@ def guarded_copy(data: Any) -> npt.NDArray[np.uint8]:
 
 @contextmanager
 def guards() -> Iterator[None]:
-    """Guard what is given to the kernels that index and decode entries, and what these fill."""
+    """Guard the inputs of the kernels that index and decode entries, and their outputs."""
     entries, rows, decompress = ColumnDecoder.entries, ColumnDecoder.rows, snappy.decompress
 
     def guarded_entries(self: ColumnDecoder, buffer: Any, *arguments: Any) -> Any:

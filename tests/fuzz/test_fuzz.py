@@ -1,4 +1,4 @@
-"""Regressions of the fuzzer, a run of fresh inputs, and the fuzzer itself: that it tells what inputs end in.
+"""Regressions of the fuzzer, a run of fresh inputs, and the fuzzer itself: it classifies the results of inputs.
 
 ``--fuzz-minutes N`` sets how long fresh inputs of all classes are read together.
 """
@@ -43,7 +43,7 @@ def test_fresh_inputs_are_read_or_refused(name: str, request: pytest.FixtureRequ
 
 
 class Misbehaving(Target):
-    """Does what the input's first byte says."""
+    """Does what the first byte of the input selects."""
 
     name = "misbehaving"
 

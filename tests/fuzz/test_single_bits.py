@@ -1,7 +1,7 @@
 """Every single bit of small state files is flipped, in memory: rows never appear or vanish unseen.
 
-The formats have no checksums, so that a bit of a value may change the value. What counts rows, and what assigns them to states,
-keys and key groups, has to fit the rest of the file.
+The formats don't have checksums, so a bit of a value may change the value. Counts of rows, and their assignment to states, keys
+and key groups, have to fit the rest of the file.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ def bench_savepoint(kind: str, variant: str = "canonical") -> Path:
 
     Raises
     ------
-        KeyError: there is no such kind or variant.
-        flink.FlinkError: Flink could not write it.
+        KeyError: the kind or variant does not exist. flink.FlinkError: Flink could not write it.
     """
     keys, backend = KEYS[kind], VARIANTS[variant]
     target = flink.CACHE / "bench" / f"{kind}-{backend}"

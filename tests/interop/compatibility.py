@@ -1,7 +1,7 @@
 """Ask real Flink for its verdicts on the pairs of types of ``tests/serializers/compatibility_table.py``.
 
-``python -m tests.interop.compatibility`` writes ``tests/fixtures/compatibility`` anew: for each version of Flink
-the snapshots that it writes for every type, and its verdicts.
+``python -m tests.interop.compatibility`` rewrites ``tests/fixtures/compatibility``: for each version of Flink, its snapshots of
+every type, and its verdicts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pairs() -> list[tuple[str, str]]:
 def ask(version: str, questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return Flink's ``verdicts`` on pairs of types, and its ``snapshots`` of them in hexadecimal digits.
 
-    Avro is the one that Spark brings along: Flink's package has none.
+    Avro comes from Spark: Flink's package does not contain it.
     """
     flink.CACHE.mkdir(exist_ok=True)
     spark = Path(pyspark.__file__).parent / "jars"

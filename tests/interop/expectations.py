@@ -31,7 +31,7 @@ def changed(operators: Operators, uid: str, name: str, values: Mapping[Any, Any]
 def without_keys(
     operators: Operators, uid: str, keys: Iterable[Any], names: Iterable[str] | None = None, kinds: Iterable[str] | None = None
 ) -> Operators:
-    """The operators without what keyed states hold for some keys: those of some names or kinds, or all of them."""
+    """The operators without some keys in keyed states: in states with some names or kinds, or in all states."""
     result, gone = copy.deepcopy(operators), set(keys)
     for operator in result:
         for state in operator["states"]:
@@ -98,7 +98,7 @@ _AFTER = {
 
 
 def fired(operators: Operators, kind: str, until: int) -> tuple[Operators, list[Any]]:
-    """The operators when the timers of process functions up to a time have fired, and what Flink notes of those."""
+    """The operators after the timers of process functions up to a time have fired, and Flink's record of these timers."""
     result, notes = copy.deepcopy(operators), []
     domain = {EVENT: "EVENT_TIME", PROCESSING: "PROCESSING_TIME"}[kind]
     for operator in result:

@@ -1,4 +1,4 @@
-"""Which cases of the fixtures are written in which variants by which version of Flink."""
+"""Cases of the fixtures, with their variants and the versions of Flink that write them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _OPENED = (
     *("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time"),
     *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks"),
 )
-# Else a JVM spends its time on compiling what runs a few times, and on verifying what javac compiled.
+# Otherwise, a JVM spends its time on compiling code that runs a few times, and on verifying classes from javac.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _NOT_VERIFYING = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 _JVM_FLAGS = [
@@ -72,7 +72,7 @@ def jars(version: str) -> list[Path]:
 
 
 def libraries(version: str) -> list[Path]:
-    """Return the jars of Flink's libraries (table API, pattern matching, Scala), which few tests need beside :func:`jars`.
+    """Return the jars of Flink's libraries (table API, pattern matching, Scala). Few tests need them in addition to :func:`jars`.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def plans(version: str, requests: Sequence[Mapping[str, Any]], at_once: int = 1)
             written unless it is there, ``settings``, ``backend``, the number of ``lines`` to wait for, and the savepoints that it
             goes on ``from`` and stops with, in the directory ``to`` and a ``format``; without that it is only compiled. With
             ``drain`` time comes to an end before it stops. Its ``name`` begins the lines that its sink prints.
-        at_once: how many run at the same time.
+        at_once: number of concurrent requests.
 
     Returns
     -------
@@ -152,12 +152,12 @@ def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str) ->
 
 
 def sql_class_path(version: str) -> list[Path]:
-    """Return what jobs with Flink SQL and pattern matching need beside :func:`jars`."""
+    """Return the jars for Flink SQL and pattern matching, in addition to :func:`jars`."""
     return [table_classes(version), *libraries(version), *_jars(version, "planner")]
 
 
 def python_and_files(version: str) -> list[Path]:
-    """Return the jars of PyFlink's and the file connector's classes, which few tests need beside :func:`jars`."""
+    """Return the jars of PyFlink's and the file connector's classes. Few tests need them in addition to :func:`jars`."""
     return _jars(version, "python-and-files")
 
 
@@ -185,7 +185,7 @@ def _jars(version: str, folder: str) -> list[Path]:
     """Return the jars of one of :data:`_FOLDERS`."""
     package = _made(CACHE / "flink" / version, lambda target: _fetch(version, target))
     if not (package / folder).is_dir():
-        raise FlinkError(f"{package} has no folder {folder}: delete it, and it is fetched anew")
+        raise FlinkError(f"{package} does not have a folder {folder}: delete it; it is downloaded again")
     return sorted((package / folder).glob("*.jar"))
 
 
@@ -200,7 +200,7 @@ def _fetch(version: str, target: Path) -> None:
 
 
 def table_classes(version: str) -> Path:
-    """Return the directory of those of our compiled Java sources that need the table API, ``java/table``.
+    """Return the directory of our compiled Java sources with the table API, ``java/table``.
 
     Raises
     ------
@@ -276,18 +276,14 @@ def run(
     short: bool = True,
     keep: bool = False,
 ) -> str:
-    """Run one of our main classes in a JVM and return what it printed.
+    """Run one of our main classes in a JVM and return its output.
 
     Args:
-        version: the Flink version, for example ``"1.20.5"``.
-        main: the class's name in the package ``io.stateprocessor.interop``.
-        arguments: its command line.
-        heap: the JVM's largest heap, as ``-Xmx`` takes it.
-        timeout: seconds after which the JVM is killed.
-        class_path: jars beside :func:`jars`.
-        instead: a folder below ``java`` whose classes take the place of ours of the same names.
-        short: whether it is over before compiling it well would pay.
-        keep: whether it may run in a JVM that has run others, see :mod:`jvms`, in place of one of its own.
+        version: the Flink version, for example ``"1.20.5"``. main: the class's name in the package ``io.stateprocessor.interop``.
+        arguments: its command line. heap: the JVM's maximum heap in the form of ``-Xmx``. timeout: seconds after which the JVM is
+        killed. class_path: jars in addition to :func:`jars`. instead: a folder below ``java`` whose classes replace ours with the
+        same names. short: whether it ends before optimized compilation pays off. keep: whether it may run in a JVM that has run
+        others, see :mod:`jvms`; otherwise it gets its own JVM.
 
     Raises
     ------
@@ -311,15 +307,12 @@ def restore(
     class_path: Sequence[Path] = (),
     timeout: float = 600,
 ) -> list[dict[str, Any]]:
-    """Restore snapshots with real Flink and return what it read, or why it refused.
+    """Restore snapshots with real Flink and return the read state, or the reason of a refusal.
 
     Args:
-        version: the Flink version that restores.
-        requests: see :func:`request`.
-        instead: see :func:`run`.
-        tables: whether there are types of the table API, ``ROW_DATA``.
-        changelogs: the directory for what the changelog backend writes.
-        class_path, timeout: see :func:`run`.
+        version: the Flink version that restores. requests: see :func:`request`. instead: see :func:`run`. tables: whether types
+        of the table API (``ROW_DATA``) are used. changelogs: the directory for files of the changelog backend. class_path,
+        timeout: see :func:`run`.
 
     Returns
     -------
@@ -386,24 +379,19 @@ def request(
     Args:
         operators: the job's operators and states, in the form of expected.json; their entries are not looked at, unless they are
             to be filled.
-        savepoint: the directory with ``_metadata``; without it the job starts with no state.
-        backend: ``hashmap``, ``rocksdb`` or ``forst``.
-        parallelism: of the restored job.
-        max_parallelism: of the restored job; Flink wants that of the savepoint.
-        steps: what to apply after the restore: ``{"operator", "state", "key", "value"}``; a map's value is ``[key, value]``,
+        savepoint: the directory with ``_metadata``; without it the job starts with no state. backend: ``hashmap``, ``rocksdb`` or
+        ``forst``. parallelism: of the restored job. max_parallelism: of the restored job; it has to be the savepoint's. steps:
+        what to apply after the restore: ``{"operator", "state", "key", "value"}``; a map's value is ``[key, value]``,
             None clears, the states ``(event timer)`` and ``(processing timer)`` take a timestamp. With steps an operator
             cannot have keyed and operator state both.
-        watermark: advances event time after the steps.
-        savepoint_to: the parent directory of a savepoint to take after the steps.
-        format: of that savepoint, ``canonical`` or ``native``; ``incremental`` takes a checkpoint.
-        case: a job of the fixtures that goes on in place of operators that apply steps: ``windows``, with steps
+        watermark: advances event time after the steps. savepoint_to: the parent directory of a savepoint to take after the steps.
+        format: of that savepoint, ``canonical`` or ``native``; ``incremental`` takes a checkpoint. case: a job of the fixtures
+        that continues instead of operators that apply steps: ``windows``, with steps
             ``{"user", "amount", "time"}``.
-        fired: so many timers and windows have to fire before the savepoint is taken.
-        settings: configuration of the job.
-        printed: whether a job prints the entries first; one that claims the snapshot may remove it at its end.
-        filled: the job starts by putting the entries into its states, and does not print them.
-        snapshots: formats in which the job that prints or fills its states snapshots them.
-        snapshots_to: the parent directory of these.
+        fired: number of timers and windows that have to fire before the savepoint is taken. settings: configuration of the job.
+        printed: whether a job prints the entries first; one that claims the snapshot may remove it at its end. filled: the job
+        starts by putting the entries into its states, and does not print them. snapshots: formats in which the job that prints or
+        fills its states snapshots them. snapshots_to: the parent directory of these.
     """
     return {
         "operators": list(operators),
@@ -428,7 +416,7 @@ def request(
 def entries(operators: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[str]]:
     """Return the entries of expected.json or of an answer for comparison: by operator, state and kind, each as text, sorted.
 
-    Maps are sorted anew: two ways of escaping text in JSON sort differently.
+    Maps are sorted again: two ways of escaping text in JSON sort differently.
     """
 
     def texts(state: Mapping[str, Any]) -> list[str]:

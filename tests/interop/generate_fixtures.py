@@ -1,9 +1,9 @@
-"""Write tests/fixtures anew with real Flink: ``python -m tests.interop.generate_fixtures [CASE ...]``.
+"""Rewrite tests/fixtures with real Flink: ``python -m tests.interop.generate_fixtures [CASE ...]``.
 
-``baskets`` is what Flink 1.x writes and Flink 2.x does not restore, in a folder of its own: ``migration``.
+``baskets`` is state of Flink 1.x that Flink 2.x does not restore. It is in the folder ``migration``.
 
-Every fixture holds ``savepoint/``, as Flink wrote it, and ``expected.json``, what it holds as worked out on plain Java
-collections from the job's input. Those of :data:`PACKED` are stored in archives, one for all variants of a case.
+Every fixture has ``savepoint/`` from Flink and ``expected.json``, its content, computed with plain Java collections from the
+job's input. Cases of :data:`PACKED` are stored in archives, one for all variants of a case.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _is_restorable(content: dict[str, Any]) -> bool:
 
 
 def generate_loose(version: str, wanted: list[str], folder: Path = FIXTURES) -> list[Path]:
-    """Write fixtures that are stored as they are."""
+    """Write unpacked fixtures."""
     # Checkpoints name their files by absolute paths: they are not written to where they stay, so readers have to find them.
     with tempfile.TemporaryDirectory(prefix="flink-fixtures-") as output:
         made = []
@@ -76,7 +76,7 @@ def generate_loose(version: str, wanted: list[str], folder: Path = FIXTURES) -> 
 
 
 def generate_packed(version: str, plan: Plan) -> list[Path]:
-    """Write all variants of some cases, those of each into one archive."""
+    """Write all variants of some cases, with one archive per case."""
     with tempfile.TemporaryDirectory(prefix="flink-fixtures-") as temporary:
         output = Path(temporary)
         wanted = [f"{case}/{variant}" for case, variants in plan.items() for variant in variants if case != EVOLUTION]
@@ -90,7 +90,7 @@ def generate_packed(version: str, plan: Plan) -> list[Path]:
 
 
 def generate_sinks(version: str) -> Path:
-    """Write the savepoint of two file sinks, which is one file."""
+    """Write the savepoint of two file sinks; it is one file."""
     target = FIXTURES / FILE_SINKS / version
     with tempfile.TemporaryDirectory(prefix="flink-files-") as temporary:
         written = flink.write_files(version, Path(temporary, "files"), Path(temporary), lines=8)
@@ -109,12 +109,12 @@ def generate_plans(version: str) -> Path:
 
 
 def _case_of(directory: Path, plan: Plan) -> str:
-    """The case whose name begins that of a directory."""
+    """The case whose name is a prefix of a directory's name."""
     return max((case for case in plan if directory.name.startswith(f"{case}-")), key=len)
 
 
 def _generate_evolution(version: str, variants: tuple[str, ...], output: Path) -> None:
-    """Write snapshots with the first version of a class, and what jobs with others make of them."""
+    """Write snapshots with the first version of a class, and the results of jobs with other versions."""
     if not variants:
         return
     first = []
@@ -126,7 +126,7 @@ def _generate_evolution(version: str, variants: tuple[str, ...], output: Path) -
 
 
 def _check(version: str, contents: dict[Path, dict[str, Any]], instead: str | None) -> None:
-    """Have Flink restore what it wrote, checkpoints too while they are where it put them."""
+    """Restore Flink's own snapshots with Flink, including checkpoints in their original place."""
     requests = [
         flink.request(
             [_restorable(operator) for operator in content["operators"]],
@@ -153,7 +153,7 @@ def _check(version: str, contents: dict[Path, dict[str, Any]], instead: str | No
 
 
 def _list_states(version: str, contents: dict[Path, dict[str, Any]]) -> None:
-    """Write beside ``expected.json`` which states Flink finds in savepoints that only their own jobs restore."""
+    """Record the states that Flink finds in savepoints that only their own jobs restore, next to ``expected.json``."""
     savepoints = [directory / content["snapshot_dir"] for directory, content in contents.items()]
     answers = flink.list_states(version, savepoints) if savepoints else []
     for directory, answer in zip(contents, answers, strict=True):

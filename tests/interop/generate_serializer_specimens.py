@@ -1,4 +1,4 @@
-"""Write the serializer specimens anew with real Flink: ``python -m tests.interop.generate_serializer_specimens``.
+"""Rewrite the serializer specimens with real Flink: ``python -m tests.interop.generate_serializer_specimens``.
 
 ``serializers/`` has values of many classes that Kryo wrote. ``packed/serializers/`` has, for every serializer that Flink's
 packages hold, its snapshot and a value, in the layout of Flink's own upgrade tests: MODULE/NAME-VERSION with
@@ -30,7 +30,7 @@ def generate(version: str) -> Path:
 
 
 def generate_snapshots(version: str) -> Path:
-    """Write the archive of one Flink version, and print what it lacks."""
+    """Write the archive of one Flink version, and print missing specimens."""
     archive = ARCHIVES / "serializers" / version / "specimens.tar.xz"
     class_path = [flink.table_classes(version), *flink.libraries(version), *flink.python_and_files(version)]
     with tempfile.TemporaryDirectory(prefix="specimens-") as output:

@@ -56,14 +56,14 @@ class Jvm:
         return self._process.poll() is None
 
     def call(self, main: str, arguments: Sequence[str], what: str, timeout: float) -> str:
-        """Call a main class and return what it printed.
+        """Call a main class and return its output.
 
         Raises
         ------
             FlinkError: it threw something, the JVM ended, or it is not done in time. The JVM is of no use any more then.
         """
         before = self._errors.seek(0, os.SEEK_END)
-        with suppress(BrokenPipeError):  # what it printed tells why
+        with suppress(BrokenPipeError):  # its output shows the reason
             self._requests.write(json.dumps([main, *arguments]).encode() + b"\n")
         printed, in_time = self._output(time.monotonic() + timeout)
         text, _, code = printed.decode(errors="replace").partition(self._end)
@@ -78,7 +78,7 @@ class Jvm:
         raise FlinkError(f"{what}: {problem}\n{tail(text)}\n{tail(self._errors.read())}")
 
     def _output(self, until: float) -> tuple[bytes, bool]:
-        """Return what a main class prints until it or the JVM has ended, and whether one of them has in time."""
+        """Return the output of a main class until it or the JVM ends, and whether it ended in time."""
         output, end = b"", self._end.encode()
         while True:
             if not select.select([self._printed], [], [], max(0.0, until - time.monotonic()))[0]:
@@ -89,7 +89,7 @@ class Jvm:
                 return output, True
 
     def end(self) -> None:
-        """End the JVM, whatever it does, and delete what Flink left."""
+        """Kill the JVM, and delete Flink's leftovers."""
         with suppress(BrokenPipeError):
             self._requests.close()
         try:
@@ -106,11 +106,11 @@ class Jvm:
 def call(
     command: Sequence[str], served: str, main: str, arguments: Sequence[str], what: str, timeout: float, *, keep: bool
 ) -> str:
-    """Call a main class in a JVM with this command, and return what it printed.
+    """Call a main class in a JVM with this command, and return its output.
 
     Args:
-        keep: whether the JVM may be one that has called others, and stays for those that come.
-        command, served, main, arguments, what, timeout: see :class:`Jvm`.
+        keep: whether the JVM may be reused, and stays for later calls. command, served, main, arguments, what, timeout: see
+        :class:`Jvm`.
 
     Raises
     ------
@@ -145,6 +145,6 @@ def end_all() -> None:
 
 
 def tail(output: str | bytes | None, characters: int = 8000) -> str:
-    """Return the end of what a tool printed."""
+    """Return the end of a tool's output."""
     text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
     return text[-characters:]

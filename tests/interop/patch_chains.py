@@ -1,4 +1,4 @@
-"""Chains of patches, each of one state, on stores of RocksDB: what is in them after, and which of their files are the same."""
+"""Chains of patches of one state each, on stores of RocksDB: their content and unchanged files afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMERS = {"_timer_state/event_user-timers": e.EVENT, "_timer_state/processing_u
 
 @dataclass(frozen=True)
 class Step:
-    """A patch, the column families that it changes, and what it makes of what was there."""
+    """A patch, the column families that it changes, and the expected result."""
 
     families: frozenset[str]
     patch: Callable[[SparkSession, sp.SavepointWriter], Any]
@@ -41,7 +41,7 @@ class Patches:
     def _step(
         self, state: str, patch: Callable[[SparkSession, sp.SavepointWriter], Any], left: Callable[[e.Operators], Values]
     ) -> Step:
-        """Return a patch of one state, given what it leaves for the keys that it changes."""
+        """Return a patch of one state from the expected values of the changed keys."""
         return Step(frozenset({state}), patch, lambda operators: e.changed(operators, self.uid, state, left(operators)))
 
     def update(self, state: str, values: Values, schema: str) -> Step:
@@ -76,7 +76,7 @@ class Patches:
         )
 
     def forget(self, families: Collection[str], *keys: str) -> Step:
-        """Delete keys from all states, timers included; ``families`` are those that are known to have some of them."""
+        """Delete keys from all states and timers; ``families`` are the column families with some of these keys."""
 
         def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
             writer.delete_keys(self.uid, _keys(spark, keys))
@@ -84,7 +84,7 @@ class Patches:
         return Step(frozenset(families), patch, lambda operators: e.without_keys(operators, self.uid, keys))
 
     def entries(self, state: str, types: str, key: str, entries: Mapping[Any, Any], *gone: Any) -> Step:
-        """Change or delete single entries of a map; others stay. ``types`` are those of its keys and values."""
+        """Change or delete single entries of a map; others stay. ``types`` are the types of its keys and values."""
         of_key, of_value = types.split()
 
         def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
@@ -166,7 +166,7 @@ ASYNCHRONOUS_STEPS: tuple[Step, ...] = (
 def chain(
     spark: SparkSession, base: Path, operators: e.Operators, steps: Sequence[Step], backend: Any, targets: Sequence[Path]
 ) -> e.Operators:
-    """Write each patch on top of the one before; return what is in the last savepoint."""
+    """Write each patch on top of the previous one; return the content of the last savepoint."""
     for step, target in zip(steps, targets, strict=True):
         writer = sp.SavepointWriter.from_existing(spark, base)
         step.patch(spark, writer)
@@ -178,7 +178,7 @@ def chain(
 
 
 def check_files(base: Path, target: Path, families: Collection[str]) -> None:
-    """The files of all states are there, the same byte for byte, and only those have others in addition, which lie above."""
+    """The files of all states exist unchanged. Only changed states have additional files above them."""
     old, new = (dict(_families(path)) for path in (base, target))
     assert old.keys() == new.keys()
     grown = set()
@@ -191,7 +191,7 @@ def check_files(base: Path, target: Path, families: Collection[str]) -> None:
 
 
 def _families(path: Path) -> Iterator[tuple[tuple[str, int, str], dict[str, tuple[int, bytes]]]]:
-    """The files of each column family with their levels, by operator and subtask; and those of timers on the heap."""
+    """The files of each column family with their levels, by operator and subtask, and the files of heap timers."""
     snapshot = open_snapshot(path)
     for operator in snapshot.metadata.operators:
         for subtask in operator.subtasks:

@@ -1,7 +1,7 @@
 """A job of PyFlink whose savepoint is a fixture: ``pyflink_job.py DIRECTORY BACKEND``, by a Python with apache-flink.
 
-Its workers write every value in coders of their own. Writes ``savepoint/`` and ``expected.json``, what the states hold as worked
-out from the job's input.
+Its workers write every value with their own coders. Writes ``savepoint/`` and ``expected.json``, the content of the states as
+worked out from the job's input.
 """
 
 from __future__ import annotations

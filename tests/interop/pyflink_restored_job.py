@@ -33,7 +33,7 @@ def show(value: Any) -> Any:
 
 
 class Keyed(KeyedProcessFunction):
-    """Writes what the states of a key hold to a file, and changes them."""
+    """Writes the states of a key to a file, and changes them."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -111,7 +111,7 @@ def main(savepoint: Path, directory: Path, keys: list[str]) -> None:
     numbers = numbers.uid("keys").set_parallelism(1)  # a source of its own, which begins with 0
 
     def key_of(number: int) -> str:
-        """A key for each of the first numbers; few of the others, which only keep the job going."""
+        """A key for each of the first numbers; later numbers only keep the job running."""
         if number >= len(keys):
             time.sleep(0.1)
             return IDLE

@@ -1,4 +1,4 @@
-"""Cases that Flink restores: written, and what Flink answers; one JVM restores those of a version, while others are written."""
+"""Cases that Flink restores, with Flink's answers. One JVM restores the cases of a version while others are written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Case = tuple[str, str, str | None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """A case, and what Flink answered to each of its requests."""
+    """A case, and Flink's answer to each of its requests."""
 
     written: Written
     answers: list[dict[str, Any]]
@@ -80,15 +80,15 @@ def check_entries(outcome: Outcome) -> None:
 
 
 def check_going_on(outcome: Outcome) -> None:
-    """The job sees and changes its state, timers and windows fire, and its next snapshot holds what comes of it."""
+    """The job sees and changes its state, timers and windows fire, and its next snapshot has the expected result."""
     assert outcome.written.fired
     for (backend, parallelism), answer in zip(outcome.written.restores, outcome.answers, strict=True):
         assert "error" not in answer, f"{backend}: {answer['error'][:3000]}"
         assert sorted(map(_text, answer["fired"])) == sorted(map(_text, outcome.written.fired)), backend
-        # Each subtask of such a job keeps all of what it got of union state.
+        # Each subtask of such a job keeps all elements of union state.
         finally_ = repeated(outcome.written.finally_, "UNION_LIST", parallelism)
         assert list(differences(Path(answer["savepoint"]), finally_)) == [], backend
-    assert (outcome.written.target / "_metadata").exists() != outcome.written.claimed  # Flink removes what it owns
+    assert (outcome.written.target / "_metadata").exists() != outcome.written.claimed  # Flink removes claimed snapshots
 
 
 def _text(value: Any) -> str:

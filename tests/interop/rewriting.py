@@ -1,4 +1,4 @@
-"""Writes what was read: every state of a snapshot, from Arrow columns, as a new savepoint with our writer."""
+"""Writes every read state of a snapshot, from Arrow columns, as a new savepoint with our writer."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _copy_operator_state(snapshot: Snapshot, operator: OperatorState, staging: S
 
 
 def entry_bytes(directory: Path) -> dict[tuple[str, str], list[tuple[bytes, bytes]]]:
-    """Keys and values of all keyed states of a canonical savepoint as they stand there."""
+    """Stored keys and values of all keyed states of a canonical savepoint."""
     snapshot = open_snapshot(directory)
     found: dict[tuple[str, str], list[tuple[bytes, bytes]]] = defaultdict(list)
     for operator in snapshot.metadata.operators:
@@ -181,7 +181,7 @@ _WHOLE = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True
 
 
 def nothing(_: StateDescription) -> bool:
-    """Every state is written anew."""
+    """Every state is rewritten."""
     return False
 
 
@@ -189,7 +189,7 @@ Change = Callable[[str, pa.RecordBatch], pa.RecordBatch]
 
 
 def unchanged(_: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of a state are written as they were read."""
+    """Rows of a state are written unchanged."""
     return rows
 
 
@@ -338,7 +338,7 @@ def _carry_elements(
     subtask: int,
     parallelism: int,
 ) -> None:
-    """Elements as bytes; a subtask gets those of every so many subtasks, of broadcast state a copy."""
+    """Elements as bytes, distributed round robin from old to new subtasks; broadcast state is copied."""
     for number, split in enumerate(open_state(snapshot, operator, state.name).splits()):
         data, bounds = raw_elements(snapshot, split, state.name)
         if state.kind == BROADCAST:

@@ -1,4 +1,4 @@
-"""Selection of tests: samples, and the selected tests of a module, which one JVM answers together."""
+"""Selection of tests: samples, and the selected tests of a module; one JVM answers them together."""
 
 from __future__ import annotations
 

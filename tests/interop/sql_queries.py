@@ -307,7 +307,7 @@ def tables(directory: Path, sink: str, name: str) -> list[str]:
 def generate(version: str, target: Path, names: Sequence[str] = tuple(QUERIES)) -> None:
     """Write ``plan.json``, ``savepoint`` and ``changes.json`` of queries into directories of their names.
 
-    The changes are those until the savepoint, and those of a run that goes on, without it, to the end of time.
+    The changes until the savepoint, and the changes of a run without a savepoint until the end of time.
 
     Raises
     ------
@@ -338,7 +338,7 @@ AT_ONCE = 4
 
 
 def answered(version: str, requests: Sequence[dict[str, Any]], at_once: int = 1) -> list[dict[str, Any]]:
-    """Return the answers to requests, all of which have to succeed.
+    """Return the answers to requests; all requests have to succeed.
 
     Raises
     ------
@@ -384,7 +384,7 @@ def request(
 
 
 def rows_of(changes: Sequence[str]) -> Counter[str]:
-    """Return the rows that changes add up to, those that they take away from earlier ones with negative counts."""
+    """Return the sums of changes by row; retracted rows have negative counts."""
     found: Counter[str] = Counter()
     for change in changes:
         found[change[2:]] += 1 if change[:2] in ("+I", "+U") else -1

@@ -100,7 +100,7 @@ class Line:
 
 
 def _pairs(specimens: Sequence[Specimen], others: Sequence[Specimen], start: int = 0) -> Iterator[tuple[Specimen, Specimen]]:
-    """Each specimen with one of the others, which take turns."""
+    """Each specimen with one of the other specimens in turn."""
     return zip(specimens, islice(cycle(others), start, None), strict=False)
 
 
@@ -236,7 +236,7 @@ def _write_operator_state(staging: Staging, uid: str, lines: Sequence[Line]) -> 
 
 
 def _write(staging: Staging, uid: str, lines: Sequence[Line]) -> tuple[NewOperator, dict[str, Any]]:
-    """An operator with its files, and what Flink has to find of it."""
+    """An operator with its files, and Flink's expected result."""
     subtasks, entries = (_write_keyed if lines[0].key else _write_operator_state)(staging, uid, lines)
     states = [
         {
@@ -259,7 +259,7 @@ Entries = dict[tuple[str, str, str], list[str]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was written, and what Flink found of it in each version with each backend."""
+    """The written state, and Flink's result in each version with each backend."""
 
     expected: Entries
     found: dict[tuple[str, str], Entries]

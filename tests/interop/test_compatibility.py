@@ -1,4 +1,4 @@
-"""The golden verdicts are still those of real Flink: each tenth, or all if ``STATE_PROCESSOR_EVERY_CASE=1`` asks for them."""
+"""The golden verdicts equal real Flink's verdicts: each tenth, or all with ``STATE_PROCESSOR_EVERY_CASE=1``."""
 
 from __future__ import annotations
 

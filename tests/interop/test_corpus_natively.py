@@ -1,6 +1,6 @@
-"""Keyed state of packed snapshots, and of those of the external corpus, written natively for a backend: real Flink restores it.
+"""Keyed state of packed snapshots and of the external corpus, written natively for a backend: real Flink restores it.
 
-With every entry and timer, at the parallelism that it was written with and at another one. The job goes on, and its checkpoint,
+With every entry and timer, at the parallelism that it was written with and at another one. The job continues, and its checkpoint,
 an incremental one, holds the same. ``STATE_PROCESSOR_EVERY_CASE=1`` tries all cases with all backends, which takes an hour;
 otherwise it is a sample.
 """
@@ -84,7 +84,7 @@ class Native:
         return any(operator.get("key_type") for operator in self.operators)
 
     def write(self, target: Path) -> None:
-        """Write it natively, each value decoded and encoded anew."""
+        """Decode and encode each value, and write natively."""
 
         def carried(state: StateDescription) -> bool:
             return restorer(self.case)[0] == "1" and state.name in UNTYPED_STATES
@@ -166,7 +166,7 @@ def keyed_rows(snapshot_directory: str | Path, operators: list[dict[str, Any]]) 
 
 
 def sorted_maps(value: Any) -> Any:
-    """A value whose maps, which are lists of pairs, are in an order of their own: that of Java's changes."""
+    """A value with maps (lists of pairs) in a fixed order: Java's order changes."""
     if isinstance(value, dict):
         return {name: sorted_maps(part) for name, part in value.items()}
     if isinstance(value, list):

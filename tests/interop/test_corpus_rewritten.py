@@ -1,4 +1,4 @@
-"""Every packed snapshot, and those of the external corpus, written by us: real Flink restores it with every entry.
+"""Every packed snapshot, and every snapshot of the external corpus, written by us: real Flink restores it with every entry.
 
 Cases of the external corpus with the name of a packed one are left out, unless ``STATE_PROCESSOR_EVERY_CASE=1`` asks for all.
 
@@ -198,7 +198,7 @@ def test_we_read_what_we_wrote(case: corpus.Case, tmp_path: Path) -> None:
 
 @of_cases([case for case in RESTORED if case.name in SAME_BYTES] + OURS)
 def test_bytes_are_those_that_flink_wrote(case: corpus.Case, tmp_path: Path) -> None:
-    """Decoded and encoded, each entry is what it is when it is taken over."""
+    """Each decoded and encoded entry equals the copied entry."""
     anew, taken = (entry_bytes(write(case, tmp_path / str(everything), everything)) for everything in (False, True))
     assert sum(map(len, taken.values())) > 100
     assert anew.keys() == taken.keys()
@@ -211,7 +211,7 @@ def test_bytes_are_those_that_flink_wrote(case: corpus.Case, tmp_path: Path) -> 
 
 @of_cases([case for case in ALL if case.name in OTHER_KEY_GROUPS])
 def test_everything_in_other_key_groups(case: corpus.Case, spark: SparkSession, tmp_path: Path) -> None:
-    """Each key finds its new key group, whatever the value, and with what was registered about values in tasks as well."""
+    """Each key gets its new key group, for any value, and with registrations about values in tasks."""
     sp.SavepointWriter.from_existing(spark, case.snapshot).with_max_parallelism(512).write(tmp_path / "savepoint")
     found, expected = dict(tables(tmp_path / "savepoint")), dict(tables(case.snapshot))
     assert sum(map(len, expected.values())) > 500

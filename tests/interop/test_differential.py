@@ -1,4 +1,4 @@
-"""Random cases in both directions (see :mod:`differential`): some twenty seeds, and what seeds have found before.
+"""Random cases in both directions (see :mod:`differential`): about twenty seeds, and seeds that found bugs before.
 
 ``./dev differential --seeds N`` runs more. A seed that fails there is shrunk; the case that it prints belongs in
 ``differential/regressions.json``, with a name.

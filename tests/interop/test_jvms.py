@@ -1,4 +1,4 @@
-"""JVMs that are kept: what they print, how they fail, and that they end with the process that started them."""
+"""Reused JVMs: output, failures, and their end together with the parent process."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _printed(parcel: dict[str, Any]) -> dict[str, Any]:
 
 
 def kryo(type_: str, *values: Any, **options: Any) -> Specimen:
-    """Values of a class, which Flink's side loads by its name alone."""
+    """Values of a class that Flink loads by name."""
     return specimen(f"KRYO<{type_.partition('<')[0]}>", T.KRYO(type_), *values, **options)
 
 
@@ -359,7 +359,7 @@ def _listed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperato
 
 
 def _savepoint(target: Path, version: str, specimens: Sequence[Specimen]) -> list[dict[str, Any]]:
-    """A savepoint for one version of Flink; what it has to find."""
+    """A savepoint for one version of Flink, and the expected result."""
     staging = Staging(str(target), "kryo")
     staging.prepare()
     specimens = [replace(s, serializer=for_flink(T.INFERRED(s.serializer, version), int(version[0]))) for s in specimens]
@@ -373,7 +373,7 @@ Found = dict[tuple[str, str], dict[str, list[str]]]
 
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """For each version and backend, and for what was written, the entries of each state."""
+    """The entries of each state, for each version and backend, and as written."""
     asked = [BY_TYPE[item.callspec.params["type_"]] for item in asking(request, "found")]
     every: Found = {}
     for version in VERSIONS:

@@ -178,7 +178,7 @@ def test_flink_2_reads_the_headers(case: corpus.Case, listed: Mapping[str, Any])
 
 @pytest.fixture(scope="module")
 def baskets(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[list[dict[str, Any]], Path, Path]]:
-    """The fixtures: their operators, one of them as it is in a savepoint of its own, and all migrated."""
+    """The fixtures: their operators, one of them unchanged in a separate savepoint, and all migrated."""
     found = []
     for fixture in FIXTURES:
         expected = json.loads((fixture / "expected.json").read_text("utf-8"))
@@ -194,7 +194,7 @@ def baskets(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[list[dict[st
 
 @pytest.mark.parametrize("version", ["2.0.2", VERSION])
 def test_collections_and_kryo(version: str, baskets: Sequence[tuple[list[dict[str, Any]], Path, Path]]) -> None:
-    """Fields that are collections, what is inside, and what stays with Kryo: refused as they are, restored when migrated."""
+    """Fields with collections, their content, and fields that stay with Kryo: refused unchanged, restored after the migration."""
     assert FIXTURES
     requests, expectations = [], []
     for operators, as_it_is, migrated in baskets:

@@ -45,7 +45,7 @@ def written(spark: SparkSession, target: Path) -> list[dict[str, Any]]:
 
 
 def updated(spark: SparkSession, base: str, target: Path) -> list[dict[str, Any]]:
-    """Changes of what Flink wrote: nulls come, and entries go."""
+    """Changes of state from Flink: added nulls, and removed entries."""
     writer = sp.SavepointWriter.from_existing(spark, base)
     changes = [(key, name, value) for (name, key), value in CHANGES.items()]
     for state in STATES:

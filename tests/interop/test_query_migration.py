@@ -45,7 +45,7 @@ def _ranked(columns: str, order: str, most: int, sink: str, lines: int = 0) -> Q
 
 @dataclass(frozen=True)
 class Evolution:
-    """A query, one that goes on with its state, the changes that this prints for more rows, and those of the report."""
+    """A query, a query that continues with its state, the changes that this prints for more rows, and the notes of the report."""
 
     old: Query
     new: Query

@@ -1,4 +1,4 @@
-"""State of queries that Flink 1.20 and 2.3 compile: Flink 2.3 goes on with what was migrated as in a run without a stop."""
+"""State of queries that Flink 1.20 and 2.3 compile: Flink 2.3 continues with migrated state like in an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Planner:
     def run(
         self, origins: Mapping[str, Path | None], files: Path, plans: Path, where: Path, *, drain: bool = False
     ) -> dict[str, dict[str, Any]]:
-        """Run queries until a savepoint, from nothing or from savepoints; those that drain come to the end of time."""
+        """Run queries until a savepoint, with or without a start savepoint; draining queries reach the end of time."""
         requests = [self._request(name, files, plans, to=str(where), origin=of, drain=drain) for name, of in origins.items()]
         return dict(zip(origins, sql_queries.answered(self.version, requests, sql_queries.AT_ONCE), strict=True))
 

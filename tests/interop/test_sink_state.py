@@ -43,7 +43,7 @@ def test_files_that_are_left_out_stay_invisible(spark: SparkSession, tmp_path: P
 
 
 def undo_commit(row: Any) -> None:
-    """Make a file what it was when the savepoint was taken: the job may have committed it before it ended."""
+    """Restore a file to its state at the savepoint: the job may have committed it before it ended."""
     path = Path(row.path.removeprefix("file:"))
     if path.is_file():
         path.rename(row.temporary_path)

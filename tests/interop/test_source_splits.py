@@ -49,6 +49,6 @@ def printed(request: pytest.FixtureRequest, savepoints: dict[str, Path]) -> dict
 def test_every_number_that_is_left_comes_once(
     printed: dict[tuple[str, str, int], str], savepoint: str, version: str, parallelism: int
 ) -> None:
-    """Also those of the split that no reader has: the state of the source's coordinator goes along with a new uid."""
+    """Also the rows of the split without a reader: the state of the source's coordinator moves to a new uid."""
     left = [number for _, first, last, _ in SPLITS for number in range(first, last + 1)]
     assert printed[version, savepoint, parallelism] == "{" + ", ".join(f"{number}=1" for number in left) + "}"

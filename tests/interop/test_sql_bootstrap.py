@@ -209,7 +209,7 @@ def test_queries_go_on_where_tables_end(version: str, spark: SparkSession, tmp_p
             assert (uid, state, entries(made, plan, uid, state)) == (uid, state, entries(answer["savepoint"], plan, uid, state))
         restored[f"{name}-uninterrupted"] = {"from": answer["savepoint"], "backend": "hashmap", "lines": 30}
         restored[f"{name}-bootstrapped"] = {"from": str(made), "backend": "rocksdb", "lines": 30}
-    for directory in ("files", "later"):  # a source without a position reads all that there is
+    for directory in ("files", "later"):  # a source without a position reads everything
         sql_queries.write_lines(tmp_path / directory, "2", LATER)
     found = dict(zip(restored, (sql_queries.rows_of(a["changes"]) for a in run(restored)), strict=True))
     for name in plans:

@@ -53,7 +53,7 @@ IN_SPARK = (
 
 
 def moved(text: str) -> str:
-    """What is true after the bootstrap: those in Oslo live in Bergen."""
+    """The change after the bootstrap: customers in Oslo move to Bergen."""
     return text.replace("Oslo", "Bergen")
 
 

@@ -1,6 +1,6 @@
 """State of queries that is changed by the names of their compiled plans: Flink restores it, and the queries go on from it.
 
-Operators that have asynchronous state as well: Flink 2 has those of joins, of groups and windows, of the first and the last rows.
+Operators with asynchronous state in Flink 2 are included: joins, groups and windows, first and last rows.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Move:
-    """A change to what a job left, written canonically or for a backend, for another job."""
+    """A change to the state of a job, written canonically or for a backend, for another job."""
 
     first: Job
     then: Job
@@ -202,7 +202,7 @@ def test_queries_go_on_from_what_was_changed(version: str, spark: SparkSession, 
 
 
 def check_rows(version: str, job: Job, savepoint: str, plan: Path) -> None:
-    """The states of an asynchronous job hold what those of a synchronous one do, by the names of the plan and without it."""
+    """The states of an asynchronous job equal the states of a synchronous job, with and without the names of the plan."""
     snapshot = open_snapshot(savepoint)
     apis = {
         meta.backend_type == KEY_VALUE_V2
@@ -212,7 +212,7 @@ def check_rows(version: str, job: Job, savepoint: str, plan: Path) -> None:
         if meta.backend_type != "PRIORITY_QUEUE"
     }
     assert apis == {job.asynchronous and job.backend == "forst"}
-    if version != "2.3.0" or job.query == "tumbling":  # of which the fixture has two phases
+    if version != "2.3.0" or job.query == "tumbling":  # the fixture has two phases of it
         assert all(rows(savepoint, plan, names) for names in (plan, None))
         return
     stored = unpacked("sql") / version / job.query

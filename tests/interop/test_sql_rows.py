@@ -1,6 +1,6 @@
 """State of Flink SQL's rows from nothing: snapshots of row types, keys and values that real Flink restores and finds.
 
-Every column of every type is in a value; the keys are those that SQL's operators have, nulls with room behind them among them.
+Every column of every type is in a value. Keys have the form of SQL's operators, including nulls with following bytes.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ LINES = (
 
 
 def write(target: Any, lines: Sequence[Line]) -> dict[str, Any]:
-    """A savepoint with an operator that has these states, and what Flink has to find of it."""
+    """A savepoint with an operator with these states, and Flink's expected result."""
     key_type = R(KEY)
     options = DecodeOptions(row_kind=True)
     keys, printed_keys = pairs(key)

@@ -122,7 +122,7 @@ def changing(state: str, change: Callable[[Row], None]) -> Callable[[str, pa.Rec
 
 
 def expected_rows(fixture: Path, otherwise: dict[str, str | None]) -> Counter[str]:
-    """The rows that a query comes to after its savepoint: those of a run without it, less those before it."""
+    """The rows of a query after its savepoint: the rows of an uninterrupted run, minus the rows before the savepoint."""
     changes = json.loads((fixture / "changes.json").read_text("utf-8"))
     rows = sql_queries.rows_of(changes["whole"])
     rows.subtract(sql_queries.rows_of(changes["first"]))

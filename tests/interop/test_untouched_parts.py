@@ -32,7 +32,7 @@ def _renamed(value: Any) -> Any:
 
 
 def _grown(value: dict[str, Any]) -> dict[str, Any]:
-    """The printed basket with more codes and items where there are some; sets print sorted by text."""
+    """The printed basket with additional codes and items, unless they are empty; sets print sorted by text."""
     codes, items = value["codes"], value["items"]
     more = {} if codes is None else {"codes": sorted([*codes, 5], key=str)}
     return value | more | ({} if items is None else {"items": [*items, "last"]})

@@ -95,7 +95,7 @@ def columns(**arrays: Any) -> list[pa.RecordBatch]:
 
 
 def new_savepoint(target: Path, version: str | None, parallelism: int, max_parallelism: int, keys: int) -> list[dict[str, Any]]:
-    """A bootstrapped savepoint, and what Flink has to find in it."""
+    """A bootstrapped savepoint, and its expected content in Flink."""
     ids = list(range(-3, keys - 3))
     addresses = [{"street": f"Mill Lane {k}", "city": None if k % 5 == 0 else "Kraków", "zip": k} for k in ids]
     history = [[f"{k} × tea"] * (k % 4) for k in ids]

@@ -74,7 +74,7 @@ def rows(reader: sp.SavepointReader, uid: str, state: str) -> DataFrame:
 
 
 def patch(spark: SparkSession, source: str, expected: dict[str, Any], target: Path) -> dict[str, Any]:
-    """Changes to the orders of a shop, and what Flink has to find then."""
+    """Changes to the orders of a shop, and the expected content in Flink."""
     reader = sp.SavepointReader.read(spark, source)
     writer = sp.SavepointWriter.from_existing(spark, source)
     total = spark.createDataFrame([("amelia", 1), ("newcomer", 2), ("anders", None)], "key string, value bigint")
@@ -136,7 +136,7 @@ def evolve(spark: SparkSession, directory: Path) -> dict[str, Any]:
 
 
 def sink(spark: SparkSession, directory: Path) -> dict[str, Any]:
-    """A count per word, some of which are changed afterwards."""
+    """A count per word; some counts are changed afterwards."""
     sp.register(spark)
     words = spark.range(500).selectExpr("concat('word', id) AS word", "id AS count")
     options = {"uid": "words", "key": "word", "state": "count"}
@@ -154,7 +154,7 @@ def one_state(uid: str, key_type: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def everything(spark: SparkSession, version: str, directory: Path) -> Iterator[tuple[str, Path, dict[str, Any], int]]:
-    """Savepoints to restore: what they are, where, what is in them, and their max parallelism."""
+    """Savepoints to restore: description, path, content, and max parallelism."""
     for name in ("orders-hashmap-canonical", "types-hashmap-canonical", "windows-hashmap-canonical"):
         source, expected = fixture(version, name)
         target = directory / f"new-{name}"

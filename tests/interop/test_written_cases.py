@@ -51,7 +51,7 @@ def test_flink_finds_every_entry(name: str, version: str, outcomes: Mapping[Case
 
 @pytest.mark.parametrize("version", FORST_VERSIONS)
 def test_forst_takes_no_canonical_savepoint(version: str, outcomes: Mapping[Case, Outcome]) -> None:
-    """Whoever wrote it: Flink has no restore of full snapshots into ForSt yet."""
+    """Flink can't restore full snapshots into ForSt yet, not even its own."""
     *_, refusal = outcomes["bootstrapped", version, None].answers
     assert "UnsupportedOperationException: Not support restoring yet for ForStStateBackend" in refusal["error"]
 
@@ -63,7 +63,7 @@ def test_a_restored_job_goes_on(name: str, version: str, outcomes: Mapping[Case,
 
 @pytest.mark.parametrize(("name", "version"), all_of(PATCHED))
 def test_everything_else_stays_byte_for_byte(name: str, version: str, outcomes: Mapping[Case, Outcome]) -> None:
-    """Entries of each state and key group, in their order, but for those of keys that the patch is about."""
+    """Entries of each state and key group in order, without the keys of the patch."""
     written = outcomes[name, version, None].written
     assert written.base is not None
     before, after = (_digests(path, written.touched) for path in (written.base, written.target))

@@ -41,7 +41,7 @@ class Specimen:
 
 
 def specimen(label: str, serializer: TypeSerializer, *values: Any, **options: Any) -> Specimen:
-    """A specimen whose values print as they are, unless ``printed`` tells how."""
+    """A specimen. Values print unchanged, unless ``printed`` converts them."""
     printed = tuple(options.pop("printed", values))
     assert len(printed) == len(values)
     column = options.pop("column", None) or serializer.arrow_type(LOSSLESS)

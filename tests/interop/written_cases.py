@@ -1,4 +1,4 @@
-"""Savepoints that ``SavepointWriter`` writes, from nothing and from what real Flink wrote, and what Flink has to find in them."""
+"""New savepoints and changed savepoints of real Flink from ``SavepointWriter``, and their expected content in Flink."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ HEAP_TIMERS = {"state.backend.rocksdb.timer-service.factory": "HEAP"}
 class Written:
     """A savepoint, and what to do with it.
 
-    ``operators`` is what Flink has to find, ``restores`` with which backends and parallelisms. ``more`` has the job go on, as
-    arguments of :func:`flink.request`; then ``finally_`` is what is in its last savepoint, ``fired`` what timers and windows
-    did. A patch names its ``base``, and which keys of which states it touched (all states where the name is empty). With
-    ``heap_timers``, the job that is started again has its timers on the heap. A job that has ``claimed`` the savepoint has its
-    files from then on, and removes them in time.
+    ``operators`` is the expected content in Flink, ``restores`` the backends and parallelisms. ``more`` lets the job continue,
+    with arguments of :func:`flink.request`; then ``finally_`` is the content of its last savepoint, and ``fired`` the results of
+    timers and windows. A patch names its ``base``, and which keys of which states it touched (all states where the name is
+    empty). With ``heap_timers``, the job that is started again has its timers on the heap. A job that has ``claimed`` the
+    savepoint has its files from then on, and removes them in time.
     """
 
     target: Path
@@ -94,7 +94,7 @@ class Workshop:
             writer.write(target, format="native", backend=self.backend)
 
     def fixture(self, name: str) -> tuple[Path, e.Operators]:
-        """What real Flink wrote, and what is in it."""
+        """A snapshot from real Flink, and its content."""
         directory = FIXTURES / self.version / name
         if not directory.is_dir():
             directory = unpacked() / self.version / name
@@ -317,7 +317,7 @@ def going_on(source: str, *, claimed: bool = False) -> Callable[[Workshop, Path]
         watermark = START + 20_000
         final, by_event = e.fired(e.after(operators, GO_ON), e.EVENT, watermark)
         final, by_clock = e.fired(final, e.PROCESSING, FAR - 1000)
-        if workshop.version.startswith("2.0."):  # which does not store what the keys of asynchronous maps are
+        if workshop.version.startswith("2.0."):  # it does not store the type of keys of asynchronous maps
             final = [{**o, "states": [s for s in o["states"] if s["kind"] != "MAP" or "asynchronous" not in o]} for o in final]
         more = {"steps": GO_ON, "watermark": watermark, "fired": len(by_event + by_clock)}
         written = Written(target, operators, 512, more=more, finally_=final, fired=by_event + by_clock)
@@ -337,7 +337,7 @@ def windows_going_on(workshop: Workshop, target: Path) -> Written:
 
 
 def asynchronous_windows_going_on(workshop: Workshop, target: Path) -> Written:
-    """The same where the tumbling ones are asynchronous: Flink has no others that merge."""
+    """The same with asynchronous tumbling windows: Flink does not have asynchronous merging windows."""
     base, operators = workshop.fixture("windows-hashmap-canonical")
     workshop.write(workshop.from_existing(base).with_async_state("tumbling-reduce"), target)
     event, watermark = {"amount": 1000, "time": START + 46_000, "user": "user-3"}, START + 49_999
@@ -369,7 +369,7 @@ def _delete(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operato
 def _delete_asynchronous(
     workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators
 ) -> tuple[e.Operators, dict[str, set[str]]]:
-    """Keys with their timers, which are in raw keyed state."""
+    """Keys with their timers in raw keyed state."""
     writer.delete_keys("asynchronous", workshop.spark.createDataFrame([("#12",), ("",)], "key string"))
     return e.without_keys(operators, "asynchronous", ("#12", "")), {"": {"#12", ""}}
 
@@ -465,7 +465,7 @@ BEFORE = [
 
 
 def checkpoint(workshop: Workshop, name: str) -> tuple[Path, e.Operators]:
-    """The checkpoint, and what is in it; all are made at once."""
+    """The checkpoint and its content; all checkpoints are made at once."""
     base, orders = workshop.fixture("orders-hashmap-canonical")
     timers = {
         "name": "user-timers",
@@ -484,13 +484,13 @@ def checkpoint(workshop: Workshop, name: str) -> tuple[Path, e.Operators]:
             flink.request(operators, base, savepoint_to=directory / "plain", **common),
         ]
         made = dict(zip((HEAP, "plain"), _checkpoints(workshop.version, requests), strict=True))
-        # The changelog wants to own what it starts from, which can't be a savepoint: Flink would not find its files again.
+        # The changelog has to own its start snapshot. It can't be a savepoint: Flink would not find its files again.
         go_on = flink.request(
             operators, made["plain"], savepoint_to=directory / "changelog", settings=_LOGGED, steps=BEFORE, **common
         )
         (made[CHANGELOG],) = _checkpoints(workshop.version, [go_on], directory / "log")
         (directory / "made.json").write_text(json.dumps(made), "utf-8")
-    # Each subtask of such a job keeps all of what it got of union state.
+    # Each subtask of such a job keeps all elements of union state.
     kept = e.repeated(e.after(operators, BEFORE), "UNION_LIST", {HEAP: 2, CHANGELOG: 4}[name])
     return Path(json.loads((directory / "made.json").read_text("utf-8"))[name]), kept
 

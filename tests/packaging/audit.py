@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def verdict(report: str, said: str) -> tuple[int, list[str]]:
-    """Exit code and words for the report of pip-audit, and its last line where there is none."""
+    """Exit code and summary for the report of pip-audit; the last line of its output without a report."""
     if not report:
         return 0, [f"vulnerabilities are not checked: pip-audit has no report ({said})"]
     packages = json.loads(report)["dependencies"]

@@ -1,4 +1,4 @@
-"""Reads, patches, writes and reads what is damaged in a session that somebody else has configured. Prints what it found as JSON.
+"""Reads, patches, writes, and reads damaged state in a preconfigured session. Prints the results as JSON.
 
 Arguments: the directory of a savepoint of the orders job, which may be relative, and a new directory.
 """

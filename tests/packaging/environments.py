@@ -28,7 +28,7 @@ _LEFT_OUT = (".git", ".venv", ".cache", "build", "dist", "*.egg-info", "__pycach
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter, and what is pinned beside the project's own requirements."""
+    """An interpreter, and pinned packages in addition to the project's requirements."""
 
     name: str
     python: str
@@ -49,7 +49,7 @@ class Environment:
         _run(*pip, "install", "--no-compile", str(package), *self.pins)
 
     def first_steps(self, folder: Path, how: str) -> dict[str, Any]:
-        """Run the first steps in a folder, which Python finds modules in before those that are installed."""
+        """Run the first steps in a folder. Python finds modules there before installed modules."""
         program = Path(__file__).with_name("first_steps.py")
         code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
         with tempfile.TemporaryDirectory() as target:
@@ -93,7 +93,7 @@ def _run(*command: str, folder: Path | None = None, settings: dict[str, str] | N
 
 
 def main() -> int:
-    """Run the first steps with all combinations, and the oldest of everything; return the number of those that failed."""
+    """Run the first steps with all combinations, and with the oldest versions; return the number of failed ones."""
     pythons = {version: interpreter(version) for version in PYTHONS}
     every = [
         Environment(f"python{version}-pyspark{spark}", python, (f"pyspark=={spark}.*",))

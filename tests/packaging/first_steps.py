@@ -1,4 +1,4 @@
-"""What a new installation is asked to do: read, patch and write. Prints what it found as JSON.
+"""First steps of a new installation: read, patch and write. Prints the results as JSON.
 
 Arguments: the directory of a savepoint of the orders job, a new directory, and ``arrow`` or ``spark``.
 """

@@ -29,7 +29,7 @@ REPLACED = "replaced a statically registered data source"
 
 
 def with_requirements(folder: Path) -> tuple[Path, Path]:
-    """Make an environment with what the package requires; return its Python, and the directory of its modules."""
+    """Make an environment with the requirements of the package; return its Python, and the directory of its modules."""
     venv.create(folder)
     (own,) = folder.glob("lib/python*/site-packages")
     others = [path for path in sys.path if path.endswith("site-packages")]
@@ -40,7 +40,7 @@ def with_requirements(folder: Path) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has what the package requires, and not the package."""
+    """A Python with the requirements of the package, but without the package."""
     python, _ = with_requirements(tmp_path_factory.mktemp("bare"))
     missing = subprocess.run(
         [python, "-P", "-c", "import pyspark, numba, state_processor"], capture_output=True, env={}, text=True, check=False
@@ -51,7 +51,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has nothing."""
+    """A Python without packages."""
     folder = tmp_path_factory.mktemp("empty")
     venv.create(folder)
     assert not list(folder.glob("lib/python*/site-packages/*"))
@@ -102,7 +102,7 @@ def test_py_files(master: str, suffix: str, packages: tuple[Path, Path], bare: P
 
 @pytest.mark.spark
 def test_packed_environment(packages: tuple[Path, Path], empty: Path, tmp_path: Path) -> None:
-    """On a standalone cluster whose worker has nothing installed; its process of Python runs where the archive is unpacked."""
+    """On a standalone cluster with a bare worker; its Python process runs in the unpacked archive."""
     python, own = with_requirements(tmp_path / "environment")
     with ZipFile(packages[0]) as wheel:
         wheel.extractall(own)

@@ -1,8 +1,8 @@
 """Pairs of types, written and wanted, and the verdict that Flink's rules give; ``tests/interop`` asks Flink for its own.
 
-Types are described as ``tests/interop/java`` takes them: classes of the user are declared where they are used, with their
-fields or constants, so that two descriptions may have different classes of one name. Before a class, ``+`` stands for one that is
-registered, ``~`` for one that was met while writing, ``-`` for one that is just there.
+Types have the form of ``tests/interop/java``: user classes are declared where they are used, with their fields or constants, so
+that two descriptions may have different classes of one name. Before a class, ``+`` marks a registered class, ``~`` a class that
+was found while writing, ``-`` another class.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _serializers_in(value: Any) -> Iterator[TypeSerializer]:
 
 
 def check_encoding(serializer: TypeSerializer, shown: Sequence[Any], options: DecodeOptions = PLAIN) -> None:
-    """The kernel writes a column as Python does, and what is written shows as the same column again.
+    """The kernel writes the same bytes as Python, and reading them gives the same column.
 
     Where a column does not tell all (both sides of an Either are null, …) both refuse. Times of values with TTL are no part of
     the column that is written.
@@ -196,13 +196,13 @@ class Specimen:
 
 
 def specimens(module: str, pattern: str) -> list[Specimen]:
-    """Those of one module of Flink whose directory matches: our own, and where it is those of the external corpus."""
+    """Specimens of one module of Flink whose directory matches: own ones, and ones of the external corpus."""
     own = sorted(unpacked("serializers").glob(f"*/{module}/{pattern}"))
     return _specimens(own) + _specimens(sorted(OFFICIAL.glob(f"{module}/{pattern}")), "corpus:")
 
 
 def specimen_modules() -> list[str]:
-    """The modules of Flink that there are specimens of; ``others`` has those that Flink's own tests lack."""
+    """The modules of Flink with specimens; ``others`` has specimens that Flink's own tests lack."""
     return sorted({d.name for d in (*unpacked("serializers").glob("*/*"), *OFFICIAL.glob("*"))})
 
 

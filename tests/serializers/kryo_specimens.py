@@ -1,4 +1,4 @@
-"""Bytes that Flink's Kryo gave for values of many classes (``kryo-*.json``), and what users have to tell of theirs."""
+"""Bytes from Flink's Kryo for values of many classes (``kryo-*.json``), and the descriptions of user classes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ TIP = {**MONEY, "share": "java.lang.Double"}
 
 @contextmanager
 def described_classes() -> Iterator[None]:
-    """The classes of the specimens are described inside, as are those that are described there."""
+    """Within the block, the classes of the specimens are described, and the classes of their descriptions."""
     with registrations():
         register_kryo_class(f"{PACKAGE}Level", ["LOW", "HIGH"], final=False)
         register_kryo_class(f"{PACKAGE}Side", ["LEFT", "RIGHT"])

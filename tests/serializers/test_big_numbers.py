@@ -54,7 +54,7 @@ def test_numbers_of_hundreds_of_kilobytes_are_decoded() -> None:
     target = DataOutput()
     target.write_int(len(raw) + 4)
     target.write_bytes(raw)
-    sys.set_int_max_str_digits(4300)  # as it is by default
+    sys.set_int_max_str_digits(4300)  # the default
     (kernel,) = decode_with_kernel(BigIntegerSerializer(), [target.to_bytes()])
     assert kernel == BigIntegerSerializer().to_column(int.from_bytes(raw, "big"), DecodeOptions())
     assert len(kernel) == 963_296

@@ -1,4 +1,4 @@
-"""Our verdicts on pairs of types, and those of real Flink, which ``tests/interop/compatibility.py`` wrote down."""
+"""Our verdicts on pairs of types equal the verdicts of real Flink, recorded by ``tests/interop/compatibility.py``."""
 
 from __future__ import annotations
 

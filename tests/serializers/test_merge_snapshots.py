@@ -1,4 +1,4 @@
-"""One snapshot for what subtasks wrote that met different subclasses."""
+"""One snapshot for subtasks that found different subclasses."""
 
 from __future__ import annotations
 

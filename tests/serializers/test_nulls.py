@@ -1,4 +1,4 @@
-"""Which types have bytes for null: the property, Python's writing and the kernel's agree, and with what Flink does."""
+"""Which types have bytes for null: the property, Python's and the kernel's writing agree with Flink."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every specimen, our own and those of Flink's upgrade tests: snapshot and value read to the last byte and rewritten identically.
+"""Every specimen, own ones and ones from Flink's upgrade tests: snapshot and value are read completely and rewritten identically.
 
-What can't be decoded stands in :data:`BEYOND_BYTES` with the reason.
+:data:`BEYOND_BYTES` lists undecodable specimens with the reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _animals() -> Iterator[None]:
 
 
 def _as_in_the_test(serializer: TypeSerializer) -> TypeSerializer:
-    """flink-core's tests have no flink-java beside them, which would reserve Kryo's class numbers up to 84."""
+    """flink-core's tests run without flink-java; it would reserve Kryo's class numbers up to 84."""
     return with_first_id(serializer, BARE_FIRST_USER_ID) if isinstance(serializer, KryoSerializer) else serializer
 
 
@@ -67,7 +67,7 @@ def test_specimen(specimen: Specimen) -> None:
         with pytest.raises(UnsupportedFormatError):
             serializer.deserialize(specimen.data)
     elif isinstance(serializer, KryoSerializer):
-        # What was read can be written; what comes from a column can't.
+        # Read values can be written; values from columns can't.
         assert serializer.serialize(serializer.deserialize(specimen.data)) == specimen.data
     else:
         check_payloads(serializer, [specimen.data], DecodeOptions(nanos="string"))

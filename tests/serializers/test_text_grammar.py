@@ -85,7 +85,7 @@ def places(text: str) -> list[int]:
 
 @pytest.mark.parametrize("name", ["LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "INSTANT", "BIG_DEC"])
 def test_no_character_beyond_ascii_means_anything(name: str) -> None:
-    """Characters of Unicode in place of one of each class, before the text and behind it: Python refuses all of them."""
+    """Unicode characters instead of one character of each class, before and after the text: Python refuses all of them."""
     pattern = PATTERNS[name]
     for text in VALID[name]:
         assert pattern.fullmatch(text)

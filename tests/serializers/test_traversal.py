@@ -1,4 +1,4 @@
-"""Serializers inside of serializers, and what they are told that snapshots do not hold."""
+"""Nested serializers, and information for them that snapshots lack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A driver of Spark with a cluster of two hosts, all on this machine, that does what it is told line by line.
+"""A Spark driver with a cluster of two hosts on this machine that executes its input lines.
 
-Its master and its two workers run in the driver's JVM, as those of ``local-cluster`` do, but under different addresses: Spark
-makes no speculative attempt on the host of the first. The executors are processes of their own.
+Its master and its two workers run in the driver's JVM, like in ``local-cluster``, but with different addresses: Spark makes no
+speculative attempt on the host of the first. The executors are processes of their own.
 
 A request is a line of JSON, the name of a function below and its arguments; so is the answer: empty, or the error.
 """
@@ -53,7 +53,7 @@ _CONFIGURATION = {
 }
 _FAULTS = "pyspark_with_faults"
 small_changes.COPIED_BYTES = -1  # the driver writes nothing
-task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks: a task that another overtakes has others beside it
+task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks, so that tasks can overtake others
 
 
 def cluster(scratch: Path, python: str) -> SparkSession:
@@ -93,7 +93,7 @@ def by_writer(spark: SparkSession, base: str, target: str, overwrite: bool, firs
 
 
 def natively(spark: SparkSession, base: str, target: str, overwrite: bool, first: int, end: int) -> None:
-    """The same in files of RocksDB: new ones, or above those of a base that has such files."""
+    """The same in files of RocksDB: new files, or files on top of a base with such files."""
     writer = sp.SavepointWriter.from_existing(spark, base, serializers=[_FAULTS])
     writer.update_keyed_state("orders", "total", rows(spark, first, end))
     writer.write(target, overwrite=overwrite, format="native", backend="rocksdb")
@@ -106,7 +106,7 @@ def by_sink(spark: SparkSession, base: str, target: str, overwrite: bool, first:
 
 
 def by_both(spark: SparkSession, base: str, targets: list[str], **arguments: Any) -> None:
-    """Both at once: the second begins when the first, in whose commit no executor takes part, has begun with its files."""
+    """Both at once: the second begins after the first, whose commit does not need executors, has begun its files."""
     first, second = targets
 
     def follow() -> None:
@@ -132,10 +132,10 @@ def by_code_that_fails(spark: SparkSession, base: str, target: str) -> None:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the input ends."""
     sys.path.insert(0, str(Path(__file__).parent))
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what else is printed is no answer
+    os.dup2(2, 1)  # other output is not an answer
     with interpreter() as python:
         spark = cluster(Path(sys.argv[1]), python)
         for line in sys.stdin:

@@ -42,7 +42,7 @@ def page() -> str:
 
 
 def section(name: str, parser: argparse.ArgumentParser, shared: Counter[str | None]) -> str:
-    """A command: its usage, its description, its own arguments, and the flags that it has of those that commands share."""
+    """A command: its usage, its description, its own arguments, and its common flags."""
     description = escaped(" ".join(filter(None, (parser.description, parser.epilog))))
     lines = list(bullets(a for group in parser._action_groups if shared[group.title] <= 1 for a in group._group_actions))
     for group in parser._action_groups:

@@ -1,10 +1,10 @@
 """Faults in the midst of a write.
 
-Spark's executors run this module as that of their workers (``spark.python.worker.module``,
-which has to begin with ``pyspark``); the process that commits imports it as a module of serializers.
+Spark's executors run this module as their worker module (``spark.python.worker.module``; the name has to begin with ``pyspark``);
+the process that commits imports it as a module of serializers.
 
-A file says what goes wrong, where, and how often; it is read anew each time, since workers live longer than a write. Spark
-hands rows over in portions small enough for a fault to come between them.
+A file defines the fault, its place and its frequency. It is read each time, because workers live longer than a write. Spark hands
+rows over in portions small enough for a fault to come between them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _calls: Counter[tuple[int, int]] = Counter()
 
 
 def fault() -> dict[str, Any]:
-    """What is to go wrong: ``where``, ``how``, how many ``times``, each time at which ``call``; and a ``number`` of its own."""
+    """A fault: ``where``, ``how``, how many ``times``, at which ``call`` each time; and its ``number``."""
     path = Path(os.environ.get(FAULT_VARIABLE, "/dev/null"))
     return json.loads(path.read_text() or "{}") if path.is_file() else {}
 

@@ -1,4 +1,4 @@
-"""The fixtures that the tests of this package read, and what they hold."""
+"""The fixtures for the tests of this package, and their content."""
 
 from __future__ import annotations
 

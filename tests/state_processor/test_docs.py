@@ -60,7 +60,7 @@ MODULES = [name for name in DESCRIBED if isinstance(attrgetter(name.removeprefix
 
 @pytest.mark.parametrize("name", MODULES)
 def test_an_import_of_all_names_gives_those_of_the_reference(name: str) -> None:
-    """The reference has the names in ``__all__`` and, of the others, those that the module itself defines."""
+    """The reference has the names in ``__all__``, and other names that the module itself defines."""
     module = import_module(name)
     defined = {n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == name and v.__doc__}
     imported: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""Sixty mistakes that new users make: each message has at most three lines, names what is wrong, and the way out."""
+"""Sixty mistakes of new users: each message has at most three lines, and names the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ COMMANDS: list[tuple[str, str, str]] = [
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a savepoint, and with what is none."""
+    """A directory with a savepoint, and with other content."""
     directory = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(ORDERS_PATH, directory / "savepoint-1")
     (directory / "streaming" / "offsets").mkdir(parents=True)

@@ -87,7 +87,7 @@ def rows(reader: sp.SavepointReader) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def heap(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The savepoint in the files of the heap backend, which have no lengths around values."""
+    """The savepoint in files of the heap backend, without lengths around values."""
     target = tmp_path_factory.mktemp("heap") / "savepoint"
     assert main(["convert", PATH, str(target), "--format", "native", "--backend", "hashmap"]) == 0
     return target

@@ -51,7 +51,7 @@ def test_the_largest_of_one_state(form: str) -> None:
 
 @FORMATS
 def test_all_entries_of_keys_of_any_length(form: str) -> None:
-    """Lists count as one entry, maps as one for each of theirs; sizes are those of canonical entries."""
+    """A list counts as one entry, a map as its number of entries; sizes equal the sizes of canonical entries."""
     keys = ["", "a", "a longer key", "b"]
     lists = {k: ["x" * i, "y"] for i, k in enumerate(keys)}
     maps: dict[str, dict[str, str]] = {k: {str(j): "z" * j for j in range(i)} for i, k in enumerate(keys)}

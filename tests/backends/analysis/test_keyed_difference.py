@@ -125,7 +125,7 @@ def test_equal_bytes_are_not_decoded(form: str) -> None:
 @BOTH
 @pytest.mark.parametrize("order", ["same", "other"])
 def test_many_keys_in_few_key_groups(forms: tuple[str, str], order: str) -> None:
-    """Long runs of inserts and deletes, and another order of entries: more than what is looked for nearby."""
+    """Long runs of inserts and deletes, and another order of entries: they exceed the look-ahead."""
     old = {f"k{i:04}": i for i in range(2000)}
     new = {k: -v if v % 97 == 5 else v for k, v in old.items() if not 300 < v < 400} | {f"n{i}": i for i in range(80)}
     if order == "other":

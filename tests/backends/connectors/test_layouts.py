@@ -55,7 +55,7 @@ def test_content_is_read_back(name: str, version: int, data: st.DataObject) -> N
 
 
 def _ends_early(name: str, version: int, data: bytes) -> bool:
-    """Whether the bytes are those of an old release that did not write the last field."""
+    """Whether the bytes come from an old release without the last field."""
     return name.endswith("MySqlSplitSerializer") and version == 4 and data[3:4] == b"\2"
 
 

@@ -245,7 +245,7 @@ def old_collector(committables: Sequence[Versioned]) -> Versioned:
 
 
 def sink(writers: Sequence[Versioned], committers: Sequence[Versioned], uid: str = "sink") -> SinkState:
-    """A sink in two operators, as they are since Flink 1.15: an element in each subtask."""
+    """A sink with two operators, like in Flink 1.15 and later: an element in each subtask."""
     bytes_of = BytesSerializer()
     writer = files.operator(*(list_state("writer_raw_states", bytes_of, [w.to_bytes()]) for w in writers))
     committer = files.operator(*(list_state(COMMITTER_STATE, bytes_of, [c.to_bytes()]) for c in committers))
@@ -410,7 +410,7 @@ FORMATS = (FILE_SINK.writer, FILE_SINK.committables, KAFKA_SINK.writer, KAFKA_SI
 
 
 def elements() -> list[Versioned]:
-    """Elements of each format; those of file sinks are real."""
+    """Elements of each format; elements of file sinks are real."""
     return [element for uid in ("rolling", "open") for _, element in real("2.3.0", uid).writers[:1]] + [
         Versioned(1, old_bucket(versioned(1, HADOOP), {3: [LOCAL], 4: []}, 1)),
         *KAFKA,

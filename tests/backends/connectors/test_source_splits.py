@@ -1,4 +1,4 @@
-"""Splits of sources: those of real savepoints, and of sources whose state is put together here."""
+"""Splits of sources from real savepoints, and from constructed state."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_real_sequences_go_on_where_they_stopped(case: corpus.Case, operator: di
     assert max(row["to_number"] for row in rows) == state["sequence_to"]
     stopped = {(row["subtask"], row["from_number"] - 1) for row in rows}
     emitted = {(int(subtask), last) for subtask, last in state["last_emitted_per_subtask"].items() if last >= 0}
-    assert emitted <= stopped  # a subtask may hold a second split, which it has not begun
+    assert emitted <= stopped  # a subtask may have a second split that it has not started
     assert {row["assignment"] for row in rows} == {"ASSIGNED"}
     elements = [split.to_bytes() for _, split in source_state(snapshot, source).splits]
     written = written_source(rows, source_state(snapshot, source))

@@ -1,4 +1,4 @@
-"""Every state of every real snapshot reads back equal to what the job put in."""
+"""Every state of every real snapshot has the values that the job put in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES = [c for c in corpus.all_cases() if readable(c)]
 
 
 class Reading:
-    """The rows of states of one case, the headers of whose operators are read, and whose keyed handles are opened, once."""
+    """The rows of states of one case. Headers are read and keyed handles are opened once."""
 
     def __init__(self, case: corpus.Case, options: ReadOptions) -> None:
         self._case = case
@@ -42,7 +42,7 @@ class Reading:
 
     @cached_property
     def _snapshot(self) -> Snapshot:
-        return open_snapshot(self._case.snapshot)  # some cases have no states, and no snapshot
+        return open_snapshot(self._case.snapshot)  # cases without states don't have a snapshot
 
     def rows(self, operator: dict[str, Any], name: str) -> list[dict[str, Any]]:
         """The rows of an expected operator's state."""

@@ -1,4 +1,4 @@
-"""Real snapshots whose expected content is what a query, a pattern, a sink or a Python job has to remember, not its states.
+"""Real snapshots whose expected content describes a query, a pattern, a sink or a Python job, not its states.
 
 What the states hold is worked into that content here, in all formats of each case.
 """
@@ -46,7 +46,7 @@ def read(snapshot: Snapshot, operator: Any, state: str) -> list[Row]:
 
 
 def rows_of(case: corpus.Case, state: str, uid: str | None = None) -> list[Row]:
-    """The rows of a state; of the planner's operators, which have no uid, exactly one has it."""
+    """The rows of a state. Exactly one of the planner's operators, which don't have uids, has the state."""
     snapshot = open_snapshot(case.snapshot)
     operators = snapshot.metadata.operators if uid is None else [find_operator(snapshot, uid)]
     (owner,) = [o for o in operators if state in operator_states(snapshot, o)]
@@ -264,7 +264,7 @@ def python_type(state: Row) -> PythonType:
 
 
 def as_read(value: Any, state: Row) -> Any:
-    """A value of expected contents as it is read: pickles are loaded as JSON, since the corpus is the test's own."""
+    """An expected value in the form of reading: pickles of the trusted corpus are loaded as JSON."""
     if state["kind"] == "MAP":
         inside = state | {"kind": "VALUE"}
         return sorted(([k, as_read(v, inside)] for k, v in value), key=corpus.sort_key)

@@ -1,4 +1,4 @@
-"""Hostile snapshots beside the external corpus: each ends in an error of this library or is read, in a process with limits."""
+"""Hostile snapshots next to the external corpus: in a process with limits, each is read or ends in an error of this library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Null as the value of an entry of a map state: what is written of it, what is refused, what reading makes of it."""
+"""Null as the value of an entry of a map state: writing, refusals, reading."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_null_is_refused_where_the_type_has_none(value: TypeSerializer) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"metadata": True}, {"flatten": False}, {"flatten": False, "metadata": True}])
 def test_reading_drops_the_entries_that_flink_drops(options: dict[str, Any]) -> None:
-    """An entry of a map with TTL whose flag says null has no time: Flink's iterators pass it by and remove it."""
+    """A null entry of a map with TTL does not have a time: Flink's iterators skip and remove it."""
     header = keyed_header(LONG, [keyed("seen", MapSerializer(STRING, TtlSerializer.of(STRING)), "MAP")])
     group = group_of(LONG, 1)
 

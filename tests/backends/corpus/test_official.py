@@ -1,6 +1,6 @@
 """Snapshots of Flink's own migration tests, and ours: every state of every operator, read to its last byte.
 
-What those jobs put into their state stands in Flink's ``StatefulJobSnapshotMigrationITCase``,
+The state of these jobs is defined in Flink's ``StatefulJobSnapshotMigrationITCase``,
 ``StatefulJobWBroadcastStateMigrationITCase`` and ``AbstractOperatorRestoreTestBase``.
 """
 

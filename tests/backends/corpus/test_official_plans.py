@@ -1,4 +1,4 @@
-"""Savepoints of Flink SQL in Flink's own tests, read with the compiled plans beside them."""
+"""Savepoints of Flink SQL from Flink's own tests, read with their compiled plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_state_has_names(plan: Path) -> None:
 
 
 def unnamed(schema: pa.Schema) -> list[str]:
-    """The rows whose fields have no names: all of them are called by their numbers."""
+    """The rows with unnamed fields: the names of all fields are numbers."""
     parts = [(field.name, field.type) for field in schema]
     found = []
     while parts:

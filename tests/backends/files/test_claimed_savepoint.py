@@ -1,4 +1,4 @@
-"""Files that a checkpoint names as its own, and that are those of a savepoint which its job claimed."""
+"""Files that a checkpoint names as its own, but that belong to a claimed savepoint."""
 
 from __future__ import annotations
 

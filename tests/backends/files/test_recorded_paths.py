@@ -42,7 +42,7 @@ SECRET = b"[default]\naws_secret_access_key = hunter2\n"
 
 
 def snapshot_with(directory: Path, stream: h.StreamStateHandle) -> Path:
-    """A snapshot with one raw operator state, whose bytes are those that the handle refers to."""
+    """A snapshot with one raw operator state; a handle refers to its bytes."""
     directory.mkdir(parents=True, exist_ok=True)
     raw = h.OperatorStreamStateHandle((h.OperatorStateMeta("_default_", 0, h.Offsets.of([0])),), stream)
     subtask = OperatorSubtaskState(0, raw_operator=raw)

@@ -118,7 +118,7 @@ def rows(path: str, uid: str, state: str, **options: Any) -> list[dict[str, Any]
 
 
 def check(case: corpus.Case, path: str) -> None:
-    """All states of a case, read from elsewhere, hold what is expected of them."""
+    """All states of a case have the expected values when they are read from remote storage."""
     for operator, state in corpus.states_of(case):
         name = _TIMERS.get(state["kind"], "") + state["name"]
         keyed = "key" in state["entries"][0]
@@ -158,7 +158,7 @@ def test_snapshots_are_read_by_fsspec(case: corpus.Case, store: Store) -> None:
 
 
 def test_the_checkpoint_that_was_moved_has_absolute_paths(store: Store) -> None:
-    """So that the tests above prove what they seem to."""
+    """The tests above really use remote storage."""
     handle = next(
         s.managed_keyed for o in open_snapshot(INCREMENTAL.snapshot).metadata.operators for s in o.subtasks if s.managed_keyed
     )
@@ -171,7 +171,7 @@ def test_the_checkpoint_that_was_moved_has_absolute_paths(store: Store) -> None:
 
 
 def test_files_are_copied_in_the_store(store: Store) -> None:
-    """Within a bucket the store copies: of a checkpoint of RocksDB, only what says what there is passes through here."""
+    """The store copies within a bucket: only the metadata of a RocksDB checkpoint passes through this process."""
     url = store.put(INCREMENTAL.directory / "savepoint", "job")
     plan = SavepointBuild.from_existing(f"{url}/{below(INCREMENTAL)}")
     plan.choose_format("native", "rocksdb")

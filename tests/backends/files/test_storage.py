@@ -187,7 +187,7 @@ def test_an_unknown_scheme():
 
 def check_s3(storage: Storage, query: str) -> None:
     assert storage.read_all(f"s3://states/snap/_metadata{query}") == SMALL
-    # a file named by the snapshot itself has no query
+    # file names in a snapshot don't have a query
     assert storage.open("s3a://states/snap/dir/file").read(1000, 24) == LARGE[1000:1024]
     assert storage.size("s3://states/snap/_metadata") == 10
     assert [(e.name, e.is_directory) for e in storage.list("s3://states/snap")] == [("_metadata", False), ("dir", True)]

@@ -1,4 +1,4 @@
-"""Changes of the changelog backend on top of each backend, and logs that say too little or too much."""
+"""Changes of the changelog backend on top of each backend, and incomplete or wrong logs."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ NAMES = StringSerializer()
 
 
 def merged(kind: str, value: TypeSerializer, present: dict[str, bytes]) -> list[dict[str, Any]]:
-    """A state in namespaces "a" to "c" of which "b" and "c" are merged into "a"."""
+    """A state in namespaces "a" to "c"; "b" and "c" are merged into "a"."""
     snapshot = opened(BASES[0])
     handle = owner(snapshot, "amelia")
     serializers = {state_headers.NAMESPACE: NAMES.snapshot(), state_headers.VALUE: value.snapshot()}

@@ -1,4 +1,4 @@
-"""Sources of canonical and heap files: which is which, what is read of a file, and what is damage."""
+"""Sources of canonical and heap files: recognition, reading and damage."""
 
 from __future__ import annotations
 

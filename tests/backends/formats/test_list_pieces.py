@@ -1,4 +1,4 @@
-"""Large lists of canonical files, decoded in pieces: the same rows as of whole lists, and what is read for them."""
+"""Large lists of canonical files, decoded in pieces: equal to whole lists, with bounded reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROUPS = h.KeyGroupRange(0, 127)
 
 
 class CountingSource:
-    """Bytes in memory that know how many of them were read."""
+    """Bytes in memory that count the read bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = memoryview(data)

@@ -1,4 +1,4 @@
-"""RocksDB's files: reading all or parts of them, and what damage says."""
+"""RocksDB's files: reading all or parts of them, and messages about damage."""
 
 from __future__ import annotations
 

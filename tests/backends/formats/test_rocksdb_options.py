@@ -1,4 +1,4 @@
-"""The OPTIONS file of a store has no checksum, and RocksDB crashes on some of what it may say: it is not used."""
+"""The OPTIONS file of a store is not used: it does not have a checksum, and some content crashes RocksDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row layouts: the kernel gives what its reference gives, and both tell the same about damage."""
+"""Row layouts: the kernel and its reference return the same rows and the same errors."""
 
 from __future__ import annotations
 
@@ -255,5 +255,5 @@ def compare(source: CanonicalSource | HeapSource, name: str, key_groups: Any, op
 
 
 def table(batches: Any, layout: RowLayout, options: DecodeOptions) -> list[str]:
-    """Rows as text, in which not-a-number equals itself."""
+    """Rows as text, so that NaN equals NaN."""
     return [repr(r) for r in pa.Table.from_batches(list(batches), layout.schema(options)).to_pylist()]

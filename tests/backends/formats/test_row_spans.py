@@ -81,7 +81,7 @@ TEXTS = st.lists(st.text("ab", max_size=9), max_size=80)
 
 
 def joined(texts: list[str]) -> npt.NDArray[np.uint8]:
-    """Return rows of a key and a value, behind a byte that is none of theirs."""
+    """Return rows of a key and a value, after an unrelated byte."""
     return np.frombuffer(b"-" + b"".join(part for text in texts for part in parts_of(text)), dtype=np.uint8)
 
 

@@ -300,7 +300,7 @@ def test_real_files_are_rewritten_byte_for_byte(file):
 
 
 def expected_of(file):
-    """What is known of a snapshot beside its own metadata."""
+    """Known facts about a snapshot, in addition to its metadata."""
     directory = next(d for d in file.parents if (d / "expected.json").exists())
     return json.loads((directory / "expected.json").read_text())
 

@@ -1,4 +1,4 @@
-"""A ``_metadata`` that is read in parts gives what it gives from memory, and holds no more than a window."""
+"""A ``_metadata`` that is read in parts gives the same result as from memory, with one window in memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.backends.strategies import metadata
 
 
 class File:
-    """Bytes in place of a file, which remember what was read of them."""
+    """Bytes instead of a file; they record the reads."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -86,7 +86,7 @@ def test_a_part_is_like_bytes() -> None:
 
 
 def test_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inline state stays in the file; its content and the digest are those of a file in memory."""
+    """Inline state stays in the file. Its content and the digest are the same as in memory."""
     contents = [bytes([n]) * 300_000 for n in range(8)]
     streams = [h.ByteStreamStateHandle(f"inline-{n}", content) for n, content in enumerate(contents)]
     subtasks = [

@@ -1,4 +1,4 @@
-"""Tables of what a snapshot holds."""
+"""Tables about the content of a snapshot."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_sizes_of_operator_states() -> None:
     (path,) = Path(corpus.FIXTURES, "2.3.0", "orders-hashmap-canonical").glob("savepoint")
     sizes = {s["state_name"]: s["size_in_bytes"] for s in catalog.states(open_snapshot(path)).to_pylist()}
     # Two bytes per character and one for the length of each of ten strings; twenty times that of a count, for the broadcast
-    # state of both subtasks. What several keyed states take of a file can't be told without reading it.
+    # state of both subtasks. The sizes of several keyed states in a file are unknown without reading it.
     assert sizes["pending"] == sum(len(f"restock {name}") + 1 for name in ITEMS)
     assert sizes["offsets"] == 10 * (1 + len("stock-0") + 8)
     assert sizes["discounts"] == 2 * (4 + sum(1 + len(name) + 8 for name in ITEMS))
@@ -181,7 +181,7 @@ def test_a_type_that_spark_lacks() -> None:
 
 
 def test_operators_with_the_same_header(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has its own rows, in more operators than are read together; what the header says is found out once."""
+    """Each operator has its own rows, with more operators than are read together; a header is analysed once."""
     described: list[str] = []
 
     def counted(meta: StateMetaInfo) -> StateDescription:

@@ -1,4 +1,4 @@
-"""Looking for keys: what is read, and what is found."""
+"""Look-ups of keys: bytes read, and results."""
 
 from __future__ import annotations
 

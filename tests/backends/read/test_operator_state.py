@@ -39,7 +39,7 @@ MODES = {SPLIT: "SPLIT_DISTRIBUTE", UNION: "UNION"}
 
 
 def entries(*pairs: tuple[bytes, bytes]) -> bytes:
-    """A broadcast state as it is written: a count, keys and values."""
+    """A written broadcast state: a count, keys and values."""
     return struct.pack(">i", len(pairs)) + b"".join(k + v for k, v in pairs)
 
 

@@ -65,7 +65,7 @@ def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None
 
 @pytest.mark.parametrize("path", SNAPSHOTS)
 def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
-    """From their types alone, but for those of user's classes."""
+    """From their types only, except types of user classes."""
     for _, state in states(open_snapshot(str(path))):
         for row in outermost_of(RowDataSerializer, (*state.serializers.values(), state.value)):
             written = row.snapshot()
@@ -92,7 +92,7 @@ def test_keys_lie_in_the_key_groups_of_their_hash_codes(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SNAPSHOTS)
 def test_decoded_and_encoded_every_entry_is_what_flink_wrote(path: Path, tmp_path: Path) -> None:
-    """Keys, values and timers, from columns, beside entries that are taken over as bytes."""
+    """Keys, values and timers from columns, and entries that are copied as bytes."""
     for name, carried in (("anew", False), ("taken over", True)):
         rewrite(path, tmp_path / name, 1, metadata_version(None), lambda _, all_of_them=carried: all_of_them)
     assert entry_bytes(tmp_path / "anew") == entry_bytes(tmp_path / "taken over")

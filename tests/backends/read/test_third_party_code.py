@@ -79,7 +79,7 @@ ERRORS = {
     "AttributeError": lambda: _raise(AttributeError("amount")),
     "AssertionError": lambda: _raise(AssertionError()),
     "RecursionError": _recursion,
-    "TypeError": object,  # of another type than what is asked for
+    "TypeError": object,  # another type than requested
 }
 
 

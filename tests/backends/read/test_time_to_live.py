@@ -1,4 +1,4 @@
-"""Values with a time-to-live: their times of last access, and what is expired."""
+"""Values with time-to-live: times of the last access, and expiry."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_ttl_flattened(form: str, kind: str, column: str) -> None:
     assert [r[column] for r in read_rows(found, "t")] == ["old", "edge", "new"]
     with_times = [(r[column], r["_last_access"]) for r in read_rows(found, "t", metadata=True)]
     assert with_times == [(v, EPOCH + timedelta(milliseconds=ms)) for ms, v in TIMES]
-    for metadata in (False, True):  # at 3000, what was last used at 2000 has lived its 1000 milliseconds
+    for metadata in (False, True):  # at 3000, values with the last access at 2000 are 1000 milliseconds old
         assert [r[column] for r in read_rows(found, "t", ttl=1000, as_of=3000, metadata=metadata)] == ["new"]
     assert len(read_rows(found, "t", ttl=1000, as_of=2999)) == 2
 

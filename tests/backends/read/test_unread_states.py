@@ -1,4 +1,4 @@
-"""Snapshots with serializers that are not known: what they are beside is listed and read all the same."""
+"""Snapshots with unknown serializers: other states are listed and read."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ STATES = {"total", "session", "profile", "history", "items"}
 
 
 def unknown(class_name: str) -> str:
-    """A class of the same length that nobody knows."""
+    """An unknown class name of the same length."""
     return "com.acme." + class_name[len("com.acme.") :]
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Callable[[str, str], Path]:
-    """A copy of a fixture in which a serializer snapshot is of a class that is not known."""
+    """A copy of a fixture with a serializer snapshot of an unknown class."""
 
     def make(form: str, class_name: str) -> Path:
         (metadata,) = (FIXTURES / "2.3.0" / f"orders-{form}" / "savepoint").rglob("_metadata")
@@ -145,7 +145,7 @@ def test_a_header_is_read_past_its_unknown_parts_and_written_as_it_was(payload: 
 
 
 def test_an_end_that_is_not_certain_is_no_end() -> None:
-    """Two snapshots without end, the first of which holds what may as well be the state with the second."""
+    """Two snapshots without an end; the content of the first looks like the state with the second."""
     last = state("x", UnreadSnapshot("com.acme.MoneySerializerSnapshot", 7, b"", ""))
     inner = DataOutput()
     last.write(inner)

@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.backends.sql.bootstrap` and ``accumulators``: what follows from rows, and what does not."""
+"""Tests of :mod:`state_processor.backends.sql.bootstrap` and ``accumulators``: states from rows, and refusals."""
 
 from __future__ import annotations
 

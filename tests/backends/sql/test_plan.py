@@ -123,7 +123,7 @@ def test_operators_are_found_by_the_hash_of_their_uid() -> None:
         found = plan.operators[operator_id(uid)]
         assert (found.label, found.uid, [n.id for n in found.node.inputs]) == ("rank[3]", uid, [2])
     assert plan.operators[operator_id("calc")].label == "calc[1]"
-    assert operator_id("rank") not in plan.operators  # of which there are two
+    assert operator_id("rank") not in plan.operators  # two nodes have it
     hashes = [operator_id("2_rank"), operator_id("3_rank"), operator_id("other")]
     assert plan.find("rank[3]", hashes) == hashes[1]
     assert plan.find("other", hashes) is None

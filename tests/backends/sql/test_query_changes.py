@@ -94,7 +94,7 @@ def setting(kind: str, *path: str, to: Any) -> Edit:
 
 
 def retyped(old: str, new: str) -> Edit:
-    """Return an edit of the type of a column wherever it goes, but not of what is computed with it."""
+    """Return an edit of the type of a column in all nodes, but not of expressions with it."""
 
     def change(plan: Plan) -> None:
         for one in plan["nodes"]:
@@ -117,7 +117,7 @@ def before(plan: Plan, consumer: str, place: int = 0) -> tuple[Plan, list[Plan]]
 
 
 def columns(consumer: str, edit: Callable[[list[Plan]], list[Plan]], row: str | Plan, place: int = 0) -> Edit:
-    """Return an edit of the columns that come to the last node of a kind, which is the last one of the plan then."""
+    """Return an edit of the input columns of the last node of a kind; this node becomes the last node of the plan."""
 
     def change(plan: Plan) -> None:
         last = node(plan, consumer)

@@ -1,4 +1,4 @@
-"""Key groups from columns of keys: those in which real Flink put them; rules learned from keys; refusals."""
+"""Key groups from columns of keys equal real Flink's; rules learned from keys; refusals."""
 
 from __future__ import annotations
 

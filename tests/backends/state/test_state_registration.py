@@ -1,4 +1,4 @@
-"""Registration of states: that of the asynchronous API, and back."""
+"""Registration of states: conversion to the asynchronous API, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow arrays that are made without pandas hold what those of ``pyarrow.array`` hold."""
+"""Arrow arrays that are made without pandas equal the arrays of ``pyarrow.array``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of keyed and operator state: their bytes, what is refused and in which words, bounded memory, abort and commit.
+"""Files of keyed and operator state: their bytes, refusals and their messages, bounded memory, abort and commit.
 
 That Flink restores them is the business of tests/interop.
 """
@@ -257,7 +257,7 @@ def test_output_grows_with_what_rows_need() -> None:
 
 
 class Counted:
-    """A file of which only the length is kept."""
+    """A file that keeps only its length."""
 
     name = "counted"
     size = 0
@@ -266,7 +266,7 @@ class Counted:
         self.size += len(data)
 
     def close(self) -> None:
-        """It has no end."""
+        """It does not end."""
 
 
 def test_a_key_group_that_is_much_larger_than_the_memory_for_it() -> None:

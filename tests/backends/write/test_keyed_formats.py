@@ -1,4 +1,4 @@
-"""Formats of keyed state: each holds what was read, whatever it was read from. That Flink restores them: tests/interop."""
+"""Formats of keyed state: each preserves all rows, from any source format. tests/interop restores them in Flink."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def tables(snapshot: Snapshot) -> dict[str, list[str]]:
 
 
 def _text(row: dict[str, Any]) -> str:
-    """The row as text; maps have no order."""
+    """The row as text, independent of the order of maps."""
     return str({name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in row.items()})
 
 

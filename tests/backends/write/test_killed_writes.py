@@ -116,7 +116,7 @@ def test_processes_that_are_gone() -> None:
     )
     assert is_gone(child.stdout)
     mine = json.loads(this_process())
-    assert is_gone(json.dumps(mine | {"started": "1"}).encode())  # the number is that of another process now
+    assert is_gone(json.dumps(mine | {"started": "1"}).encode())  # another process has this number now
     for unknown in (b"", b"x", b"[]", b"{}", json.dumps(mine | {"machine": "x", "pid": 999999999}).encode()):
         assert not is_gone(unknown)
     assert not is_gone(json.dumps(mine | {"pid": -1}).encode())
@@ -186,7 +186,7 @@ def test_a_write_that_becomes_complete_while_its_files_are_looked_at_keeps_them(
 def test_files_without_a_sign_of_their_write_go_if_there_is_a_savepoint_that_does_not_refer_to_them(tmp_path: Path) -> None:
     stray = tmp_path / "late-abababab-keyed-0-0"
     stray.write_bytes(b"")
-    assert Staging(str(tmp_path), "next").sweep() == []  # may be those of a savepoint whose _metadata is elsewhere
+    assert Staging(str(tmp_path), "next").sweep() == []  # they may belong to a savepoint with its _metadata in another place
     (tmp_path / METADATA_FILE).write_bytes(b"damaged")
     assert Staging(str(tmp_path), "next").sweep() == []
     (tmp_path / METADATA_FILE).write_bytes(write_metadata(CheckpointMetadata(4, 1, ())))

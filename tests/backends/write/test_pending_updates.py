@@ -51,7 +51,7 @@ def encoded(state: StateDescription, batch: pa.RecordBatch) -> np.ndarray[Any, n
 
 
 class Written(KryoSerializer):
-    """Takes the bytes of a part as they are, to write a base that Flink might have written."""
+    """Uses the bytes of a part unchanged, to write a base like Flink."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()

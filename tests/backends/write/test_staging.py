@@ -105,7 +105,7 @@ def begun(place: tuple[str, Storage], token: str, replaces: bool = False) -> tup
 
 
 def metadata(files: dict[str, int]) -> bytes:
-    """What stands for ``_metadata``: it names the files."""
+    """A replacement for ``_metadata`` with the names of the files."""
     return " ".join(files).encode()
 
 
@@ -165,7 +165,7 @@ def test_a_claim_of_a_write_that_was_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("replaces", [False, True])
 def test_writes_that_become_complete_at_the_same_time(tmp_path: Path, replaces: bool) -> None:
-    """One wins or all fail, and those that fail leave nothing; what is there is the savepoint of one, whole."""
+    """One write wins or all fail. Failed writes leave nothing; the directory contains one complete savepoint."""
     count, chance, outcomes = 3, random.Random(7), set()
     with ThreadPoolExecutor(count) as threads:
         for turn in range(60):

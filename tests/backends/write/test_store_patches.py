@@ -1,4 +1,4 @@
-"""Changes on top of a store: what is read then, by its own RocksDB. That Flink's read the same: tests/interop."""
+"""Changes on top of a store, read with this library's RocksDB. tests/interop reads them with Flink's."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_patches_on_top_of_each_other(seed: int, buffer: int | None, tmp_path: P
 
 
 def test_files_are_not_read(tmp_path: Path) -> None:
-    """What is in the tables does not matter: here it is nothing that RocksDB knows, and some file elsewhere is shared."""
+    """The content of tables is not read: here it is not a table of RocksDB, and a shared file is elsewhere."""
     entries = {("total", (f"key {n}",)): random.Random(n).randbytes(100).hex() for n in range(1000)}
     snapshot = write(tmp_path / "base", None, [], batches(entries, KeyedStateEncoder))
     (file,) = (file for file in store(snapshot).handle.files if file.local_name.endswith(".sst"))
@@ -189,7 +189,7 @@ def test_timers_of_keys_are_deleted(of_namespace: bool, tmp_path: Path) -> None:
     snapshot = write(tmp_path / "base", None, [], batches(timers | totals, KeyedStateEncoder))
     (name, table) = largest_table(snapshot)
     data = table.read_bytes()
-    table.write_bytes(bytes(len(data)))  # totals: nothing that RocksDB knows
+    table.write_bytes(bytes(len(data)))  # totals: not a table of RocksDB
     depth = 2 if of_namespace else 1
     gone = {(QUEUE, (f"key {n}", 1)): "" for n in (1, 5, 69, 1000)}
     patched = write(tmp_path / "patched", store(snapshot), batches(gone, TombstoneEncoder, depth), [])

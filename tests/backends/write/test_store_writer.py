@@ -1,4 +1,4 @@
-"""Stores of native savepoints: their entries in order, their files, what is refused. That Flink restores them: tests/interop."""
+"""Stores of native savepoints: sorted entries, files, refusals. tests/interop restores them in Flink."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_store_read_back(staging: Staging, run_bytes: int, monkeypatch: pytest
     items = pa.array([[(f"item {i}", n * i) for i in range(n % 3)] for n in range(1000)], pa.map_(pa.string(), pa.int64()))
     with writing(staging, TOTAL, ITEMS) as writer:
         for batch in blobs(keys, (TOTAL, list(range(1000))), (ITEMS, items)).to_batches(max_chunksize=1):
-            for begin, end in ((5, None), (0, 5)):  # a key group in two parts, of which the second has lesser keys
+            for begin, end in ((5, None), (0, 5)):  # a key group in two parts; the second part has smaller keys
                 parts = list(split_entries(batch.column("blob")[0].as_py()))
                 writer.add(batch.column("key_group")[0].as_py(), batch.column("state")[0].as_py(), b"".join(parts[begin:end]))
         handle = writer.close()

@@ -1,4 +1,4 @@
-"""What all classes of input share: the protocol, the failures that a target finds by itself, and memory in place of files."""
+"""Common parts of all classes of input: the protocol, failures that targets detect, and memory instead of files."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class MetadataTarget(Target):
 
 
 class SnapshotTarget(Target):
-    """Serializer snapshots: read, restored, typed and compiled; sometimes the specimen's value is decoded by what they say."""
+    """Serializer snapshots: read, restored, typed and compiled; sometimes they decode the value of the specimen."""
 
     def __init__(self, name: str, wanted: Callable[[str], bool]) -> None:
         self.name = name
@@ -132,7 +132,7 @@ def specimens() -> tuple[tuple[str, bytes, bytes], ...]:
 
 
 def _json_edits(snapshot: bytes) -> Callable[[random.Random, bytes], Edit] | None:
-    """Return what edits an Avro schema as JSON: nodes removed, copied into one another, given odd attributes."""
+    """Return edits of an Avro schema as JSON: removed nodes, copied nodes, and odd attributes."""
     begin, end = snapshot.find(b'{"'), snapshot.rfind(b"}") + 1
     try:
         schema = json.loads(snapshot[begin:end])
@@ -188,7 +188,7 @@ def _edit_json(rng: random.Random, root: Any) -> None:
 
 
 def _replace_text(data: bytes, begin: int, end: int, text: str) -> Edit:
-    """Return the edit that puts another text in the place of one of Flink's strings or of Java's."""
+    """Return the edit that replaces a string of Flink or Java."""
     old = data[begin:end].decode()
     raw = text.encode("utf-8", "surrogatepass")
     if data[begin - 2 : begin] == len(old).to_bytes(2, "big") and len(raw) < 1 << 16:

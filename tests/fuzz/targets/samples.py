@@ -1,4 +1,4 @@
-"""Samples that this project writes itself, of what the fixtures lack."""
+"""Samples that this project writes, for content that fixtures lack."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _READ_OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EditedSnapshot(Snapshot):
-    """A snapshot in memory of which one stream has other bytes."""
+    """A snapshot in memory; one stream has other bytes."""
 
     def open(self, handle: h.StreamStateHandle, context: str = "") -> StateStream:
         edited = _INLINE.get(handle) if isinstance(handle, h.ByteStreamStateHandle) else None
@@ -78,7 +78,7 @@ class StateRef:
         return min((o for o in offsets if o > 0), default=0)
 
     def put(self, data: bytes) -> None:
-        """Put other bytes in the place of the stream's."""
+        """Replace the bytes of the stream."""
         if self.path is None:
             _INLINE[self.stream] = data
         else:
@@ -185,7 +185,7 @@ class KeyedTarget(Target):
                 check(batch)
 
     def _scan(self, place: StateRef, data: bytes, rng: random.Random) -> None:
-        """Read states by the header as it was, and count their entries."""
+        """Read states with the original header, and count their entries."""
         handle = place.operator.subtasks[0].managed_keyed
         assert isinstance(handle, h.KeyGroupsStateHandle)
         assert place.kept is not None
@@ -293,7 +293,7 @@ class OperatorTarget(Target):
 
 
 class RocksDbTarget(Target):
-    """Files of RocksDB and ForSt: MANIFEST, CURRENT, OPTIONS, SST, and the header beside them."""
+    """Files of RocksDB and ForSt: MANIFEST, CURRENT, OPTIONS, SST, and their header."""
 
     name = "rocksdb"
 

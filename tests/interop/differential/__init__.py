@@ -1,4 +1,4 @@
-"""Differential tests at random against real Flink: it restores what we write, and we read what it writes.
+"""Random differential tests against real Flink: Flink restores our savepoints, and we read Flink's.
 
 A case is one operator in the form of expected.json, entries and all, made from a seed. Directions:
 

@@ -1,4 +1,4 @@
-"""Random cases: one operator with states of random kinds and types, and what they hold."""
+"""Random cases: one operator with states of random kinds and types, and their content."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def case_of(seed: int, direction: str) -> dict[str, Any]:
     Beside what expected.json has of an operator there are ``max_parallelism`` and ``parallelism``, as which it is written, and of
     states with TTL ``last_access``: the milliseconds of each entry, of lists and maps those of each element.
     """
-    read = direction == "read"  # what Spark writes is the same as what is written without it
+    read = direction == "read"  # Spark writes the same bytes as writes without Spark
     draw = Draw(f"{VERSION} {'read' if read else 'written'} {seed}", lone_surrogates=read)
     max_parallelism = draw.weighted(MAX_PARALLELISMS)
     keyed, others = draw.weighted(((6, (True, False)), (1, (False, True)), (1, (True, True))))

@@ -47,7 +47,7 @@ _ALPHABETS = (
 
 
 class Draw(Random):
-    """A source of chance with extremes; ``lone_surrogates`` may be in texts of Java's, not in those of columns."""
+    """A source of random values with extremes; ``lone_surrogates`` may be in Java's text, but not in text of columns."""
 
     def __init__(self, seed: int | str, lone_surrogates: bool = False) -> None:
         super().__init__(seed)
@@ -124,7 +124,7 @@ class Draw(Random):
         return self.weighted(((1, self.choice(_SECONDS)), (1, self.choice((-1, 0, 1))), (6, self.randint(-(1 << 34), 1 << 36))))
 
     def millisecond(self) -> int:
-        """A point in time of any ``java.util.Date`` but the one that stands for null."""
+        """A point in time of any ``java.util.Date`` except the one that represents null."""
         return self.weighted(((1, self.choice((1000 - _MILLIS, _MILLIS - 1, -1, 0))), (5, self.randint(-(1 << 44), 1 << 46))))
 
 

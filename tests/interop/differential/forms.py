@@ -249,7 +249,7 @@ class Enum(Form):
 
 @dataclass(frozen=True)
 class Members:
-    """The fields that a class declares: names, types in the same order, and those that Java has as primitives."""
+    """The declared fields of a class: names, types in the same order, and primitive fields."""
 
     names: tuple[str, ...]
     parts: tuple[Form, ...]
@@ -385,7 +385,7 @@ def parse(label: str) -> Form:
 
     Raises
     ------
-        KeyError: there is none.
+        KeyError: it does not exist.
     """
     name, _, rest = label.partition("<")
     if not rest or label in BY_LABEL:
@@ -410,7 +410,7 @@ def parse(label: str) -> Form:
 
 
 def arguments(text: str) -> list[str]:
-    """The parts between the commas that stand in no inner brackets."""
+    """The parts between commas outside of inner brackets."""
     parts, depth = [""], 0
     for c in text:
         depth += (c in "<(") - (c in ">)")

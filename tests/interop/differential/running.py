@@ -86,9 +86,8 @@ def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH) -> 
     """What differs; nothing for cases that are as they should be.
 
     Args:
-        cases: any number.
-        where: settings of one direction.
-        size: so many cases are operators of one job at most, those of one max parallelism.
+        cases: any number. where: settings of one direction. size: maximum number of cases as operators of one job; they have the
+        same max parallelism.
     """
     flink.CACHE.mkdir(exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="differential-", dir=flink.CACHE))
@@ -135,7 +134,7 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
 
 
 def _written(write: Writer, job: Job, versions: Sequence[str]) -> dict[int, str]:
-    """Write the savepoints of a job; by what words our writer refuses some of its cases, which it may not."""
+    """Write the savepoints of a job; return the messages of unexpected refusals of our writer."""
     refusals = {}
     try:
         _write(write, job, versions)
@@ -233,7 +232,7 @@ def _about(expected: str, found: str) -> list[str]:
 
 
 def _compare_access(what: str, case: Case, access: dict[str, dict[str, Any]], setting: Setting) -> Iterator[str]:
-    """Times of last access are those that we wrote; when Flink fills states, its own."""
+    """Times of last access equal our written times; if Flink fills states, Flink's times."""
     now = datetime.now(UTC)
     for state in case["states"]:
         found = access.get(state["name"], {})

@@ -29,7 +29,7 @@ def flink_version() -> str:
 
 @contextmanager
 def for_flink(version: str) -> Iterator[None]:
-    """Serializers made inside are those of this version."""
+    """Serializers that are made in the block have this version."""
     token = _FLINK.set(version)
     try:
         yield
@@ -38,7 +38,7 @@ def for_flink(version: str) -> Iterator[None]:
 
 
 def as_text(printed: Any) -> str:
-    """A printed value as text by which values are compared and sorted."""
+    """A printed value as text for comparing and sorting."""
     return json.dumps(printed, sort_keys=True)
 
 
@@ -145,12 +145,12 @@ def _floating(layout: str) -> Drawing:
 
 
 def _number(value: Any) -> float:
-    """The number; of NaN the one that arithmetic gives on most machines, which is not Java's."""
+    """The number; for NaN the result of arithmetic on most machines. It differs from Java's."""
     return -float("nan") if value == "NaN" else float(value)
 
 
 def _sql_second(draw: Draw) -> int:
-    return draw.randint(-12_212_553_600, 253_402_300_799)  # from 1583, when its calendar is like that of java.time, to 9999
+    return draw.randint(-12_212_553_600, 253_402_300_799)  # from 1583 to 9999: its calendar equals the calendar of java.time
 
 
 def _timestamp_column(text: str) -> str:

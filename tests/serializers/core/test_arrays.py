@@ -63,7 +63,7 @@ def test_bytes(serializer: TypeSerializer, data: str, value: Any, name: str, sho
     payload = bytes.fromhex(data)
     assert str(serializer) == name
     if serializer is NAMES:
-        # A present null string and an absent one are the same null: what is written again is the second form.
+        # A present null string and an absent one are the same null; the second form is written.
         assert serializer.deserialize(payload) == value
         assert serializer.serialize(value) == bytes.fromhex("000000020000")
     else:

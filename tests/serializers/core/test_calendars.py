@@ -1,4 +1,4 @@
-"""The calendar and the zones of ``java.sql``: what Java 17 printed, and that all paths agree.
+"""The calendar and the zones of ``java.sql``: all paths agree with the output of Java 17.
 
 ``tests/interop/test_time_zones.py`` compares with Flink's serializers.
 """

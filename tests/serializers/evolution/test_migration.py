@@ -1,4 +1,4 @@
-"""What Flink 2.x makes of the types of Flink 1.x, and values of Kryo 2 as those of its serializers."""
+"""Types of Flink 1.x in Flink 2.x, and conversion of values of Kryo 2 to its serializers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("declared", "json", "type_", "value"), VALUES)
 def test_collections_of_kryo_become_those_of_flink(declared: str, json: str, type_: TypeSerializer, value: Any) -> None:
-    """In a field of a POJO, which has a flag of its own for null."""
+    """In a field of a POJO; the field has its own null flag."""
     old = of_flink_1(T.POJO("com.acme.P", {"many": T.KRYO(declared), "n": T.INT()}))
     convert, migration = migrate(old, {"many": type_})
     data = old.serialize(old.from_column({"many": json, "n": 7}))

@@ -1,4 +1,4 @@
-"""Values of one type read as those of another: in Python, and by the kernel."""
+"""Values of one type read as another type, in Python and by the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java object streams: what they hold, where they end, and that damage is an error."""
+"""Java object streams: their content, their end, and errors about damage."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What columns of Spark become in types of Flink, cell by cell, with real values; ``docs/conversions.md`` is made from it.
 
-``python tests/serializers/kernel/test_conversions.py`` writes the page anew.
+``python tests/serializers/kernel/test_conversions.py`` rewrites the page.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_the_table_of_the_code_agrees(name: str, column: str) -> None:
     told, found = conversion(COLUMNS[column][0], TYPES[name].arrow_type(WIDEST)), measured(TYPES[name], column)
     assert (told == REFUSED) == (found == REFUSED)
     if told == CHECKED:
-        assert found == CHECKED  # what is exact by the columns' types may still be checked by the type itself, as CHAR
+        assert found == CHECKED  # an exact conversion of column types may still be checked by the Flink type, such as CHAR
 
 
 @pytest.mark.parametrize("value", [1e300, 1e-50, 0.1, 5e-324, -3.4028235677973366e38])

@@ -1,4 +1,4 @@
-"""Compiled kernels are found again as long as nothing of what is compiled into them has changed."""
+"""Compiled kernels are found again if their source has not changed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
     assert run(tmp_path, cache) == (111, 1, 0)
     assert run(tmp_path, cache, limit=20) == (121, 0, 1)
     assert run(tmp_path, cache, limit=20, offset=200) == (221, 0, 1)  # in a function of another module
-    assert run(tmp_path, cache) == (111, 1, 0)  # what was there before still is
+    assert run(tmp_path, cache) == (111, 1, 0)  # the existing files stay
 
 
 def test_the_first_compilation_of_an_installation_is_logged_in_one_line(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def digits(count: int, seed: int) -> str:
 
 
 def texts() -> list[str | None]:
-    """Numbers around the length from which Python converts them, between short ones and nulls."""
+    """Numbers around the minimum length for Python's conversion, between short numbers and nulls."""
     long = [digits(LONG_TEXT + over, over) for over in range(-3, 4)]
     signed = [sign + text for text in long for sign in ("", "-", "+")]
     constants = ["0" * (LONG_TEXT + zeros) + last for zeros in (0, 9) for last in ("0", "1", "10", "11")]

@@ -89,7 +89,7 @@ def _as_read(serializer: TypeSerializer) -> dict[str, Any]:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("serializer", "names"), REFUSED, ids=lambda x: x if isinstance(x, str) else "")
 def test_doubtful_fields_are_refused(serializer: TypeSerializer, names: str, place: str) -> None:
-    """With both lists of names: there is no guess about which field is meant."""
+    """With both lists of names; fields are not guessed."""
     wrap, wrap_type, _ = PLACES[place]
     columns = names.split()
     given = pa.StructArray.from_arrays([pa.array(["a"]) for _ in columns], names=columns)
@@ -103,7 +103,7 @@ def test_doubtful_fields_are_refused(serializer: TypeSerializer, names: str, pla
 
 
 def test_optional_fields() -> None:
-    """The kind of a row may come anywhere, or be missing; it is no field of a position."""
+    """The kind of a row may be at any position or missing; it is not a positional field."""
     assert match_fields(["f0", "row_kind", "f1"], ["row_kind", "f0", "f1"], "v") == {"f0": 0, "f1": 2, "row_kind": 1}
     assert match_fields(["_1", "_2"], ["row_kind", "f0", "f1"], "v") == {"f0": 0, "f1": 1}
     assert match_fields(["y", "x"], ["_class", "x", "y"], "v") == {"x": 1, "y": 0}
@@ -140,7 +140,7 @@ def test_a_field_is_not_called_as_the_kind_of_a_row() -> None:
 
 
 def test_names_are_given_to_copies() -> None:
-    """Rows in rows, in wrappers and in POJOs get other names; what was there before keeps its own, and the bytes are the same."""
+    """Rows in rows, in wrappers and in POJOs get other names; existing rows keep their names, and the bytes are the same."""
     inner = T.ROW_NAMED(["a"], [T.INT()])
     for wrap in (T.LIST, T.NULLABLE, lambda t: T.POJO("com.acme.P", {"in": t}), lambda t: T.MAP(t, t), TtlSerializer.of):
         named = wrap(T.ROW_NAMED(["x", "y"], [inner, T.STRING()]))

@@ -1,4 +1,4 @@
-"""Values of java.time as Kryo has them: their texts are those of Java."""
+"""Values of java.time in Kryo's format: their texts equal Java's."""
 
 from __future__ import annotations
 

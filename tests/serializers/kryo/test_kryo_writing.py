@@ -1,4 +1,4 @@
-"""Values in the encodings of Kryo 2 and Kryo 5: what was read is written as it was, and what columns show becomes it again."""
+"""Values in the encodings of Kryo 2 and 5: read values are written unchanged, and columns convert back."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_deep_nesting_is_refused() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_damage_is_an_error_of_ours(seed: int) -> None:
-    """Bytes that were changed are refused in words, or another value, which is shown and written like any."""
+    """Changed bytes are refused with a message, or are another value that is shown and written like other values."""
     random = Random(seed)
     for parameter in written():
         version, case = parameter.values

@@ -1,4 +1,4 @@
-"""State of PyFlink jobs: byte arrays around what its coders write, in every form that backends have, and its keys."""
+"""State of PyFlink jobs: byte arrays around the bytes of its coders, in all forms of backends, and its keys."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _clock(text: str) -> str:
     [(*case, place) for case in REFUSED for place in PLACES if case[1] is not None or place not in ("map key", "multiset")],
 )
 def test_what_does_not_fit_is_refused(sql: str, value: Any, told: str, place: str) -> None:
-    """In the second row, by its path, with the value; what is in a null row or list, or left over behind one, does not count."""
+    """The message has path and value in the second row; content of null rows and lists is ignored."""
     make, nest, path = PLACES[place]
     serializer = make(sql)
     given = pa.array([None, nest(value)], serializer.arrow_type(PLAIN))
@@ -197,7 +197,7 @@ def test_the_kernel_and_python_agree(case: tuple[str, Any], not_null: bool, is_n
 
 @given(st.integers(0, 9), st.from_regex(r"2024-02-29T01:02:03(\.[0-9]{1,9})?", fullmatch=True))
 def test_nanoseconds_in_text(precision: int, value: str) -> None:
-    """Text holds more digits than Spark's timestamps; zeros at the end are no digits."""
+    """Text has more digits than Spark's timestamps; zeros at the end don't count."""
     serializer = T.ROW_DATA(f"v TIMESTAMP({precision})")
     fits = len(value.partition(".")[2].rstrip("0")) <= precision
     given_type = serializer.arrow_type(TEXT)

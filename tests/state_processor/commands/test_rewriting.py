@@ -65,7 +65,7 @@ def test_drop(tmp_path: Path) -> None:
 
 
 def test_shared_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only what changes is written; the others are files of the source savepoint."""
+    """Only changed files are written; other files belong to the source savepoint."""
     target = str(tmp_path / "savepoint")
     native = ["--format", "native", "--backend", "rocksdb", "--share-files"]
     assert main(["drop-state", NATIVE, target, "--uid", "orders", "--state", "total", *native]) == 0

@@ -15,7 +15,7 @@ class Part(NamedTuple):
 
 
 class Bar:
-    """What a program sees of a bar of tqdm, with what it was told."""
+    """The interface of a tqdm bar, with a record of its calls."""
 
     told: list[dict[str, Any]]
 

@@ -64,7 +64,7 @@ def savepoint(spark: SparkSession, target: Path) -> Path:
         for content, (serializer, _) in CONTENTS.items():
             values = {content: column(content)}
             for uid, namespace in (("keyed", None), (f"of-{content}", None), ("windows", T.TIME_WINDOW())):
-                if content == "shapes":  # the tasks of a write know what the snapshot describes
+                if content == "shapes":  # the tasks of a write have the descriptions of the snapshot
                     continue
                 _add_keyed(writer, uid, values, {content: sp.ValueState(serializer, namespace=namespace)})
             if content not in NEVER_KEYS:
@@ -91,7 +91,7 @@ def _add_keyed(writer: sp.SavepointWriter, uid: str, values: dict[str, pa.Array]
 
 
 def empty(spark: SparkSession, target: Path) -> Path:
-    """Write a savepoint in which the operators have other states."""
+    """Write a savepoint with other states of the operators."""
     writer = sp.SavepointWriter.new(spark)
     for uid in ("keyed", *(f"of-{content}" for content in CONTENTS)):
         writer.with_keyed_state(uid, pa.table({"key": KEYS, "other": KEYS}), states={"other": sp.ValueState(T.LONG())})

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Group:
-    """A ``TypedDict``: the options of some table that act on a kind of read, but for some; or those of other groups."""
+    """A ``TypedDict``: options of a table that act on a kind of read, with exceptions, or the options of other groups."""
 
     name: str
     doc: str

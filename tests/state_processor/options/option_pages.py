@@ -56,7 +56,7 @@ def page() -> str:
 
 
 def effects() -> str:
-    """The kinds of reads that each option acts on, and what it needs."""
+    """The kinds of reads that each option acts on, and the options that it needs."""
     rows = [["option", "needs", *(kind.value for kind in Kind)], ["---", "---", *([":-:"] * len(Kind))]]
     for o in EFFECTIVE_OPTIONS:
         marks = ["●" if kind in o.on else "○" if kind in o.holds_on else "" for kind in Kind]

@@ -48,7 +48,7 @@ def test_scratch_is_accepted_wherever_a_path_is(
 
     original = snapshots.open_snapshot
     monkeypatch.setattr(snapshots, "open_snapshot", noted)
-    with suppress(sp.NotFoundError):  # these orders have no source splits and no raw state
+    with suppress(sp.NotFoundError):  # these orders have neither source splits nor raw state
         opening(scratch=tmp_path)
     assert opened == [str(tmp_path)]
 

@@ -12,7 +12,7 @@ from state_processor.read.scans import StateScan
 
 
 class Asked(list[tuple[list[str], frozenset[Any] | None]]):
-    """The reads so far: the columns, those in structs as ``value.id``, and the keys."""
+    """The reads so far: columns (fields of structs as ``value.id``) and keys."""
 
     batches = 0
 

@@ -23,7 +23,7 @@ FIXTURES = [
 
 
 def rows(table: pa.Table | None) -> list[str]:
-    """Rows as text, in which NaN is equal to itself."""
+    """Rows as text, so that NaN equals NaN."""
     return sorted(map(repr, table.to_pylist())) if table is not None else []
 
 

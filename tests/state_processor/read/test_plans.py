@@ -378,7 +378,7 @@ PATH, PLAN = QUERY / "savepoint", QUERY / "plan.json"
 
 
 def uids() -> dict[str, str]:
-    """The uid by what the operator does."""
+    """The uid by the function of the operator."""
     found = sp.arrow.operators(PATH, plan=PLAN).to_pylist()
     return {r["operator_uid"].partition("_")[2]: r["operator_uid"] for r in found if r["operator_uid"]}
 

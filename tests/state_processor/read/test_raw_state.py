@@ -1,4 +1,4 @@
-"""Raw state and in-flight data through what users call."""
+"""Raw state and in-flight data through the public API."""
 
 from __future__ import annotations
 

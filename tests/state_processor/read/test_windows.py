@@ -41,7 +41,7 @@ def place(row: dict[str, Any], window: str = "window") -> Place:
 
 
 def last_ms(row: dict[str, Any]) -> int:
-    """The last millisecond of a window, which its timer is set to."""
+    """The last millisecond of a window; its timer is set to it."""
     return corpus.timestamp_ms(row["window"]["end"]) - 1
 
 
@@ -57,7 +57,7 @@ def test_each_window_with_contents_has_the_timer_that_fires_it(uid: str) -> None
 
 @in_cases_with("session-process")
 def test_the_merging_window_set_leads_from_timers_to_contents(case: corpus.Case) -> None:
-    """A session's contents stay under the window in which it began; its timer is set for the window that it has grown to."""
+    """A session's content stays under its first window; its timer is set for its current window."""
     merged = [
         {"key": row["key"], "window": row["list_value"]["f0"], "state_window": row["list_value"]["f1"]}
         for row in rows(case, "session-process", "merging-window-set")

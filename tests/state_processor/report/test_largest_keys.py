@@ -1,4 +1,4 @@
-"""The largest keys: all of them, and those of the largest key groups where not all may be read."""
+"""The largest keys: of all key groups, and of the largest key groups within a limit."""
 
 from __future__ import annotations
 

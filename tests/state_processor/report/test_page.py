@@ -1,4 +1,4 @@
-"""The page about a snapshot: what it shows, and that nothing in a snapshot becomes markup. A browser shows it if there is one."""
+"""The page about a snapshot: its content, escaping of the snapshot's text, and its look in a browser if one exists."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VOID = frozenset({"meta"})
 
 
 class Markup(HTMLParser):
-    """The tags of a page, all of which have to be closed."""
+    """The tags of a page; all of them have to be closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Who decides what the formats import: the owner of a session, and nobody who only sets options."""
+"""Only the owner of a session decides which modules the formats import; options can't."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = "module '{}' is not allowed in this session"
 
 @pytest.fixture
 def importable(spark: SparkSession, tmp_path: Path) -> Callable[[str], Path]:
-    """Makes a module that every worker can import, and returns the directory in which each process that does so leaves a mark."""
+    """Makes a module that every worker can import, and returns the directory with a mark of each importing process."""
 
     def make(name: str) -> Path:
         marks = tmp_path / "marks"
@@ -48,13 +48,13 @@ def importable(spark: SparkSession, tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """A session in which nothing is registered."""
+    """A session without registrations."""
     return spark.newSession()
 
 
 @pytest.fixture
 def started_with(spark: SparkSession) -> Iterator[Callable[[str], None]]:
-    """Sets what the context was started with."""
+    """Sets the start configuration of the context."""
     configuration = spark.sparkContext._conf  # type: ignore[attr-defined]
     yield lambda allowed: configuration.set(ALLOWED_CONF, allowed)
     configuration._jconf.remove(ALLOWED_CONF)

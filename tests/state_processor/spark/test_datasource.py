@@ -194,7 +194,7 @@ def test_errors(spark: SparkSession, options: dict[str, str], message: str) -> N
 
 @pytest.mark.spark
 def test_options_in_sql(spark: SparkSession) -> None:
-    """Spark adds options of its own to those of tables and views."""
+    """Spark adds its own options to options of tables and views."""
     spark.sql(f"CREATE TEMPORARY VIEW totals USING `flink-savepoint` OPTIONS (path '{ORDERS_PATH}', uid 'orders', state 'total')")
     assert spark.table("totals").count() == len(expected_values(ORDERS, "orders", "total"))
     spark.catalog.dropTempView("totals")
@@ -218,7 +218,7 @@ def test_the_reader_is_small_before_and_after_planning() -> None:
 
 @pytest.mark.parametrize("options", [{"state": "total"}, {"state": "total", "keys": '["amelia"]'}, {}])
 def test_headers_are_read_once(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that plans a read gets what the one that asks for the schema has read, unless the snapshot is another one."""
+    """The planning process reuses the result of the schema process, unless the snapshot changed."""
     read = []
     survey = sources.survey_for
 
@@ -253,7 +253,7 @@ def test_what_subtasks_register_alike_is_sent_once() -> None:
 
 @pytest.mark.parametrize("kind", ["KEYED", "TIMER", "OPERATOR_LIST"])
 def test_tasks_do_not_get_the_table_of_contents(kind: str) -> None:
-    """A reader with ten thousand handles is no larger than one with two."""
+    """A pickled reader with ten thousand handles is not larger than a reader with two handles."""
     uid, state = {"KEYED": ("orders", None), "TIMER": ("orders", None), "OPERATOR_LIST": ("catalog", "pending")}[kind]
     snapshot = open_snapshot(ORDERS_PATH)
     operator = find_operator(snapshot, uid=uid)

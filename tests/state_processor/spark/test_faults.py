@@ -1,4 +1,4 @@
-"""What damage to a snapshot says to those who read it: operator, state and file."""
+"""Errors about a damaged snapshot name operator, state and file."""
 
 from __future__ import annotations
 

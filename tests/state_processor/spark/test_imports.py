@@ -1,6 +1,6 @@
-"""Processes import what they use: those that plan a read have no need of Numba, and those that read none of pandas.
+"""Processes import only the libraries that they use: planning a read does not need Numba, and reading does not need pandas.
 
-Tasks of a write begin with neither, and what copies entries as they are needs no pandas.
+Tasks of a write start without both. Copying entries does not need pandas.
 """
 
 from __future__ import annotations

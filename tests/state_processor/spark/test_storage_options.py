@@ -25,7 +25,7 @@ SECRETS = (KEYS["access_key"], KEYS["secret_key"])
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """The URL of a store of S3, which the environment does not name, with a savepoint in it."""
+    """The URL of an S3 store with a savepoint; the environment does not contain the store."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     url = "http://{}:{}".format(*server.get_host_and_port())
@@ -46,7 +46,7 @@ def options(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.fixture
 def session(spark: SparkSession, endpoint: str) -> SparkSession:
-    """A session whose configuration names the store as those of Hadoop do."""
+    """A session with Hadoop's configuration of the store."""
     settings = {"endpoint": endpoint, "access.key": KEYS["access_key"], "secret.key": KEYS["secret_key"]}
     session = spark.newSession()
     for name, value in (settings | {"endpoint.region": "us-east-1", "path.style.access": "true"}).items():

@@ -1,4 +1,4 @@
-"""Errors of workers arrive in the driver as what they are."""
+"""Errors of workers keep their class in the driver."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def written() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_type_describes_itself_as_flink_does(name: str, written: dict[str, Any]) -> None:
-    """The bytes of the serializer snapshot, which decide what Flink restores, are those that Flink wrote."""
+    """The bytes of the serializer snapshot equal Flink's bytes; Flink restores by these bytes."""
     assert WRITTEN[name].snapshot().to_bytes() == written[name].value.snapshot().to_bytes()
 
 

@@ -89,7 +89,7 @@ def test_other_types_of_sql() -> None:
 
 
 def test_restored_rows_are_told_their_names() -> None:
-    """Key, timer, and rows in tuples, lists, maps and time-to-live; a state without rows has nothing to tell."""
+    """Key, timer, and rows in tuples, lists, maps and time-to-live; a state without rows does not have names."""
     key, row = T.ROW_DATA("user BIGINT"), T.ROW_DATA("name STRING, at TIMESTAMP(3)")
     space = VoidNamespaceSerializer()
     for value in (

@@ -1,4 +1,4 @@
-"""What is refused when a method of the writer is called, before any row is looked at; and that the writer is then as it was."""
+"""Refusals at the call of a writer method, before rows are read; the writer does not change."""
 
 from __future__ import annotations
 

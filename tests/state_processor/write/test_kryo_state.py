@@ -75,7 +75,7 @@ def test_columns_become_objects(spark: SparkSession, tmp_path: Path, version: st
 
 @pytest.mark.spark
 def test_updates_of_a_store_read_the_entries_that_they_replace(spark: SparkSession, tmp_path: Path) -> None:
-    """What Kryo wrote stays as it is: the snapshot does not tell the class of its numbers."""
+    """Values that Kryo wrote stay unchanged: the snapshot does not contain the class of their numbers."""
     native = {"format": "native", "backend": "rocksdb"}
     rows = spark.sql(
         """SELECT concat('key ', id) AS key, named_struct('n', id, 'counts', map('one', id)) AS pojo,

@@ -80,7 +80,7 @@ DECIMAL_KEYS: list[tuple[str, str, Callable[[sp.SavepointWriter, SparkSession], 
 
 @pytest.mark.parametrize(("column", "call"), [(c, f) for c, _, f in DECIMAL_KEYS], ids=[name for _, name, _ in DECIMAL_KEYS])
 def test_decimal_columns_are_no_keys(spark: SparkSession, tmp_path: Path, column: str, call: Callable[..., Any]) -> None:
-    """Their scale is that of the column: 1.1 of decimal(38,18) would be another key than the job's 1.1."""
+    """They would get the scale of the column: 1.1 of decimal(38,18) is another key than the job's 1.1."""
     writer = base(spark, tmp_path, "('1.1', 1L, array(1L))", key_type=T.BIG_DEC())
     with pytest.raises(sp.InvalidRowError, match=rf"'{re.escape(column)}' is of Spark type decimal\(38,18\), .* scale 18;"):
         call(writer, spark)

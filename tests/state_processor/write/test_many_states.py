@@ -1,4 +1,4 @@
-"""Writes of many states and operators, which are few jobs."""
+"""Writes of many states and operators in few jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting single entries of map state, and what it means for rows that were given before or come after."""
+"""Deleting single entries of map state, and the effect on earlier and later rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SavepointWriter.migrate: what it reports, refuses and writes; real Flink is asked in tests/interop."""
+"""SavepointWriter.migrate: reports, refusals and results; tests/interop uses real Flink."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_a_savepoint_without_anything_to_migrate_is_copied(tmp_path: Path) -> No
 
 @pytest.mark.spark
 def test_with_spark_and_other_changes(spark: SparkSession, described: None, tmp_path: Path) -> None:
-    """Values are looked through, and converted, in tasks; other changes are to what was migrated."""
+    """Tasks analyse and convert values; other changes apply to migrated state."""
     writer = sp.SavepointWriter.from_existing(spark, SOURCE).migrate("2.3", TYPES)
     assert writer.migration_report().impossible == ()
     writer.with_parallelism("baskets", 3).remove_operator("days")

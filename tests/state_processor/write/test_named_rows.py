@@ -137,7 +137,7 @@ def test_what_is_in_doubt_is_refused(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_earlier_rows_have_their_fields_in_the_same_order(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark compares structs by position, which would take nothing of what was said before back."""
+    """Spark compares structs by position; then the deletion would not find the earlier rows."""
     key = "struct('k' AS x, 7L AS y) AS key"
     writer = sp.SavepointWriter.new(spark).with_keyed_state("k", frame(spark, f"{key}, 1L AS v"), key_type=XY)
     writer.write(tmp_path / "base")

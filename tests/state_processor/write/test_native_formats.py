@@ -63,7 +63,7 @@ def test_the_same_state_in_files_of_a_backend_and_back(
 @pytest.mark.parametrize("backend", ["rocksdb", "forst"])
 @pytest.mark.parametrize("name", ["orders-rocksdb-incremental", "keyed-all-rocksdb-heap-timers-incremental"])
 def test_files_of_a_store_are_copied(name: str, backend: str, tmp_path: Path) -> None:
-    """Those in shared directories and in ``_metadata`` too, and with timers on the heap beside them."""
+    """Also files in shared directories and in ``_metadata``, and with heap timers."""
     plan = SavepointBuild.from_existing(STORES[name])
     plan.choose_format("native", backend)
     summary = plan.write_to(tmp_path / "copy", LocalEngine())
@@ -99,7 +99,7 @@ def store_files(path: Path) -> dict[str, bytes]:
 def test_files_of_states_that_nobody_changes_stay(name: str, in_driver: bool, spark: SparkSession, tmp_path: Path) -> None:
     """One state is changed, one is removed, one is added: the files of the others are the same, byte for byte.
 
-    The driver writes few rows; Spark knows the size of those of a query, and not of those of an RDD.
+    The driver writes few rows. Spark can estimate the size of a query, but not of an RDD.
     """
     base = NATIVE if name == "orders-rocksdb-native" else STORES[name]
     if in_driver:

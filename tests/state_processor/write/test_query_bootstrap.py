@@ -1,4 +1,4 @@
-"""States of queries from tables: equal to those of savepoints that real queries wrote after the same rows, or refused."""
+"""States of queries from tables: equal to the states of real queries after the same rows, or refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CUSTOMERS = """SELECT * FROM VALUES
 TOTALS = f"SELECT customer, item, sum(amount) AS total FROM ({ORDERS}) GROUP BY customer, item"
 CITIES = f"SELECT id, count(*) AS n FROM ({CUSTOMERS}) GROUP BY id"
 
-# By query: for each operator its rows, or those of its sides.
+# By query: for each operator its rows, or the rows of its sides.
 QUERIES: dict[str, dict[str, tuple[str, ...]]] = {
     "group-aggregate": {"group-aggregate": (f"SELECT customer, amount, item FROM ({ORDERS})",)},
     "inner-join": {"join": (f"SELECT id, customer, amount FROM ({ORDERS})", f"SELECT id, city FROM ({CUSTOMERS})")},

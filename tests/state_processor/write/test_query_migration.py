@@ -1,4 +1,4 @@
-"""State of queries for other queries: what is written, and what is refused."""
+"""State of queries for other queries: results and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def query(name: str, version: str = "2.3.0") -> tuple[str, str]:
 
 
 def uids(plan: str, transformation: str, kind: str | None = None) -> list[str]:
-    """Return the uids of operators in a plan, whose nodes have other numbers when it is written anew."""
+    """Return the uids of operators in a plan; the numbers of its nodes change when it is compiled again."""
     nodes = json.loads(Path(plan).read_text("utf-8"))["nodes"]
     wanted = f"stream-exec-{kind or transformation}_"
     return [f"{node['id']}_{transformation}" for node in nodes if node["type"].startswith(wanted)]
@@ -92,7 +92,7 @@ def test_rows_that_become_the_same_are_counted_together(spark: SparkSession, tmp
 
 
 def plan_of_maps(*columns: str) -> dict[str, Any]:
-    """A join of some columns of a table, one of which is a map, with another table."""
+    """A join of some columns of a table, including a map, with another table."""
     types = {"k": "INT", "x": "INT", "m": "MAP<VARCHAR(9), INT>"}
 
     def node(number: int, kind: str, names: tuple[str, ...], **more: Any) -> dict[str, Any]:

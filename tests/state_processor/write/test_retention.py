@@ -1,4 +1,4 @@
-"""Which files snapshots use, and what a removal leaves: snapshots with all of their files."""
+"""Files of snapshots, and removals: the remaining snapshots have all of their files."""
 
 from __future__ import annotations
 

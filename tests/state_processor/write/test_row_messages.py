@@ -1,4 +1,4 @@
-"""Messages about rows that can't be written: they quote the row as it was given, and name what was wrong in it."""
+"""Messages about rows that can't be written quote the given row, and name the problem."""
 
 from __future__ import annotations
 

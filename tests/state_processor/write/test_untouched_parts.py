@@ -1,4 +1,4 @@
-"""Read, change, write: what Kryo wrote and nobody changed keeps its bytes, and what was changed keeps its classes."""
+"""Read, change, write: unchanged values that Kryo wrote keep their bytes, and changed values keep their classes."""
 
 from __future__ import annotations
 

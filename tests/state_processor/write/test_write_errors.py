@@ -38,7 +38,7 @@ def by_sink(df: DataFrame, target: str) -> None:
 
 
 def check_nothing_is_left(target: Path) -> None:
-    """Spark tells of a job that has failed before all of its tasks have ended, which remove what they wrote."""
+    """Spark reports a failed job before all of its tasks have ended; these tasks remove their files."""
     until = time.monotonic() + 60
     while target.exists():
         assert time.monotonic() < until, sorted(p.name for p in target.iterdir())

@@ -91,7 +91,7 @@ class Cluster:
         return len(log.read_text().splitlines()) if log.exists() else 0
 
     def run(self, function: str, target: Path, fault: tuple[str, str, int] | None = None, **arguments: Any) -> dict[str, Any]:
-        """The error of a write, empty if there is none."""
+        """The error of a write; empty after success."""
         wanted = {"overwrite": False, "first": 0, "end": ROWS} if function in (*WRITES, "natively") else {}
         self.start(function, fault, **{"base": ORDERS_PATH, "target": str(target)} | wanted | arguments)
         assert self.process.stdout is not None
@@ -169,7 +169,7 @@ def test_a_slow_task_that_another_overtakes(cluster: Cluster, write: str, where:
 
 @pytest.mark.parametrize(("write", "how"), [("by_writer", "raise"), ("by_sink", "worker")])
 def test_a_commit_that_fails(cluster: Cluster, write: str, how: str, tmp_path: Path) -> None:
-    """The savepoint that was to be replaced is as it was."""
+    """The savepoint to be replaced is unchanged."""
     target = tmp_path / "new"
     assert cluster.run(write, target, first=ROWS, end=ROWS + 10) == {}
     before = digests(target)

@@ -1,4 +1,4 @@
-"""Writing to an object store with Spark, from a base there: what is written is read back, and failures leave nothing."""
+"""Writes to an object store with Spark, from a base there: results are read back, and failures leave nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 
 class Store:
-    """A server of S3; how to reach it stands in the URLs, since workers of Spark have an environment of their own."""
+    """An S3 server. URLs contain its endpoint, because Spark's workers have their own environment."""
 
     def __init__(self, endpoint: str) -> None:
         self._query = f"?endpoint_override={endpoint}&scheme=http&region=us-east-1&access_key=k&secret_key=s"
@@ -34,7 +34,7 @@ class Store:
         return f"s3://{BUCKET}/{prefix}{self._query}"
 
     def names(self, prefix: str) -> set[str]:
-        """Objects in a directory; a name that ends with a slash stands for the directory itself."""
+        """Objects in a directory; a name that ends with a slash is the directory itself."""
         listed = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{prefix}/").get("Contents", [])
         return {o["Key"].removeprefix(f"{prefix}/") for o in listed if not o["Key"].endswith("/")}
 

@@ -81,7 +81,7 @@ def test_tasks_that_were_left_behind_leave_nothing(staging: Staging) -> None:
 
 
 def test_tasks_leave_nothing_that_an_abort_has_not_seen(staging: Staging) -> None:
-    """The file appears when the abort has listed the directory, which is therefore not empty when it would be removed."""
+    """The file appears after the abort has listed the directory, so the directory is not empty when it would be removed."""
     in_between = Path(staging.directory, "in-between")
     in_between.touch()
 

@@ -1,4 +1,4 @@
-"""Writing savepoints with Spark: what is written is read back; what can't be is refused in words."""
+"""Writing savepoints with Spark: results are read back; other rows are refused with a message."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def test_keys_whose_hash_code_is_user_code(spark: SparkSession, tmp_path: Path) 
 
 @pytest.mark.parametrize("asked", ["a patch", "other key groups", "the rule given"])
 def test_a_hash_rule_that_breaks_late(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
-    """A key of the second state lies where no rule puts it that explains those of the first."""
+    """The rules that fit the keys of the first state don't fit a key of the second state."""
     monkeypatch.setattr(key_hashing, "SAMPLED_KEYS", 50)
     key = T.POJO("com.acme.Id", {"shop": T.STRING(), "number": T.INT()})
     rule = HashRule("Objects.hash", ("shop", "number"))

@@ -1,4 +1,4 @@
-"""Manifests of RocksDB: what those of Flink say, what is written, and damage. Stores with written ones: tests/backends/write."""
+"""Manifests of RocksDB: reading Flink's manifests, writing, and damage. Stores with written manifests: tests/backends/write."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stores() -> Iterator[tuple[str, IncrementalRemoteKeyedStateHandle, bytes]]:
 
 
 def test_manifests_of_flink() -> None:
-    """Those of each version: the files are those of the snapshot, the families its states; written anew they say the same."""
+    """Manifests of each version contain the files of the snapshot, and its states as families. A copy is equivalent."""
     versions, epochs = set(), set()
     for name, handle, data in stores():
         manifest = read_manifest(data, name)
@@ -88,7 +88,7 @@ def test_records_at_the_end_of_a_block(left: int) -> None:
 
 
 def test_files_above_those_of_another_store() -> None:
-    """Where files have epochs, those above have later ones; where one has none, none has, and sequence numbers count."""
+    """Additional files have later epochs; if a file lacks an epoch, sequence numbers order all files."""
     below = Manifest({0: DEFAULT, 3: Family("total", BYTEWISE, (table(5, epoch=4), table(6, 6, epoch=1)))}, 7, 20, 3)
     assert below.without_files() == replace(below, families={0: DEFAULT, 3: Family("total", BYTEWISE)})
     assert below.only(()) == replace(below, families={0: DEFAULT})
