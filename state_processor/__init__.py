@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from state_processor import arrow, connectors, errors, polars, pyflink
+    from state_processor import arrow, connectors, duckdb, errors, polars, pyflink
     from state_processor.backends.metadata.discovery import SnapshotInfo
     from state_processor.errors import (
         CorruptSnapshotError,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.compatibility import SchemaCompatibility
     from state_processor.spark.data_source_registration import register
     from state_processor.spark.difference import diff
+    from state_processor.sql.spark_views import create_views
     from state_processor.types.flink_types import Types
     from state_processor.types.identifier import OperatorIdentifier
     from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("arrow", "connectors", "errors", "polars", "pyflink")
+_MODULES = ("arrow", "connectors", "duckdb", "errors", "polars", "pyflink")
 
 __all__ = [
     "AggregatingState",
@@ -86,8 +87,10 @@ __all__ = [
     "WriteSummary",
     "arrow",
     "connectors",
+    "create_views",
     "diff",
     "dispose",
+    "duckdb",
     "errors",
     "files",
     "list_snapshots",
@@ -115,9 +118,10 @@ _HOMES = {
     "StateReport": "state_processor.write.migration_report",
     "Types": "state_processor.types.flink_types",
     "WriteSummary": "state_processor.write.write_summary",
+    **dict.fromkeys(("dispose", "files", "orphans", "retain"), "state_processor.write.retention"),
     "FileUse": "state_processor.write.retention",
     "RemovalSummary": "state_processor.write.retention",
-    **dict.fromkeys(("dispose", "files", "orphans", "retain"), "state_processor.write.retention"),
+    "create_views": "state_processor.sql.spark_views",
     "diff": "state_processor.spark.difference",
     "list_snapshots": "state_processor.read.snapshots",
     "register": "state_processor.spark.data_source_registration",

@@ -19,6 +19,7 @@ from state_processor.commands import (
     rewriting,
     showing,
     sinks,
+    sql,
     validating,
     warming,
 )
@@ -36,7 +37,20 @@ EXIT_CODES: Final = {
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
-_GROUPS: Final = (listing, showing, analysing, reporting, exporting, rewriting, sinks, validating, retaining, queries, warming)
+_GROUPS: Final = (
+    listing,
+    showing,
+    analysing,
+    reporting,
+    exporting,
+    rewriting,
+    sinks,
+    validating,
+    retaining,
+    queries,
+    sql,
+    warming,
+)
 
 
 def command_parser() -> Parser:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any, Final, Self
 
@@ -39,6 +40,8 @@ class StateScan:
         Reads all columns of all keys.
     schema
         The columns to deliver.
+    context
+        The registrations and the spelling of options where the state was found. Libraries read in threads of their own.
     """
 
     source: SourceOptions
@@ -46,6 +49,7 @@ class StateScan:
     known: KnownStates | None
     reader: SelectableStateReader
     schema: pa.Schema
+    context: Context = field(default_factory=copy_context, compare=False, repr=False)
 
     @classmethod
     def open(
@@ -57,13 +61,14 @@ class StateScan:
         kind: str | None,
         schema: ArrowSchema | None,
         options: Mapping[str, Any],
+        known: KnownStates | None = None,
     ) -> Self:
-        """Check the arguments of :func:`state_processor.arrow.read_state`, and find the state."""
+        """Check the arguments of :func:`state_processor.arrow.read_state`, and find the state among those that are known."""
         evolving, schema = evolving_types(schema)
         with entered(Door.FUNCTIONS):
             values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
             source = SourceOptions.of(fspath(path), values)
-            known = known_states(source, snapshot)
+            known = known or known_states(source, snapshot)
             reader = find_reader(source, snapshot, known)
         delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
         ProjectedReader.of(reader, delivered)  # refuses conversions
@@ -92,6 +97,11 @@ class StateScan:
         keys
             Only rows of these keys are needed; ``None`` for all. See :meth:`narrowing_keys`.
         """
+        context, batches = self.context.copy(), self._batches(wanted, keys)
+        while (batch := context.run(next, batches, None)) is not None:
+            yield batch
+
+    def _batches(self, wanted: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
         reader = self.reader
         if keys is not None:
             source = replace(self.source, read=replace(self.source.read, keys=tuple(keys)))

@@ -86,7 +86,14 @@ def test_every_public_name_is_in_the_reference() -> None:
     public = {name for name in sp.__all__ if getattr(sp.errors, name, None) is None}
     assert public - described == {"SchemaCompatibility"}
     assert "SchemaCompatibility" in serializers.__all__
-    assert {name.removeprefix("state_processor.") for name in MODULES} == {"arrow", "errors", "polars", "pyflink", "serializers"}
+    assert {name.removeprefix("state_processor.") for name in MODULES} == {
+        "arrow",
+        "duckdb",
+        "errors",
+        "polars",
+        "pyflink",
+        "serializers",
+    }
     imported: dict[str, object] = {}
     exec("from state_processor import *", imported)
     assert imported.keys() - {"__builtins__"} == {*sp.__all__}

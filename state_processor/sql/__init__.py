@@ -1,0 +1,1 @@
+"""A snapshot as views of SQL: names of views, data sets that DuckDB reads, fields that a query uses."""

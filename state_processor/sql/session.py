@@ -1,0 +1,205 @@
+"""Queries on the views of a snapshot with DuckDB."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.packages import require
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.sql.views import View, quoted, views_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from state_processor.read.scans import StateScan
+    from state_processor.sql.query_fields import QueryFields
+
+_LOG: Final = logging.getLogger("state_processor")
+_ROWS: Final = 100_000
+"""Rows of a batch of a result."""
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """The reason why a view can't be read."""
+
+    reason: StateProcessorError
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """The result of a query: columns, and batches that are read while they are consumed."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+class SqlSession:
+    """A connection of DuckDB to the views of a snapshot.
+
+    Views are made when a query names them, with the fields of structs that the query uses. Read a result to its end before the
+    next query.
+
+    Parameters
+    ----------
+    views
+        The views.
+    connection
+        An empty database in memory.
+    """
+
+    def __init__(self, views: Sequence[View], connection: duckdb.DuckDBPyConnection) -> None:
+        self.views = views
+        self._connection = connection
+        self._opened: dict[View, StateScan | pa.Table | _Unread] = {}
+        self._made: dict[View, pa.Schema] = {}
+        self._schemas: set[str] = set()
+        self._is_changed = False
+        self._failures: list[StateProcessorError] = []
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, Any]) -> Self:
+        """Open a snapshot.
+
+        Raises
+        ------
+        OptionError
+            DuckDB is not installed, or an option has an unexpected value.
+        NotASnapshotError, CorruptSnapshotError, MissingFileError
+            The path is not a snapshot, or the snapshot is damaged.
+        """
+        duckdb = require("duckdb", "duckdb", "queries of SQL")
+        snapshot = SnapshotAccess.among(options).open(path)
+        connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
+        return cls(views_of(snapshot, path, options), connection)
+
+    def connection_to_all(self) -> duckdb.DuckDBPyConnection:
+        """Make all views that can be read, and return the connection. The log names the views that can't be read."""
+        for view in self.views:
+            opened = self._open(view)
+            if isinstance(opened, _Unread):
+                _LOG.warning("the view %s can't be read: %s", view.label, opened.reason)
+            else:
+                self._make(view, opened, opened.schema)
+        return self._connection
+
+    def execute(self, query: str) -> QueryResult:
+        """Run a query.
+
+        Parameters
+        ----------
+        query
+            One statement of SQL.
+
+        Returns
+        -------
+        QueryResult
+            Columns, and batches that are read while they are consumed.
+
+        Raises
+        ------
+        NotFoundError
+            The query names an unknown table or column.
+        OptionError
+            The query is not valid.
+        StateProcessorError
+            A state that the query names can't be read.
+        """
+        with self._clear_errors():
+            fields = self._parsed(query)
+            self._make_views(fields)
+            relation = self._connection.sql(query)
+            self._is_changed |= fields is None  # it may have made views and macros, which later queries use
+            if relation is None:  # a statement without a result
+                return QueryResult(pa.schema([]), iter(()))
+            reader = relation.to_arrow_reader(_ROWS)
+        return QueryResult(reader.schema, self._batches(reader))
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        with self._clear_errors(), reader:
+            yield from reader
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """Raise errors of a read unchanged, and errors of DuckDB with the way out."""
+        import duckdb
+
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, OSError) as problem:
+            if self._failures:
+                raise self._failures.pop() from None
+            if isinstance(problem, OSError):
+                raise
+            lines = [line for line in str(problem).partition("\nLINE ")[0].splitlines() if line.strip()]
+            text = " ".join(lines)[:_LONGEST]
+            if isinstance(problem, (duckdb.CatalogException, duckdb.BinderException)):
+                raise NotFoundError(f"{text}; SHOW ALL TABLES lists the views and their columns") from None
+            raise OptionError(f"{text}; see the functions and the syntax of DuckDB {duckdb.__version__}") from None
+        finally:
+            self._failures.clear()
+
+    def columns(self, view: View) -> pa.Schema:
+        """Return the columns of a view.
+
+        Raises
+        ------
+        StateProcessorError
+            The state can't be read.
+        """
+        opened = self._open(view)
+        if isinstance(opened, _Unread):
+            raise opened.reason
+        return opened.schema
+
+    def _parsed(self, query: str) -> QueryFields | None:
+        from state_processor.sql.query_fields import QueryFields
+
+        return QueryFields.of(self._connection, query)
+
+    def _make_views(self, fields: QueryFields | None) -> None:
+        """Make the views that a query names; all of them, with all fields, if the query may name them in other ways."""
+        by_name = {tuple(p.casefold() for p in (view.schema, view.name) if p is not None): view for view in self.views}
+        if fields is None or self._is_changed or not fields.tables <= by_name.keys():
+            for view in self.views:
+                opened = self._open(view)
+                if not isinstance(opened, _Unread):
+                    self._make(view, opened, opened.schema)
+            return
+        for name in fields.tables:
+            opened = self._open(by_name[name])
+            if isinstance(opened, _Unread):
+                raise opened.reason
+            self._make(by_name[name], opened, fields.narrowed(opened.schema))
+
+    def _open(self, view: View) -> StateScan | pa.Table | _Unread:
+        if view not in self._opened:
+            try:
+                self._opened[view] = view.open()
+            except StateProcessorError as reason:
+                self._opened[view] = _Unread(reason)
+        return self._opened[view]
+
+    def _make(self, view: View, opened: StateScan | pa.Table, schema: pa.Schema) -> None:
+        from state_processor.sql.datasets import StateDataset
+
+        if view in self._made and self._made[view].equals(schema):
+            return
+        source = opened if isinstance(opened, pa.Table) else StateDataset(opened, schema, self._failures.append)
+        name = quoted(view.schema or "main")
+        if view.schema is not None and name not in self._schemas:
+            self._connection.execute(f"CREATE SCHEMA {name}")
+            self._schemas.add(name)
+        self._connection.execute(f"SET schema = '{name.replace(chr(39), chr(39) * 2)}'")
+        self._connection.from_arrow(source).create_view(view.name, replace=True)
+        self._connection.execute("SET schema = 'main'")
+        self._made[view] = schema

@@ -1,0 +1,148 @@
+"""The views of a snapshot and their names.
+
+An operator is a view of all its keyed states side by side, and a schema that has a view for each of its states and one of its
+timers. Databases ignore case in names: a name that is taken gets a number at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from os import PathLike
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.backends.read.state_listing import Survey, surveys
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.python_states import shown_name
+from state_processor.read.scans import StateScan
+from state_processor.read.sources import TABLES, KnownStates
+from state_processor.types.identifier import OperatorIdentifier
+
+TIMERS: Final = "timers"
+"""The view of an operator's timers."""
+_RESERVED: Final = ("information_schema", "main", "pg_catalog", "system", "temp")
+"""Schemas that databases have themselves."""
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS: Final = """
+all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check collate collation
+column columns concurrently constraint create cross default deferrable desc describe distinct do else end except false fetch for
+foreign freeze from full generated glob group having ilike in initially inner intersect into is isnull join lambda lateral
+leading left like limit map natural not notnull null offset on only or order outer overlaps pivot pivot_longer pivot_wider
+placing positional primary qualify references returning right select semi show similar some struct summarize symmetric table
+tablesample then to trailing true try_cast tuple union unique unpack unpivot using variadic verbose when where window with
+"""
+_KEYWORDS: Final = frozenset(_WORDS.split())
+"""Words that are names in quotes only."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of a state, of all keyed states of an operator, of its timers, or of a table about the snapshot.
+
+    Parameters
+    ----------
+    schema
+        The operator's name; ``None`` for views of operators and tables.
+    name
+        The name of the view.
+    open
+        Opens the state, or makes the table about the snapshot.
+    operator, state, kind
+        Where the state is; ``None`` for a table about the snapshot.
+    """
+
+    schema: str | None
+    name: str
+    open: Callable[[], StateScan | pa.Table]
+    operator: OperatorIdentifier | None = None
+    state: str | None = None
+    kind: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name as queries have it, in quotes where it needs them."""
+        return ".".join(quoted(part) for part in (self.schema, self.name) if part is not None)
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it: in double quotes, unless it is a plain word."""
+    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _KEYWORDS
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+def views_of(snapshot: Snapshot, path: str | PathLike[str], options: Mapping[str, Any]) -> list[View]:
+    """Return the views of a snapshot: tables about it, then the views of each operator.
+
+    The headers of all states are read. States that can't be read have views, whose scans raise the reason.
+
+    Parameters
+    ----------
+    snapshot, path
+        The open snapshot and where it is.
+    options
+        Keyword arguments of reading and opening.
+    """
+    taken: set[str] = set()
+    schemas = set(_RESERVED)
+    found = [View(None, free_name(name, taken), partial(table, snapshot)) for name, table in TABLES.items()]
+    operators = snapshot.metadata.operators
+    for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True):
+        if surveyed[0] or surveyed[1]:
+            opened = _Opener(snapshot, path, operator, surveyed, options)
+            name = operator.uid or operator.operator_id
+            found += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, taken))
+    return found
+
+
+@dataclass(frozen=True)
+class _Opener:
+    """Opens states of an operator whose headers were read."""
+
+    snapshot: Snapshot
+    path: str | PathLike[str]
+    operator: OperatorState
+    surveyed: Survey
+    options: Mapping[str, Any]
+
+    def view(self, schema: str | None, name: str, state: str | None, kind: str | None = None) -> View:
+        """Return a view of a state."""
+        operator = OperatorIdentifier.for_uid_hash(self.operator.operator_id)
+        return View(schema, name, partial(self._scan, state, kind), operator, state, kind)
+
+    def _scan(self, state: str | None, kind: str | None) -> StateScan:
+        states, unread = self.surveyed
+        asked = {name: found for name, found in states.items() if state in (None, name)}
+        known = None if unread or not asked else KnownStates(self.snapshot.digest, self.operator.operator_id, asked)
+        operator = OperatorIdentifier.for_uid_hash(self.operator.operator_id)
+        return StateScan.open(self.snapshot, self.path, operator, state, kind, None, self.options, known)
+
+
+def _views_of_operator(surveyed: Survey, opened: _Opener, schema: str, free: Callable[[], str]) -> Iterator[View]:
+    states, unread = surveyed
+    taken: set[str] = set()
+    plain = {name: found[0] for name, found in states.items() if not found[0].is_timer}
+    if any(isinstance(state, KeyedDescription) and state.in_void_namespace for state in plain.values()):
+        yield opened.view(None, free(), None)
+    names = [*plain, *(u.name for u in unread if u.name is not None and u.name not in states)]
+    for name in sorted(names):
+        yield opened.view(schema, free_name(shown_name(name), taken), name)
+    if len(plain) < len(states):
+        yield opened.view(schema, free_name(TIMERS, taken), None, TIMER_KIND)
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, and take it."""
+    numbers = count(2)
+    free = name
+    while free.casefold() in taken:
+        free = f"{name}_{next(numbers)}"
+    taken.add(free.casefold())
+    return free

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+import state_processor as sp
+from state_processor.sql.views import View
+from tests.state_processor.read.scan_spy import spied
+from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
+
+TOTAL = expected_values(ORDERS, "orders", "total")
+
+
+def test_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = spied(monkeypatch)
+    database = sp.duckdb.connect(ORDERS_PATH)
+    assert asked == []
+    assert dict(database.sql("SELECT key, total FROM orders").fetchall()) == TOTAL
+    assert database.sql("SELECT value FROM orders.total WHERE key = 'amelia'").fetchall() == [(3950,)]
+    assert asked[1:] == [(["value", "key"], {"amelia"})]
+    assert database.cursor().sql("SELECT count(*) FROM catalog.discounts").fetchall() == [(10,)]
+
+
+def test_query() -> None:
+    rows = sp.duckdb.query(ORDERS_PATH, "SELECT profile.tier, sum(total)::BIGINT AS total FROM orders GROUP BY 1")
+    assert rows.schema.names == ["tier", "total"]
+    assert sum(rows.read_all().column("total").to_pylist()) == sum(TOTAL.values())
+    assert sum(batch.num_rows for batch in rows) == rows.schema.get_field_index("total") + 3
+
+
+def test_views_that_can_not_be_read_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def unread() -> None:
+        raise sp.UnknownSerializerError("no such serializer")
+
+    views = [View("orders", "odd", unread)]  # type: ignore[arg-type]
+    monkeypatch.setattr("state_processor.sql.session.views_of", lambda *_: views)
+    with caplog.at_level(logging.WARNING, "state_processor"):
+        database = sp.duckdb.connect(ORDERS_PATH)
+    assert "orders.odd can't be read: no such serializer" in caplog.text
+    assert database.sql("SHOW TABLES").fetchall() == []
+    with pytest.raises(sp.UnknownSerializerError, match="no such serializer"):
+        sp.duckdb.query(ORDERS_PATH, "SELECT * FROM orders.odd")
+
+
+def test_without_duckdb_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(sp.OptionError, match=r"state-processor\[duckdb\]"):
+        sp.duckdb.connect(ORDERS_PATH)
