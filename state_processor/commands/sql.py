@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
+from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import positive
 from state_processor.commands.new_files import UnclosedFile, check_new, new_file
 from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.row_formats import FORMATS, write_rows
 from state_processor.commands.sql_prompt import prompt
 from state_processor.commands.terminal import say
-from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.options.table import KEYWORD_OPTIONS
 from state_processor.serializers.errors import OptionError
