@@ -48,12 +48,15 @@ class Registrations:
         Subclasses that snapshots of POJOs omit, by class and by their own name: the serializers of their additional fields.
     primitive_fields
         The names of the fields of a POJO that are primitive.
+    connectors
+        Connectors of sources and sinks, by kind and name.
     """
 
     snapshots: Mapping[str, SnapshotReader] = field(default_factory=dict)
     kryo_classes: Mapping[str, KryoClass] = field(default_factory=dict)
     pojo_subclasses: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     primitive_fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    connectors: Mapping[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return any(self.content)
@@ -61,7 +64,7 @@ class Registrations:
     @property
     def content(self) -> tuple[Mapping[str, Any], ...]:
         """All entries, for the comparison of registrations."""
-        return self.snapshots, self.kryo_classes, self.pojo_subclasses, self.primitive_fields
+        return self.snapshots, self.kryo_classes, self.pojo_subclasses, self.primitive_fields, self.connectors
 
     def with_snapshot(self, class_name: str, reader: SnapshotReader) -> Registrations:
         """Return a copy with the reader of a snapshot class."""
@@ -93,6 +96,10 @@ class Registrations:
         """Return a copy with the primitive fields of a POJO."""
         return replace(self, primitive_fields=_with(self.primitive_fields, class_name, fields))
 
+    def with_connector(self, key: str, connector: Any) -> Registrations:
+        """Return a copy with a connector."""
+        return replace(self, connectors=_with(self.connectors, key, connector))
+
     def updated(self, other: Registrations) -> Registrations:
         """Return a copy with the entries of ``other``, which take precedence."""
         subclasses = {
@@ -104,6 +111,7 @@ class Registrations:
             {**self.kryo_classes, **other.kryo_classes},
             subclasses,
             {**self.primitive_fields, **other.primitive_fields},
+            {**self.connectors, **other.connectors},
         )
 
 

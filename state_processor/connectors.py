@@ -9,14 +9,68 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from state_processor.backends.connectors.connector import Connector as SourceConnector
+from state_processor.backends.connectors.connector import EnumeratedSplit, EnumeratorState, Format, Formats
 from state_processor.backends.connectors.layouts import tables
+from state_processor.backends.connectors.layouts.codecs import BOOL, INT, LONG, TEXT, UTF, ListOf, Struct
+from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf
+from state_processor.backends.connectors.registry import layouts, register_connectors, sinks, sources
+from state_processor.backends.connectors.sinks import SinkConnector
+from state_processor.serializers import DataInput, DataOutput
 
-__all__ = ["decode", "encode", "serializers"]
+__all__ = [
+    "BOOL",
+    "INT",
+    "LONG",
+    "TEXT",
+    "UTF",
+    "DataInput",
+    "DataOutput",
+    "EnumeratedSplit",
+    "EnumeratorState",
+    "Format",
+    "Formats",
+    "ListOf",
+    "OptionalOf",
+    "SinkConnector",
+    "SourceConnector",
+    "Struct",
+    "decode",
+    "encode",
+    "names",
+    "register",
+    "serializers",
+]
+
+
+def register(*connectors: SourceConnector | SinkConnector) -> None:
+    """Register connectors: ``read_source_splits``, ``read_sink_state`` and their writers know them by name and by their bytes.
+
+    The registrations have the scope of registrations of serializers: the process, or ``with registrations():``. A package
+    registers its connectors in every process through the entry point group ``state_processor.connectors``. The entry point is a
+    connector, a list of connectors, or a function that calls ``register``.
+
+    Parameters
+    ----------
+    connectors
+        A connector replaces another one with the same name, also one of this package.
+
+    Raises
+    ------
+    OptionError
+        An argument is not a connector, or its name is reserved.
+    """
+    register_connectors(*connectors)
+
+
+def names() -> dict[str, tuple[str, ...]]:
+    """Return the names of the known connectors of ``sources`` and of ``sinks``."""
+    return {"sources": tuple(sources()), "sinks": tuple(sinks())}
 
 
 def serializers() -> dict[str, tuple[int, ...]]:
     """Return the Java classes of serializers that :func:`decode` and :func:`encode` know, each with its versions."""
-    return {name: tuple(sorted(versions)) for name, versions in sorted(tables.LAYOUTS.items())}
+    return {name: tuple(sorted(versions)) for name, versions in sorted(layouts().items())}
 
 
 def decode(serializer: str, version: int, data: bytes) -> dict[str, Any]:
@@ -50,7 +104,7 @@ def decode(serializer: str, version: int, data: bytes) -> dict[str, Any]:
     CorruptSnapshotError
         The bytes are damaged, end early or are left over. The message names class, version and offset.
     """
-    return tables.decode(serializer, version, data)
+    return tables.decode(serializer, version, data, layouts())
 
 
 def encode(serializer: str, version: int, content: Mapping[str, Any]) -> bytes:
@@ -70,4 +124,4 @@ def encode(serializer: str, version: int, content: Mapping[str, Any]) -> bytes:
     InvalidRowError
         A field is missing, unknown, has an invalid value, or contradicts another field.
     """
-    return tables.encode(serializer, version, content)
+    return tables.encode(serializer, version, content, layouts())

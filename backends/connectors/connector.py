@@ -208,7 +208,8 @@ class Connector:
 
     ``required`` are the columns that a split can't be without, ``required_of_readers`` those that it can't be without where a
     reader has it. ``keeps_assigned``: the enumerator remembers what readers have.
-    ``complete`` fills in what follows from other columns.
+    ``complete`` fills in what follows from other columns. ``layouts`` are the codecs of its serializers, by Java class and
+    version.
     """
 
     name: str
@@ -219,3 +220,4 @@ class Connector:
     required_of_readers: tuple[str, ...] = ()
     keeps_assigned: bool = False
     complete: Callable[[Values], Values] = dict
+    layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)

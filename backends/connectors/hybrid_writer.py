@@ -12,8 +12,8 @@ from typing import Final, NoReturn
 
 from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Values, Versioned
 from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
+from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.source_splits import (
-    CONNECTORS,
     RAW_BYTES,
     SUBTASK,
     VERSION,
@@ -27,7 +27,6 @@ NO_VALUE: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.
 """Errors of writing a value that does not fit its column."""
 
 _OUTSIDE: Final = frozenset(f.name for f in HYBRID.fields)
-_INSIDE: Final = frozenset(f.name for other in CONNECTORS.values() for f in other.fields) - _OUTSIDE
 
 
 def wrapped_again(rows: Iterable[tuple[int, Values]], base: SourceState | None) -> Iterator[tuple[int, Values]]:
@@ -76,8 +75,9 @@ def _same_split(row: Values, known: Values) -> bool:
 
 def _with_changes(row: Values, number: int) -> Values:
     """Return a reader's row without the columns of the split inside, whose changes are written to its bytes."""
-    outside = {n: v for n, v in row.items() if n not in _INSIDE}
-    given = {n: v for n, v in row.items() if n in _INSIDE}
+    inner = {f.name for other in sources().values() for f in other.fields} - _OUTSIDE
+    outside = {n: v for n, v in row.items() if n not in inner}
+    given = {n: v for n, v in row.items() if n in inner}
     if any(row.get(n) is None for n in (WRAPPED, WRAPPED_VERSION)):
         return outside  # refused where its columns are checked
     now = Versioned(row[WRAPPED_VERSION], bytes(row[WRAPPED]))

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from state_processor.backends.connectors.committables import COLLECTORS, Collector
 from state_processor.backends.connectors.connector import Values, Versioned, naming_foreign_code
-from state_processor.backends.connectors.file_sink import FILE_SINK
-from state_processor.backends.connectors.kafka_sink import KAFKA_SINK
 from state_processor.backends.connectors.list_elements import versioned_elements
+from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, SUBTASK, VERSION
 from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
@@ -31,8 +30,6 @@ WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
 
 COMMITTER_STATE: Final = "streaming_committer_raw_states"
 """The list state of a sink's committers. Before Flink 1.15, writers and committers can be one operator."""
-
-SINKS: Final = {connector.name: connector for connector in (KAFKA_SINK, FILE_SINK)}
 
 _LOG: Final = getLogger("state_processor")
 
@@ -148,14 +145,15 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
     OptionError
         There is no such connector, or the bytes fit several.
     """
-    if name not in (None, RAW, *SINKS):
-        raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*SINKS, RAW)))}")
+    known = sinks()
+    if name not in (None, RAW, *known):
+        raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*known, RAW)))}")
     if name is not None:
-        return SINKS.get(name)
+        return known.get(name)
     collectors = state.collectors()
     if not state.writers and not any(s.requests for _, c in collectors for p in c.checkpoints for s in p.subtasks):
         return None
-    fitting = [connector for connector in SINKS.values() if _fits(state, connector)]
+    fitting = [connector for connector in known.values() if _fits(state, connector)]
     if len(fitting) > 1:
         names = " and ".join(repr(found.name) for found in fitting)
         raise OptionError(f"{state.label}: the bytes of its sink fit the connectors {names}; name one by {spelled('connector')}")

@@ -6,9 +6,9 @@ writer's state. Its committers keep committables: results of a checkpoint that b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -33,7 +33,8 @@ class SinkConnector:
 
     An element of the writers' list is one or more rows; ``element_of`` returns what those of one element have in common, given a
     row and its number. ``required`` are the columns that rows of writers can't be without.
-    ``forget`` returns a row of a writer without what it remembers of committables that are dropped.
+    ``forget`` returns a row of a writer without what it remembers of committables that are dropped. ``layouts`` are the codecs of
+    its serializers, by Java class and version.
     """
 
     name: str
@@ -43,3 +44,4 @@ class SinkConnector:
     element_of: Callable[[Values, int], Hashable]
     required: tuple[str, ...] = ()
     forget: Callable[[Values, Collection[Values]], Values] = _keep
+    layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)

@@ -6,20 +6,21 @@ Flink: ``SourceOperator`` (state ``SourceReaderState``), ``SourceCoordinator`` (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.backends.connectors import connector as c
 from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, Values, Versioned
-from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
 from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
+from state_processor.backends.connectors.layouts.kinesis_consumer import STATE_NAME as KINESIS_STATE
 from state_processor.backends.connectors.list_elements import list_elements, versioned_elements
-from state_processor.backends.connectors.sequence import SEQUENCE
+from state_processor.backends.connectors.registry import sources
+from state_processor.backends.connectors.streams import KINESIS, consumer_shard
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import operator_label, state_variants
@@ -37,8 +38,6 @@ from state_processor.serializers.io import DataInput, DataOutput
 READER_STATE: Final = "SourceReaderState"
 """The list state of a source's readers."""
 
-CONNECTORS: Final = {connector.name: connector for connector in (SEQUENCE, KAFKA, FILE, HYBRID)}
-KAFKA_CONSUMER: Final = "kafka-consumer"
 RAW: Final = "raw"
 
 SUBTASK: Final = "subtask"
@@ -146,16 +145,18 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     CorruptSnapshotError
         The bytes are not those of the connector that was named.
     """
-    if connector not in (None, RAW, KAFKA_CONSUMER, *CONNECTORS):
-        known = ", ".join(map(repr, (*CONNECTORS, KAFKA_CONSUMER, RAW)))
+    known_sources = sources()
+    if connector not in (None, RAW, *CONSUMERS, *known_sources):
+        known = ", ".join(map(repr, (*known_sources, *CONSUMERS, RAW)))
         raise OptionError(f"{spelled('connector', connector)} is not one of {known}")
     states = state_variants(snapshot, operator)
-    if connector == KAFKA_CONSUMER or (connector is None and CONSUMER_STATE in states and READER_STATE not in states):
-        return _consumer_table(snapshot, operator)
+    for name, consumer in CONSUMERS.items():
+        if connector == name or (connector is None and consumer.state in states and READER_STATE not in states):
+            return _consumer_table(snapshot, operator, consumer)
     state = source_state(snapshot, operator)
     if connector == RAW:
         return _table(_raw_rows(state), ())
-    chosen = CONNECTORS[connector] if connector is not None else recognized(state)
+    chosen = known_sources[connector] if connector is not None else recognized(state)
     if chosen is None:
         return _table(_raw_rows(state), ())
     return _table(*shown_splits(state, chosen))
@@ -194,7 +195,7 @@ def recognized(state: SourceState) -> Connector | None:
 
 def fitting(state: SourceState) -> list[Connector]:
     """Return the connectors whose formats all bytes of a source's state have."""
-    return [connector for connector in CONNECTORS.values() if _fits(state, connector)]
+    return [connector for connector in sources().values() if _fits(state, connector)]
 
 
 def _fits(state: SourceState, connector: Connector) -> bool:
@@ -274,15 +275,31 @@ def _unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values]
     return found, list(fields.values())
 
 
-def _consumer_table(snapshot: Snapshot, operator: OperatorState) -> pa.Table:
-    if CONSUMER_STATE not in state_variants(snapshot, operator):
-        raise NotFoundError(f"{operator_label(operator)} has no state {CONSUMER_STATE!r}, which every FlinkKafkaConsumer has")
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A source of before FLIP-27: its list state, and the split of the new source that an element becomes."""
+
+    what: str
+    state: str
+    connector: Connector
+    values: Callable[[Any], Values]
+
+
+CONSUMERS: Final = {
+    "kafka-consumer": Consumer("FlinkKafkaConsumer", CONSUMER_STATE, KAFKA, consumer_values),
+    "kinesis-consumer": Consumer("FlinkKinesisConsumer", KINESIS_STATE, KINESIS, consumer_shard),
+}
+
+
+def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consumer) -> pa.Table:
+    if consumer.state not in state_variants(snapshot, operator):
+        raise NotFoundError(f"{operator_label(operator)} has no state {consumer.state!r}, which every {consumer.what} has")
     rows = []
-    for subtask, element in list_elements(snapshot, operator, CONSUMER_STATE):
+    for subtask, element in list_elements(snapshot, operator, consumer.state):
         if element is None or not isinstance(element.get("f0"), dict):
-            raise CorruptSnapshotError(f"{operator_label(operator)}: state {CONSUMER_STATE!r} holds {element!r}, no partition")
-        rows.append(_row(consumer_values(element), subtask, c.ASSIGNED, None))
-    return _table(rows, KAFKA.fields)
+            raise CorruptSnapshotError(f"{operator_label(operator)}: state {consumer.state!r} holds {element!r}, no partition")
+        rows.append(_row(consumer.values(element), subtask, c.ASSIGNED, None))
+    return _table(rows, consumer.connector.fields)
 
 
 def splits_schema(fields: Sequence[pa.Field]) -> pa.Schema:

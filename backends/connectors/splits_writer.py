@@ -14,9 +14,9 @@ from state_processor.backends.connectors import connector as c
 from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, EnumeratorState, Values, Versioned
 from state_processor.backends.connectors.hybrid import HYBRID
 from state_processor.backends.connectors.hybrid_writer import NO_VALUE, wrapped_again
+from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.source_splits import (
     ASSIGNMENT,
-    CONNECTORS,
     RAW_BYTES,
     SUBTASK,
     VERSION,
@@ -67,13 +67,14 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
 
 
 def _connector(base: SourceState | None, name: str | None) -> Connector:
-    if name is not None and name not in CONNECTORS:
-        raise OptionError(f"{spelled('connector', name)}: splits are written for {', '.join(map(repr, CONNECTORS))}")
+    known_sources = sources()
+    known = ", ".join(map(repr, known_sources))
+    if name is not None and name not in known_sources:
+        raise OptionError(f"{spelled('connector', name)}: splits are written for {known}")
     if name is not None:
-        return CONNECTORS[name]
+        return known_sources[name]
     found = recognized(base) if base is not None else None
     if found is None:
-        known = ", ".join(map(repr, CONNECTORS))
         raise OptionError(f"name the connector of these splits by {spelled('connector')}: one of {known}")
     return found
 
@@ -149,11 +150,13 @@ def _enumerated(connector: Connector, rows: Sequence[Values], old: EnumeratorSta
         place, before = known.get(_identity(row), (len(known), None))
         if held and not connector.keeps_assigned:
             continue
-        assignment = c.ASSIGNED if held else row[ASSIGNMENT] or c.UNASSIGNED
+        assignment = row[ASSIGNMENT] or c.UNASSIGNED
+        if held:
+            assignment = before.assignment if before is not None and before.assignment != c.UNASSIGNED else c.ASSIGNED
         # Where a reader has a split, the enumerator keeps what it had handed out: the offset at the time.
         values = before.values if before is not None and held else row
         subtask = row[SUBTASK] if before is None or before.subtask is not None else None
-        found.append((place, EnumeratedSplit(values, assignment, subtask)))
+        found.append((place, EnumeratedSplit(values, assignment, subtask, before.split if before is not None else None)))
     return tuple(split for _, split in sorted(found, key=lambda pair: pair[0]))
 
 

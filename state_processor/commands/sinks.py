@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor import arrow
 from state_processor.backends.connectors import file_sink, kafka_sink
-from state_processor.backends.connectors.sink_state import SINKS
+from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.connectors.sinks import ROLE, WRITER
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, VERSION
 from state_processor.backends.read.option import Kind
@@ -37,7 +37,7 @@ def add_commands(commands: Any) -> None:
     change = rewriting_command(commands, "change-sink", "a copy with fewer pending files or transactions of a sink", _change)
     for command in (show, change):
         command.add_argument("--uid", required=True, help=f"the sink: {UID_HELP}")
-        command.add_argument("--connector", choices=(*SINKS, RAW), help="the connector; by default detected from the bytes")
+        command.add_argument("--connector", choices=(*sinks(), RAW), help="the connector; by default detected from the bytes")
         text = "the operator of the committers, if its uid is not 'Sink Committer: ' and the uid of the sink"
         command.add_argument("--committer", metavar="UID", help=text)
     for flag, name, text in (

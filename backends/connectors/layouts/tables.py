@@ -19,6 +19,7 @@ from state_processor.backends.connectors.layouts.choices import OneOf, Versions,
 from state_processor.backends.connectors.layouts.codecs import NOTE, read_all, to_bytes
 from state_processor.serializers.errors import (
     UNWRITABLE,
+    ForeignCodeError,
     InvalidRowError,
     NotFoundError,
     OptionError,
@@ -26,6 +27,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.third_party import message_of
 
 TUPLES: Final = "org.apache.flink.api.java.typeutils.runtime.TupleSerializer"
 
@@ -73,7 +75,9 @@ def decode(serializer: str, version: int, data: bytes, layouts: Mapping[str, Ver
         raise UnsupportedFormatError(f"{source.source}, offset {source.position}: {error}") from error
     except StateProcessorError:
         raise
-    except UNWRITABLE as error:
+    except Exception as error:
+        if name not in LAYOUTS:
+            raise ForeignCodeError(message_of(source.source, f"the layout of {name}", error)) from error
         raise source.corrupt(f"{type(error).__name__}: {error}") from error
     return found
 
@@ -87,6 +91,10 @@ def encode(serializer: str, version: int, content: Mapping[str, Any], layouts: M
         refuse_lost(content, read_all(codec, DataInput(data, "what was written")))
     except UNWRITABLE as error:
         raise InvalidRowError(f"{name} version {version}: {error or type(error).__name__}") from error
+    except Exception as error:
+        if name in LAYOUTS:
+            raise
+        raise ForeignCodeError(message_of(f"{name} version {version}", f"the layout of {name}", error)) from error
     return data
 
 

@@ -148,6 +148,8 @@ def _(codec: codecs.Framed) -> Strategy:
 
 @content_of.register
 def _(codec: codecs.Mapped) -> Strategy:
+    if codec.after_reading is java_values._only:
+        return SCALARS
     return strategy(codec.codec).map(codec.after_reading)
 
 

@@ -1,0 +1,91 @@
+"""The connectors of this package, of installed packages and of users.
+
+An installed package registers its connectors through the entry point group ``state_processor.connectors``: the entry point is a
+connector, a list of connectors, or a function that calls :func:`register_connectors`. Registrations have the scope of
+:func:`~state_processor.serializers.user_registrations.registrations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from logging import getLogger
+from typing import Any, Final, TypeVar
+
+from state_processor.backends.connectors.built_in import SINKS, SOURCES
+from state_processor.backends.connectors.connector import Connector
+from state_processor.backends.connectors.layouts.choices import Versions
+from state_processor.backends.connectors.layouts.tables import LAYOUTS
+from state_processor.backends.connectors.sinks import SinkConnector
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.foreign_errors import describe
+from state_processor.serializers.user_registrations import current_registrations, install, register
+
+ENTRY_POINT_GROUP: Final = "state_processor.connectors"
+RESERVED: Final = ("raw", "kafka-consumer", "kinesis-consumer")
+"""Names with a meaning of their own."""
+
+_LOG: Final = getLogger("state_processor")
+
+K = TypeVar("K", Connector, SinkConnector)
+
+
+def register_connectors(*connectors: Connector | SinkConnector) -> None:
+    """Register connectors; see :func:`state_processor.connectors.register`."""
+    for connector in connectors:
+        if not isinstance(connector, (Connector, SinkConnector)):
+            raise OptionError(f"expected a SourceConnector or a SinkConnector, found {type(connector).__name__}: {connector!r}")
+        if connector.name in RESERVED or not connector.name:
+            raise OptionError(f"the name {connector.name!r} of a connector is reserved; choose another name")
+        register(lambda registered, c=connector: registered.with_connector(_key(c), c))  # type: ignore[misc]
+
+
+def _key(connector: Connector | SinkConnector) -> str:
+    return f"{type(connector).__name__} {connector.name}"
+
+
+def sources() -> dict[str, Connector]:
+    """Return the connectors of sources by name; registered ones take precedence."""
+    return _of_kind(Connector, SOURCES)
+
+
+def sinks() -> dict[str, SinkConnector]:
+    """Return the connectors of sinks by name; registered ones take precedence."""
+    return _of_kind(SinkConnector, SINKS)
+
+
+def _of_kind(kind: type[K], own: Iterable[K]) -> dict[str, K]:
+    _load_installed()
+    registered = current_registrations().connectors.values()
+    found = {connector.name: connector for connector in own}
+    return found | {connector.name: connector for connector in registered if isinstance(connector, kind)}
+
+
+def layouts() -> Mapping[str, Versions]:
+    """Return the layouts of all serializers by Java class."""
+    _load_installed()
+    found = dict(LAYOUTS)
+    for connector in current_registrations().connectors.values():
+        found |= connector.layouts
+    return found
+
+
+@cache
+def _load_installed() -> None:
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            install(lambda e=entry_point: _registering(e))  # type: ignore[misc]
+        except Exception as error:  # of another package; other connectors work without it
+            problem = f"{entry_point.name} ({entry_point.value}) failed with {describe(error)}"
+            _LOG.warning("connectors of the installed entry point %s: they are not known", problem)
+
+
+def _registering(entry_point: EntryPoint) -> Callable[[], None]:
+    found: Any = entry_point.load()
+    if isinstance(found, (Connector, SinkConnector)):
+        return lambda: register_connectors(found)
+    if isinstance(found, (list, tuple)):
+        return lambda: register_connectors(*found)
+    registering: Callable[[], None] = found
+    return registering
