@@ -102,10 +102,10 @@ def plans(version: str, requests: Sequence[Mapping[str, Any]], at_once: int = 1)
 
     Args:
         version: the Flink version that runs them.
-        requests: for each the statements that create its ``tables``, the ``insert`` and the file of its ``plan``, which is
-            written unless it is there, ``settings``, ``backend``, the number of ``lines`` to wait for, and the savepoints that it
-            goes on ``from`` and stops with, in the directory ``to`` and a ``format``; without that it is only compiled. With
-            ``drain`` time comes to an end before it stops. Its ``name`` begins the lines that its sink prints.
+        requests: each has the statements that create its ``tables``, the ``insert``, the file of its ``plan`` (written if it does
+            not exist), ``settings``, ``backend``, and the number of ``lines`` to wait for. It continues ``from`` a savepoint, and
+            stops with a savepoint in the directory ``to`` with a ``format``; without ``to`` it is only compiled. With ``drain``,
+            time ends before it stops. Its ``name`` is the prefix of the lines of its sink.
         at_once: number of concurrent requests.
 
     Returns
@@ -279,11 +279,15 @@ def run(
     """Run one of our main classes in a JVM and return its output.
 
     Args:
-        version: the Flink version, for example ``"1.20.5"``. main: the class's name in the package ``io.stateprocessor.interop``.
-        arguments: its command line. heap: the JVM's maximum heap in the form of ``-Xmx``. timeout: seconds after which the JVM is
-        killed. class_path: jars in addition to :func:`jars`. instead: a folder below ``java`` whose classes replace ours with the
-        same names. short: whether it ends before optimized compilation pays off. keep: whether it may run in a JVM that has run
-        others, see :mod:`jvms`; otherwise it gets its own JVM.
+        version: the Flink version, for example ``"1.20.5"``.
+        main: the class's name in the package ``io.stateprocessor.interop``.
+        arguments: its command line.
+        heap: the JVM's maximum heap in the form of ``-Xmx``.
+        timeout: seconds after which the JVM is killed.
+        class_path: jars in addition to :func:`jars`.
+        instead: a folder below ``java`` whose classes replace ours with the same names.
+        short: whether it ends before optimized compilation pays off.
+        keep: whether it may run in a JVM that has run others, see :mod:`jvms`; otherwise it gets its own JVM.
 
     Raises
     ------
@@ -310,9 +314,12 @@ def restore(
     """Restore snapshots with real Flink and return the read state, or the reason of a refusal.
 
     Args:
-        version: the Flink version that restores. requests: see :func:`request`. instead: see :func:`run`. tables: whether types
-        of the table API (``ROW_DATA``) are used. changelogs: the directory for files of the changelog backend. class_path,
-        timeout: see :func:`run`.
+        version: the Flink version that restores.
+        requests: see :func:`request`.
+        instead: see :func:`run`.
+        tables: whether types of the table API (``ROW_DATA``) are used.
+        changelogs: the directory for files of the changelog backend.
+        class_path, timeout: see :func:`run`.
 
     Returns
     -------
@@ -379,19 +386,24 @@ def request(
     Args:
         operators: the job's operators and states, in the form of expected.json; their entries are not looked at, unless they are
             to be filled.
-        savepoint: the directory with ``_metadata``; without it the job starts with no state. backend: ``hashmap``, ``rocksdb`` or
-        ``forst``. parallelism: of the restored job. max_parallelism: of the restored job; it has to be the savepoint's. steps:
-        what to apply after the restore: ``{"operator", "state", "key", "value"}``; a map's value is ``[key, value]``,
-            None clears, the states ``(event timer)`` and ``(processing timer)`` take a timestamp. With steps an operator
-            cannot have keyed and operator state both.
-        watermark: advances event time after the steps. savepoint_to: the parent directory of a savepoint to take after the steps.
-        format: of that savepoint, ``canonical`` or ``native``; ``incremental`` takes a checkpoint. case: a job of the fixtures
-        that continues instead of operators that apply steps: ``windows``, with steps
-            ``{"user", "amount", "time"}``.
-        fired: number of timers and windows that have to fire before the savepoint is taken. settings: configuration of the job.
-        printed: whether a job prints the entries first; one that claims the snapshot may remove it at its end. filled: the job
-        starts by putting the entries into its states, and does not print them. snapshots: formats in which the job that prints or
-        fills its states snapshots them. snapshots_to: the parent directory of these.
+        savepoint: the directory with ``_metadata``; without it the job starts with no state.
+        backend: ``hashmap``, ``rocksdb`` or ``forst``.
+        parallelism: of the restored job.
+        max_parallelism: of the restored job; it has to be the savepoint's.
+        steps: what to apply after the restore: ``{"operator", "state", "key", "value"}``; a map's value is ``[key, value]``, None
+            clears, the states ``(event timer)`` and ``(processing timer)`` take a timestamp. With steps an operator cannot have
+            keyed and operator state both.
+        watermark: advances event time after the steps.
+        savepoint_to: the parent directory of a savepoint to take after the steps.
+        format: of that savepoint, ``canonical`` or ``native``; ``incremental`` takes a checkpoint.
+        case: a job of the fixtures that continues instead of operators that apply steps: ``windows``, with steps ``{"user",
+            "amount", "time"}``.
+        fired: number of timers and windows that have to fire before the savepoint is taken.
+        settings: configuration of the job.
+        printed: whether a job prints the entries first; one that claims the snapshot may remove it at its end.
+        filled: the job starts by putting the entries into its states, and does not print them.
+        snapshots: formats in which the job that prints or fills its states snapshots them.
+        snapshots_to: the parent directory of these.
     """
     return {
         "operators": list(operators),

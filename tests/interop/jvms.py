@@ -109,8 +109,8 @@ def call(
     """Call a main class in a JVM with this command, and return its output.
 
     Args:
-        keep: whether the JVM may be reused, and stays for later calls. command, served, main, arguments, what, timeout: see
-        :class:`Jvm`.
+        keep: whether the JVM may be reused, and stays for later calls.
+        command, served, main, arguments, what, timeout: see :class:`Jvm`.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """A job of PyFlink that goes on from a savepoint: ``pyflink_restored_job.py SAVEPOINT DIRECTORY KEY...``.
 
-A Python with apache-flink runs it by hand. Its states are those of ``pyflink_job.py``. Writes what they hold for a key to
+A Python with apache-flink runs it by hand. It has the states of ``pyflink_job.py``. Writes the states of a key to
 ``keyed-KEY.json`` and ``rules-KEY.json``, changes some of them, and takes ``savepoint/``.
 """
 

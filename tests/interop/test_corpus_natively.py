@@ -1,8 +1,8 @@
 """Keyed state of packed snapshots and of the external corpus, written natively for a backend: real Flink restores it.
 
-With every entry and timer, at the parallelism that it was written with and at another one. The job continues, and its checkpoint,
-an incremental one, holds the same. ``STATE_PROCESSOR_EVERY_CASE=1`` tries all cases with all backends, which takes an hour;
-otherwise it is a sample.
+Flink restores every entry and timer, with the same and with another parallelism. The job continues, and its incremental
+checkpoint has the same content. ``STATE_PROCESSOR_EVERY_CASE=1`` tries all cases with all backends in an hour; otherwise a sample
+runs.
 """
 
 from __future__ import annotations

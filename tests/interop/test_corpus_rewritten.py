@@ -1,11 +1,11 @@
 """Every packed snapshot, and every snapshot of the external corpus, written by us: real Flink restores it with every entry.
 
-Cases of the external corpus with the name of a packed one are left out, unless ``STATE_PROCESSOR_EVERY_CASE=1`` asks for all.
+Cases of the external corpus with the name of a packed case are omitted, unless ``STATE_PROCESSOR_EVERY_CASE=1`` selects all.
 
-All states are decoded to columns and encoded anew, but for those with numbers whose class columns don't tell
-(:data:`UNTYPED_STATES`), whose entries are taken over as bytes. Cases whose jobs can't be had here (:data:`CARRIED_CASES`) are
-taken over as bytes as a whole, and Avro's are written anew (Flink's distribution holds no Avro); both are compared entry by entry
-as our reader finds them, Avro's also byte by byte with what Flink wrote.
+All states are decoded to columns and encoded again. Entries with numbers of unknown classes (:data:`UNTYPED_STATES`) are copied
+as bytes. Cases without an available job (:data:`CARRIED_CASES`) are copied as bytes as a whole, and Avro's cases are rewritten
+(Flink's distribution does not contain Avro); our reader compares both entry by entry, and Avro's bytes are compared with Flink's
+bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Executes the notebooks: ``python -m tests.notebooks.notebook_runs [NAME ...]`` stores their outputs anew.
+"""Executes the notebooks: ``python -m tests.notebooks.notebook_runs [NAME ...]`` stores their outputs.
 
-Every notebook has a kernel of its own; they share one JVM for Spark, whose start takes longer than they do.
+Every notebook has its own kernel. They share one JVM for Spark, because its start takes longer than a notebook.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def names() -> list[str]:
 
 
 def load(name: str) -> NotebookNode:
-    """A notebook as it is stored."""
+    """A stored notebook."""
     return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=nbformat.NO_CONVERT)
 
 
 class Kernels:
-    """Runs notebooks; what Spark and the kernels themselves say meanwhile goes to files in ``logs``."""
+    """Runs notebooks; output of Spark and of the kernels goes to files in ``logs``."""
 
     def __init__(self, environment: dict[str, str], logs: Path, gateway: ClientServer) -> None:
         self._environment = environment
@@ -64,7 +64,7 @@ class Kernels:
         self._gateway = gateway
 
     def execute(self, name: str) -> NotebookNode:
-        """A notebook with the outputs that a run of it has, in the form in which they are stored.
+        """A notebook with the outputs of a run, in stored form.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Kernels:
 
 @contextmanager
 def kernels(logs: Path) -> Iterator[Kernels]:
-    """Give what runs notebooks, with a JVM for them; ``logs`` is a directory."""
+    """Return a runner of notebooks with a JVM; ``logs`` is a directory."""
     with interpreter() as python:
         environment = os.environ | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
         before = dict(os.environ)
@@ -126,7 +126,7 @@ def kernels(logs: Path) -> Iterator[Kernels]:
 
 
 def stored_form(notebook: NotebookNode) -> NotebookNode:
-    """Leave of a notebook's outputs what is the same after every run: tables once, as HTML, and nothing about the machine."""
+    """Keep only reproducible outputs of a notebook: tables once as HTML, without facts about the machine."""
     notebook.metadata = nbformat.from_dict(_METADATA)
     for cell in notebook.cells:
         cell.metadata = NotebookNode()

@@ -1,4 +1,4 @@
-"""The notebooks run as they are, and show what they show on the page."""
+"""The notebooks run unchanged, and their outputs equal the stored outputs."""
 
 from __future__ import annotations
 

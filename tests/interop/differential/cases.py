@@ -74,8 +74,8 @@ def random_form(draw: Draw, depth: int = _DEPTH, key: bool = False, every: bool 
 def case_of(seed: int, direction: str) -> dict[str, Any]:
     """The case of a seed.
 
-    Beside what expected.json has of an operator there are ``max_parallelism`` and ``parallelism``, as which it is written, and of
-    states with TTL ``last_access``: the milliseconds of each entry, of lists and maps those of each element.
+    In addition to the keys of expected.json, an operator has ``max_parallelism`` and ``parallelism`` for the write, and states
+    with TTL have ``last_access``: the milliseconds of each entry, or of each element of lists and maps.
     """
     read = direction == "read"  # Spark writes the same bytes as writes without Spark
     draw = Draw(f"{VERSION} {'read' if read else 'written'} {seed}", lone_surrogates=read)

@@ -86,8 +86,9 @@ def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH) -> 
     """What differs; nothing for cases that are as they should be.
 
     Args:
-        cases: any number. where: settings of one direction. size: maximum number of cases as operators of one job; they have the
-        same max parallelism.
+        cases: any number.
+        where: settings of one direction.
+        size: maximum number of cases as operators of one job; they have the same max parallelism.
     """
     flink.CACHE.mkdir(exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="differential-", dir=flink.CACHE))

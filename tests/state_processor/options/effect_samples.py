@@ -1,4 +1,4 @@
-"""A savepoint with values on which each option acts, in states of all kinds, and how each kind is read."""
+"""A savepoint with states of all kinds and values that each option changes, and a reader for each kind."""
 
 from __future__ import annotations
 
