@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from os import PathLike
-from typing import Any, Final, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -50,8 +50,12 @@ from state_processor.read.snapshots import list_snapshots, snapshots_table
 from state_processor.serializers.doors import spelled
 from state_processor.types.identifier import OperatorIdentifier
 
+if TYPE_CHECKING:
+    from state_processor.write.arrow_writer import SavepointWriter
+
 __all__ = [
     "Rows",
+    "SavepointWriter",
     "diff",
     "diff_summary",
     "handles",
@@ -67,6 +71,15 @@ __all__ = [
     "snapshots",
     "states",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SavepointWriter":  # reading does not import what writes
+        from state_processor.write.arrow_writer import SavepointWriter
+
+        return SavepointWriter
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 Path: TypeAlias = str | PathLike[str]
 

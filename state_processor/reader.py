@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -18,16 +18,14 @@ from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.column_comments import comments_of
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
-from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants, survey
+from state_processor.backends.read.state_listing import find_operator, operator_label, survey
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_LIST,
     UNION_LIST,
     KeyedDescription,
-    MapDescription,
-    StateDescription,
 )
-from state_processor.backends.state.python_states import shown_name, stored_name
+from state_processor.backends.state.python_states import stored_name
 from state_processor.display.html_tables import html_table
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import AccessOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
@@ -35,18 +33,16 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.source import READING_OPTIONS, SourceOptions
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
+from state_processor.read.compatibility import check_compatibility
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.sources import TABLES, ProjectedReader, find_reader, kind_of, splits_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.doors import read_with
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.redaction import redacted
-from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
-from state_processor.serializers.table.row_evolution import resolve_by_name
 from state_processor.spark.data_source_registration import format_of_read, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
@@ -57,7 +53,6 @@ from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.timer_rows import with_derived_times
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.types.type_checks import check_type
 
 Uid: TypeAlias = str | OperatorIdentifier
 Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
@@ -360,13 +355,7 @@ class SavepointReader(SnapshotPlots):
         NotFoundError
             If the operator or the state does not exist.
         """
-        operator = self._operator(uid)
-        variants = state_variants(self._snapshot, operator)
-        state = stored_name(state, variants)
-        if state not in variants:
-            raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
-        check_type("new_type", new_type)
-        return SchemaCompatibility.worst(*(v for s in variants[state] for v in _verdicts(s, new_type, schema_evolution)))
+        return check_compatibility(self._snapshot, self._operator(uid), state, new_type, schema_evolution=schema_evolution)
 
     def _check_windows(self, uid: Uid, state: str) -> None:
         """Refuse a keyed state without windows; other mistakes are found when the state is opened."""
@@ -437,31 +426,6 @@ def _delivered(schema: Schema, given: pa.Schema) -> StructType:
 
 def _arrow_type(data_type: DataType) -> pa.DataType:
     return arrow_schema_of(StructType().add("value", data_type)).field(0).type
-
-
-def _verdicts(state: StateDescription, new_type: TypeSerializer, schema_evolution: bool = False) -> Iterator[SchemaCompatibility]:
-    """Yield the verdicts for the parts of a state: a map's key and value, a list's element, any other state's value."""
-    wanted = new_type
-    if isinstance(state, MapDescription) and state.map_key is not None:
-        if not isinstance(new_type, MapSerializer):
-            yield SchemaCompatibility.incompatible(f"the state is a MAP, the new type is {new_type}")
-            return
-        yield state.map_key.snapshot().resolve_schema_compatibility(new_type.key)
-        wanted = new_type.value.inner
-    elif state.kind == "LIST" and isinstance(new_type, ListSerializer):
-        wanted = new_type.element
-    written = state.value
-    by_name = resolve_by_name(written, wanted) if schema_evolution and state.is_keyed else None
-    if by_name is not None:
-        yield by_name
-    elif isinstance(written, TtlSerializer) == isinstance(wanted, TtlSerializer):
-        yield written.snapshot().resolve_schema_compatibility(wanted)
-    elif isinstance(written, TtlSerializer):  # a type without time-to-live leaves the state's
-        yield written.value.snapshot().resolve_schema_compatibility(wanted)
-    else:
-        yield TtlAwareSerializerSnapshot.of(written.snapshot()).resolve_schema_compatibility(
-            TtlAwareSerializerSnapshot.of(wanted.snapshot())
-        )
 
 
 __all__ = ["SavepointReader"]

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from os import PathLike
-from typing import Unpack
+from typing import Any, Unpack
 
 from pyspark.sql import SparkSession
 
-from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
-from state_processor.backends.state.hash_inference import HashRule
-from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions, WorkerOptions
 from state_processor.options.keywords import takes_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import StateMigrationError
-from state_processor.spark.dataframe_rows import GivenRows, SparkRows, rows_of
+from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.query_writer import QueryWriter
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
-from state_processor.types.declared_types import DeclaredTypes
-from state_processor.types.python_types import PythonTypeArgument
-from state_processor.types.state_specs import StateSpec, whole_type
-from state_processor.write import keyed_changes
-from state_processor.write.build import DEFAULT_VERSION, SavepointBuild, Uid
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.format_choice import BackendName, FormatName
-from state_processor.write.migration_plan import TypesOfStates
-from state_processor.write.migration_report import MigrationReport
-from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_source_splits
-from state_processor.write.sink_changes import set_sink_state
-from state_processor.write.write_summary import WriteSummary
+from state_processor.write.state_writer import StateWriter
 
 
-class SavepointWriter(QueryWriter):
+class SavepointWriter(QueryWriter, StateWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Rows are DataFrames of Spark. DataFrames of pandas and Polars, and tables and readers of Arrow, are accepted too; the driver
@@ -62,12 +51,8 @@ class SavepointWriter(QueryWriter):
     """
 
     def __init__(self, spark: SparkSession, build: SavepointBuild) -> None:
+        super().__init__(build)
         self._spark = spark
-        self._build = build
-
-    def __repr__(self) -> str:
-        lines = [f"{draft.identifier}: {draft.changes.summary}" for draft in self._build.drafts if draft.changes.summary]
-        return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
 
     def _source_reader(self) -> SavepointReader:
         access = {name: value for name, value in self._build.access.values().items() if name != "plan"}
@@ -133,456 +118,24 @@ class SavepointWriter(QueryWriter):
         access = with_settings_of_spark(spark, SnapshotAccess.of(**options), path)
         return cls(spark, SavepointBuild.from_existing(path, flink_version, access))
 
-    def with_keyed_state(
-        self,
-        uid: Uid,
-        df: GivenRows,
-        key: str = KEY,
-        key_type: TypeSerializer | None = None,
-        states: Mapping[str, StateSpec | TypeSerializer] | None = None,
-        parallelism: int | None = None,
-        key_hash: KeyHash | HashRule | None = None,
-        *,
-        columns: Mapping[str, str] | None = None,
-        python: bool | None = None,
-    ) -> SavepointWriter:
-        """Write keyed states from a table: one row per key, one column per state.
+    def _rows(self, given: Any) -> SparkRows:
+        return rows_of(self._spark, given)
 
-        States of the source savepoint with the same names are replaced. Several calls for an operator add up.
-
-        Parameters
-        ----------
-        uid
-            The operator: its uid, or an :class:`~state_processor.OperatorIdentifier`.
-        df
-            The rows. A null, or an empty list or map, does not make an entry. States in windows or namespaces have the column
-            ``window`` or ``namespace``. States with TTL may have ``_last_access`` (timestamp; by default the time of writing).
-        key
-            The column of the key. Keys are unique, and never null.
-        key_type
-            The type of the key; by default that of the operator, or the one that the column's type suggests.
-        states
-            The states: name of the column, and of the state, to its kind and type. A type alone is value state. By default all
-            other columns are value states of the types that they suggest.
-        parallelism
-            Number of subtasks, and files, of the operator. It does not bind the job that restores it.
-        key_hash
-            Java's ``hashCode`` of keys of a class that computes it itself: a function from a ``pyarrow.Array`` of keys to
-            ``numpy.int32``, or a :class:`~state_processor.backends.state.hash_inference.HashRule`. Operators of the source
-            savepoint need none: it is inferred from their keys.
-        columns
-            Column to state, where their names differ.
-        python
-            Whether the job that restores the states is a job of PyFlink. PyFlink keeps keys in rows, and values as bytes of its
-            coders; ``states`` has the types of its state descriptors. By default as the operator in the source savepoint.
-        """
-        with self._build.change(uid) as draft:
-            rows = rows_of(self._spark, df)
-            keyed_changes.add_keyed_states(draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python)
-            draft.set_parallelism(parallelism)
-        return self
-
-    def update_keyed_state(
-        self,
-        uid: Uid,
-        state: str,
-        df: GivenRows,
-        key: str = KEY,
-        *,
-        types: DeclaredTypes | None = None,
-        infer_kryo: bool = False,
-        python_type: PythonTypeArgument | None = None,
-    ) -> SavepointWriter:
-        """Change a keyed state of the source savepoint for some keys; other keys and states are copied byte for byte.
-
-        Parameters
-        ----------
-        uid, state
-            The state.
-        df
-            Rows in the shape that reading the state gives: ``key`` and ``value`` (or a column with the state's name); lists
-            also as ``list_index`` and ``list_value``, maps as ``map_key`` and ``map_value``; ``window`` or ``namespace`` where
-            the state has one. A row replaces the entries of its key; a null removes them, and adds nothing to another row of
-            the key. Rows with ``map_key`` replace single entries of a map. Parts that Kryo wrote (a ``List`` or ``Map`` in a
-            POJO of Flink 1.x, whose column is JSON) are compared with the source savepoint for the same key: unchanged ones
-            keep their bytes, whatever they hold, changed ones are encoded in the classes that they had. Values with ``_bytes``,
-            as reading with ``undescribed="bytes"`` gives them, are written as these bytes. A ``Row`` or ``RowData`` without a
-            field ``row_kind`` is an insert (``+I``): read with ``row_kind=True`` to keep other kinds. With TTL, the last access
-            of a row without ``_last_access`` is the time of writing: read with ``metadata=True`` to keep it.
-        key
-            The column of the key.
-        types
-            The types that the job declares for ``key``, ``value``, ``list_value``, ``map_key`` or ``map_value``. They name the
-            fields of rows (``Types.ROW_NAMED``, ``Types.ROW_DATA``), which savepoints do not contain: without them a struct for
-            a row has the fields ``f0, f1, …``, as reading gives it. By path (``"value.counters"``) the types of elements of
-            collections that Kryo wrote, as for :meth:`SavepointReader.read_keyed_state`: needed where they were given to read
-            the rows, and to change whole numbers in such a part.
-        infer_kryo
-            Whether to infer these types from the values, as when reading.
-        python_type
-            The type that a job of PyFlink declares for the state, as for :meth:`SavepointReader.read_keyed_state`. Values of
-            other keys are not read, and not compared with it: reading the state refuses a type that they do not fit.
-        """
-        with self._build.change(uid, existing=True) as draft:
-            keyed_changes.update_keyed_state(
-                draft, state, rows_of(self._spark, df), key, types=types, infer_kryo=infer_kryo, python_type=python_type
+    def _stored_rows(
+        self, identifier: OperatorIdentifier, state: str, columns: Mapping[str, TypeSerializer], *, metadata: bool
+    ) -> SparkRows:
+        reader = SavepointReader.read(self._spark, self._build.source_directory, **self._build.access.values())
+        return SparkRows(
+            reader.read_keyed_state(
+                identifier, state, schema=columns, flatten=False, metadata=metadata, nanos="string", row_kind=True
             )
-        return self
+        )
 
-    def delete_keys(
-        self,
-        uid: Uid,
-        keys_df: GivenRows,
-        state: str | None = None,
-        key: str | None = None,
-        *,
-        key_type: TypeSerializer | None = None,
-    ) -> SavepointWriter:
-        """Delete keys of a keyed operator.
+    def _engine(self) -> SparkEngine:
+        return SparkEngine(self._spark)
 
-        Parameters
-        ----------
-        uid
-            The operator.
-        keys_df
-            The keys; with a column ``window`` or ``namespace``, only the entries of these.
-        state
-            The state to delete them from; ``None`` for all keyed states, including timers and rows that were added before.
-        key
-            The column of the key; by default the only column, or ``key``.
-        key_type
-            The type of keys as the job declares it; it names the fields of rows, see ``types`` of :meth:`update_keyed_state`.
-        """
-        with self._build.change(uid, existing=True) as draft:
-            keyed_changes.delete_keys(draft, rows_of(self._spark, keys_df), state, key, key_type=key_type)
-        return self
+    def _access(self, path: str | PathLike[str]) -> SnapshotAccess:
+        return with_settings_of_spark(self._spark, self._build.access, path)
 
-    def delete_map_entries(
-        self,
-        uid: Uid,
-        state: str,
-        df: GivenRows,
-        key: str = KEY,
-        *,
-        types: Mapping[str, TypeSerializer] | None = None,
-        python_type: PythonTypeArgument | None = None,
-    ) -> SavepointWriter:
-        """Delete single entries of a map state; its other entries are copied byte for byte.
-
-        Parameters
-        ----------
-        uid, state
-            The state.
-        df
-            The entries: ``key`` and ``map_key``; ``window`` or ``namespace`` where the state has one. Other columns are ignored,
-            so that rows as reading the state gives them will do. Entries that do not exist are ignored.
-        key
-            The column of the key.
-        types, python_type
-            As for :meth:`update_keyed_state`.
-        """
-        with self._build.change(uid, existing=True) as draft:
-            keyed_changes.delete_map_entries(draft, state, rows_of(self._spark, df), key, types=types, python_type=python_type)
-        return self
-
-    def with_list_state(
-        self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
-    ) -> SavepointWriter:
-        """Write a list of operator state; Flink distributes it over the subtasks (Flink: ``getListState``).
-
-        Parameters
-        ----------
-        uid, name
-            The operator, and the state. A state of the source savepoint is replaced.
-        df
-            The elements: a column ``value``, or the only column.
-        type
-            The type of the elements; by default the one that the column's type suggests.
-        parallelism
-            As for :meth:`SavepointWriter.with_keyed_state`.
-        """
-        with self._build.change(uid) as draft:
-            add_list_state(draft, name, rows_of(self._spark, df), type, OPERATOR_LIST)
-            draft.set_parallelism(parallelism)
-        return self
-
-    def with_union_state(
-        self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
-    ) -> SavepointWriter:
-        """Write a list of operator state that every subtask gets as a whole (Flink: ``getUnionListState``).
-
-        For parameters see :meth:`with_list_state`.
-        """
-        with self._build.change(uid) as draft:
-            add_list_state(draft, name, rows_of(self._spark, df), type, UNION_LIST)
-            draft.set_parallelism(parallelism)
-        return self
-
-    def with_broadcast_state(
-        self,
-        uid: Uid,
-        name: str,
-        df: GivenRows,
-        key_type: TypeSerializer | None = None,
-        value_type: TypeSerializer | None = None,
-        parallelism: int | None = None,
-        *,
-        python: bool | None = None,
-    ) -> SavepointWriter:
-        """Write broadcast state: every subtask has a copy, and it has to fit in memory (Flink: ``getBroadcastState``).
-
-        Parameters
-        ----------
-        uid, name
-            The operator, and the state. A state of the source savepoint is replaced.
-        df
-            Columns ``key`` and ``value``; ``key_type`` and ``value_type`` are by default the types that these suggest.
-        parallelism
-            As for :meth:`SavepointWriter.with_keyed_state`.
-        python
-            Whether the job that restores the state is one of PyFlink; by default as the state in the source savepoint.
-        """
-        with self._build.change(uid) as draft:
-            add_broadcast_state(draft, name, rows_of(self._spark, df), key_type, value_type, python=python)
-            draft.set_parallelism(parallelism)
-        return self
-
-    def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> SavepointWriter:
-        """Write the splits of a source: the positions of its readers, and the splits that its enumerator has left.
-
-        The table replaces all splits. Flink distributes the splits of readers again, since they are in list state. The
-        state of the enumerator follows from the table, so that no split is read twice.
-
-        Parameters
-        ----------
-        uid
-            The source operator.
-        df
-            A row per split, in the columns of :meth:`SavepointReader.read_source_splits`. A row without ``subtask`` is a split
-            that no reader has; without a column ``subtask``, readers have all. ``assignment``, ``version`` and ``raw`` may be
-            missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
-        connector
-            ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where it does not follow from the source savepoint. Changes
-            to columns of the sources in a hybrid one go to ``wrapped``; the state of its enumerator is copied from the source
-            savepoint, so that rows of splits without a reader may be left out, but not changed.
-        """
-        with self._build.change(uid) as draft:
-            set_source_splits(draft, rows_of(self._spark, df), connector)
-        return self
-
-    def with_sink_state(
-        self, uid: Uid, df: GivenRows, connector: str | None = None, committer: Uid | None = None
-    ) -> SavepointWriter:
-        """Write the state of a sink: the state of its writers, and the commits that its committers have left.
-
-        The table replaces the state that the source savepoint has of the sink. A committable without a row is not committed:
-        the file stays invisible, and ``KafkaSink`` aborts the transaction, as its writers no longer name it either. The prefix
-        of transactional ids can be changed, which transactions that are left to commit do not follow: they have their ids.
-
-        Parameters
-        ----------
-        uid
-            The sink.
-        df
-            Rows of :meth:`SavepointReader.read_sink_state`, changed or left out. Committables can't be added, nor files changed.
-            It has to fit in the driver's memory.
-        connector
-            ``kafka``, ``file`` or ``raw``; by default the one that the bytes fit. The rows of ``raw`` can be left out only.
-        committer
-            The operator of the committers, where its uid is not ``Sink Committer:`` and the uid of the sink.
-        """
-        set_sink_state(self._build, uid, rows_of(self._spark, df), connector, committer)
-        return self
-
-    def with_timers(
-        self,
-        uid: Uid,
-        df: GivenRows,
-        key: str = KEY,
-        key_type: TypeSerializer | None = None,
-        namespace: TypeSerializer | None = None,
-        parallelism: int | None = None,
-    ) -> SavepointWriter:
-        """Write timers from a table in the shape that reading timers gives.
-
-        They replace timers of the source savepoint with the same domain and service; others stay, and then rows are required.
-
-        Parameters
-        ----------
-        uid, key, key_type, parallelism
-            As for :meth:`with_keyed_state`.
-        df
-            Columns ``key``, ``timestamp`` (bigint, epoch milliseconds; the name ``timestamp_ms`` does as well), and optionally
-            ``fires_at`` (timestamp: the same point in time, or null; alone it is enough, and as long as it is the column of
-            :meth:`SavepointReader.read_timers` it does not count beside the others), ``domain`` (``event_time`` or
-            ``processing_time``, default ``event_time``), ``service`` (default ``user-timers``, those of process functions), and
-            ``window`` or ``namespace``.
-        namespace
-            The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default there is none.
-        """
-        with self._build.change(uid) as draft:
-            keyed_changes.add_timers(draft, rows_of(self._spark, df), key, key_type, namespace)
-            draft.set_parallelism(parallelism)
-        return self
-
-    def remove_operator(self, uid: Uid) -> SavepointWriter:
-        """Leave out an operator of the source savepoint, or one that was added."""
-        self._build.remove_operator(uid)
-        return self
-
-    def remove_state(self, uid: Uid, name: str) -> SavepointWriter:
-        """Leave out a state of the source savepoint, including changes to it, or one that was added."""
-        self._build.remove_state(uid, name)
-        return self
-
-    def change_operator_identifier(self, old: Uid, new: Uid) -> SavepointWriter:
-        """Give an operator another uid; it keeps its state, coordinator state included.
-
-        The change takes effect in :meth:`write`: other methods still refer to the operator by its old uid.
-        """
-        self._build.rename_operator(old, new)
-        return self
-
-    def evolve_state(self, uid: Uid, state: str, new_type: TypeSerializer) -> SavepointWriter:
-        """Rewrite a keyed state of the source savepoint in another schema, by Flink's rules for POJOs and Avro.
-
-        New fields are null, 0 for numbers, or Avro's default; fields that are gone are dropped. New boxed numbers are null if
-        :func:`~state_processor.serializers.register_primitive_fields` lists the primitive fields of their class. Other changes
-        to the state have to come after this one.
-
-        Parameters
-        ----------
-        uid, state
-            The state.
-        new_type
-            The type of its values; of a list or map state the ``Types.LIST`` or ``Types.MAP`` (or a list's element).
-
-        Raises
-        ------
-        StateMigrationError
-            If Flink would refuse to restore the state with this type; the message has the reason.
-        """
-        with self._build.change(uid, existing=True) as draft:
-            old, identifier = draft.keyed(state), draft.identifier
-            new = keyed_changes.evolved_state(draft, old, new_type)
-            reader = SavepointReader.read(self._spark, self._build.source_directory, **self._build.access.values())
-            verdict = reader.check_compatibility(identifier, state, new_type)
-            if verdict.is_incompatible:
-                raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")
-            columns = {"value": whole_type(new)}
-            rows = reader.read_keyed_state(
-                identifier, state, schema=columns, flatten=False, metadata=old.has_ttl, nanos="string", row_kind=True
-            )
-            keyed_changes.replace_keyed_state(draft, new, SparkRows(rows))
-        return self
-
-    def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
-        """Convert a savepoint of Flink 1.x to one that Flink 2.x restores.
-
-        Fields declared as ``List``, ``Collection``, ``Iterable``, ``Set`` or ``Map`` get the serializers that Flink 2.x infers
-        (``TypeExtractor``: ``NullableListTypeInfo`` and the like) instead of Kryo. Values that stay with Kryo get the bytes of
-        Kryo 5, and renamed serializer snapshots their new names. Everything else is copied byte for byte.
-
-        States that change are read once to find the element types of their collections, and values that can't be converted.
-        :meth:`migration_report` returns the result. :meth:`write` refuses states that can't be migrated, unless they are left
-        out with :meth:`remove_state` or replaced. Call this method again to add ``types``.
-
-        Parameters
-        ----------
-        flink_version
-            The Flink version that has to restore the savepoint: ``"2.0"`` or later, or ``"2.x"`` for any of them.
-        types
-            The types that the new job declares, where they do not follow from the values (collections that are empty, or hold
-            several classes or custom ones): by operator, state and path. A path consists of names of fields, with dots
-            (``"tags"``, ``"address.lines"``); ``element`` of lists, ``key`` and ``value`` of maps; ``f0`` of tuples and rows; it
-            begins with ``map_key:``, ``key:`` or ``namespace:`` outside the state's value. A type instead of the paths is
-            the type of the whole value. ``Types.LIST``, ``SET`` and ``MAP`` mean the type that Flink infers for the
-            declaration, null included; ``Types.KRYO`` for a part that stays with Kryo, as it does where type arguments are
-            wildcards or have arguments themselves. ``{"orders": {"profile": {"tags": Types.LIST(Types.STRING())}}}``
-        """
-        self._build.migrate(SparkEngine(self._spark), flink_version, types)
-        return self
-
-    def migration_report(self) -> MigrationReport:
-        """Return the outcome of :meth:`migrate` for each state: unchanged, converted, or impossible, and why."""
-        return self._build.migration_report()
-
-    def with_parallelism(self, uid: Uid, parallelism: int) -> SavepointWriter:
-        """Distribute an operator's state over another number of subtasks, at most the max parallelism."""
-        self._build.set_parallelism(uid, parallelism)
-        return self
-
-    def with_async_state(self, uid: Uid | None = None, enabled: bool = True) -> SavepointWriter:
-        """Set whether an operator uses the asynchronous state API (Flink 2: ``enableAsyncState``).
-
-        Native savepoints for ForSt differ: states are registered as others, timers are elsewhere. The default is the API of the
-        source savepoint. Jobs of both APIs restore the keyed state of other formats. Flink leaves out the time-to-live of
-        asynchronous state in them, and Flink before 2.2 does not restore such state: :meth:`write` refuses it for a
-        ``flink_version`` before 2.2.
-
-        Parameters
-        ----------
-        uid
-            The operator; ``None`` for all that have keyed state by now.
-        enabled
-            Whether it is the asynchronous API.
-        """
-        self._build.set_asynchronous(uid, enabled)
-        return self
-
-    def with_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
-        """Change the number of key groups of all operators: every key and timer gets a new key group.
-
-        Flink itself can't: the max parallelism of a job is fixed by its first checkpoint.
-        """
-        self._build.set_max_parallelism(max_parallelism)
-        return self
-
-    def write(
-        self,
-        path: str | PathLike[str],
-        *,
-        overwrite: bool = False,
-        format: FormatName = "canonical",
-        backend: BackendName | None = None,
-        share_files: bool = False,
-    ) -> WriteSummary:
-        """Write the savepoint.
-
-        ``_metadata`` is written last, in one step: until then the directory is not a savepoint, and a failed write removes its
-        files. Files of a killed process are not a savepoint; the next write to the directory removes them. If several writers
-        write to one directory, the first complete write counts, and the others fail.
-
-        Parameters
-        ----------
-        path
-            The directory of the new savepoint: a path or URL that driver and executors can reach.
-        overwrite
-            Whether an existing savepoint is replaced; it stays until the new one is complete. The source savepoint never is.
-        format
-            ``"canonical"``, which all state backends but ForSt restore, entry by entry; or ``"native"``, the files of one state
-            backend, which restores them by copying: much faster for large state. Flink restores native savepoints since 1.15;
-            with RocksDB and ForSt, timers are in its files, unless the source savepoint has them on the heap: a job with
-            the timer service ``HEAP`` finds them only there. Of a source savepoint with such files, states keep them, and
-            changes of :meth:`update_keyed_state`, :meth:`delete_keys` and :meth:`delete_map_entries` are written to files
-            above them. Deletions of heap timers, and changes of the parallelism, the max parallelism or the types, rewrite all
-            entries. The files are for RocksDB 6.20 and later: every Flink version from 1.15 on opens
-            them.
-        backend
-            For ``"native"``: the state backend of the job that restores the savepoint, ``"hashmap"``, ``"rocksdb"`` or
-            ``"forst"`` (Flink 2.0 and later).
-        share_files
-            True to refer to the unchanged files of RocksDB and ForSt in the source savepoint instead of copying them. The new
-            savepoint can't be restored without these files. A job that claims it removes them in time.
-
-        Raises
-        ------
-        InvalidRowError
-            If a row can't be written: the message names operator, state, key, and the problem.
-        WriteError
-            If files can't be written, or another write to the same directory was complete before.
-        """
-        self._build.choose_format(format, backend, share_files=share_files)
-        access = with_settings_of_spark(self._spark, self._build.access, path)
-        with lost_sessions():
-            return self._build.write_to(path, SparkEngine(self._spark), overwrite=overwrite, access=access)
+    def _engine_errors(self) -> AbstractContextManager[None]:
+        return lost_sessions()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -21,18 +20,7 @@ from state_processor.spark.same_keys import check_comparable, identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.timer_rows import timer_queues
-from state_processor.write.row_protocol import ColumnNames
-
-
-class ArrowStream(Protocol):
-    """A stream of Arrow batches: a DataFrame of pandas or Polars, a table or reader of Arrow, a result of DuckDB."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the stream."""
-
-
-GivenRows = DataFrame | ArrowStream
-"""Rows that a user gives to a writer. Spark keeps those of other libraries in the driver."""
+from state_processor.write.row_protocol import ColumnNames, GivenRows
 
 
 @dataclass(frozen=True)

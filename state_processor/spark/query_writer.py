@@ -11,7 +11,7 @@ from state_processor.backends.sql.bootstrap import Accumulators, History, Joined
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.spark.dataframe_rows import GivenRows, SparkRows, rows_of
+from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.migrated_rows import OPTIONS, migrated_entries
 from state_processor.spark.query_plans import GivenPlan, compiled_plan
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
@@ -19,6 +19,7 @@ from state_processor.write import keyed_changes
 from state_processor.write.build import SavepointBuild
 from state_processor.write.migration_report import QueryMigrationReport
 from state_processor.write.query_migration import QueryMigration
+from state_processor.write.row_protocol import GivenRows
 
 if TYPE_CHECKING:
     from state_processor.reader import SavepointReader

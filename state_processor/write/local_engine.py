@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -14,14 +15,15 @@ from state_processor.backends.write.staging import Staging
 from state_processor.display.progress import progress
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
+from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.blob_index import BlobIndex, blob_indexes
-from state_processor.write.engines import StateFiles, Written
-from state_processor.write.first_pass import EncodeParts, EncodeTables, FirstPass, RowEncoder, TableEncoding
+from state_processor.write.engines import RowsPass, StateFiles, Written
+from state_processor.write.first_pass import EncodeParts, EncodeTables, FirstPass, TableEncoding, merge_batches
 from state_processor.write.part_tasks import Part, RunParts, Task, results_by_number
-from state_processor.write.row_protocol import ColumnNames
 from state_processor.write.second_pass import SecondPass
 
 _LOCAL_THREADS: Final = 4
+_ENCODING_THREADS: Final = 2
 _REMOTE_THREADS: Final = 16
 
 
@@ -33,10 +35,6 @@ class EncodedRows:
     indexes: Sequence[BlobIndex] = ()
     case_sensitive: bool = True
 
-    def encoded(self, columns: Sequence[str], encode: RowEncoder, staging: Staging) -> Sequence[BlobIndex]:
-        """Return what the tasks have encoded."""
-        return self.indexes
-
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise OptionError(
             "rows of this shape have to be gathered first, which a data source can't: write one row per key (read with "
@@ -46,40 +44,11 @@ class EncodedRows:
     select = to_arrow = of_bytes = explode_map = collect_lists = without = timer_queues = _refuse
 
 
-@dataclass(frozen=True)
-class TableRows:
-    """Rows of a table in this process, for operator state; see :class:`~state_processor.write.row_protocol.OperatorRows`."""
-
-    table: pa.Table
-    case_sensitive: bool = True
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Names and types of the columns."""
-        return self.table.schema
-
-    def select(self, columns: ColumnNames) -> TableRows:
-        """Return some columns under other names."""
-        return TableRows(pa.table({name: self.table.column(column) for name, column in columns.items()}))
-
-    def to_arrow(self) -> pa.Table:
-        """Return the table."""
-        return self.table
-
-    def of_bytes(self, values: Sequence[bytes]) -> TableRows:
-        """Return rows with one column ``value``."""
-        return TableRows(pa.table({"value": pa.array(values, pa.binary())}))
-
-    def encoded(self, columns: Sequence[str], encode: RowEncoder, staging: Staging) -> Sequence[BlobIndex]:
-        """Encode the rows to blobs of the write."""
-        encode_table = EncodeTables((TableEncoding(tuple(columns), ((0, encode),)),))
-        return blob_indexes(FirstPass(encode_table, staging)(self.table.select(list(columns)).to_batches()))
-
-
 class LocalEngine:
-    """Runs tasks in threads of this process; rows are :class:`EncodedRows` or :class:`TableRows`.
+    """Runs tasks in threads of this process.
 
-    Tasks spend their time in compiled functions and in waiting for files, both of which let other threads run.
+    Rows are :class:`EncodedRows` or :class:`~state_processor.write.arrow_rows.ArrowRows`. Tasks spend their time in compiled
+    functions and in waiting for files, both of which let other threads run.
     """
 
     def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
@@ -98,7 +67,7 @@ class LocalEngine:
         return [self._written(one, staging) for one in files]
 
     def _written(self, files: StateFiles, staging: Staging) -> Written:
-        indexes = [index for given in files.rows for index in given.rows.encoded(given.columns, given.encode, staging)]
+        indexes = [index for given in files.rows for index in _encoded(given, staging)]
         for given in files.parts:
             count = min(len(given.parts), _LOCAL_THREADS)
             groups = tuple(tuple((0, part) for part in given.parts[i::_LOCAL_THREADS]) for i in range(count))
@@ -107,6 +76,28 @@ class LocalEngine:
         second_pass = SecondPass(((0, files.write),), staging, indexes, tuple((i,) for i in range(files.parallelism)))
         threads = _LOCAL_THREADS if staging.is_local else _REMOTE_THREADS
         return results_by_number(_run_in_threads(second_pass, files.parallelism, threads))
+
+
+def _encoded(given: RowsPass, staging: Staging) -> Sequence[BlobIndex]:
+    """Encode rows. Each batch has an index of its own, in the order of the batches: a file does not depend on the threads."""
+    rows: EncodedRows | ArrowRows = given.rows
+    if isinstance(rows, EncodedRows):
+        return rows.indexes
+    task = FirstPass(EncodeTables((TableEncoding(tuple(given.columns), ((0, given.encode),)),)), staging)
+    found: list[BlobIndex] = []
+    running: deque[Future[list[pa.RecordBatch]]] = deque()
+    with ThreadPoolExecutor(_ENCODING_THREADS) as pool:
+        for batch in merge_batches(rows.batches(given.columns)):
+            running.append(pool.submit(copy_context().run, _encode, task, batch))
+            if len(running) > _ENCODING_THREADS:  # few batches are in memory
+                found += blob_indexes(running.popleft().result())
+        for future in running:
+            found += blob_indexes(future.result())
+    return found
+
+
+def _encode(task: FirstPass, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return list(task([batch]))
 
 
 def _run_in_threads(task: Task, count: int, threads: int) -> list[pa.RecordBatch]:

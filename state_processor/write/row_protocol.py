@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ArrowStream(Protocol):
+    """A stream of Arrow batches: a DataFrame of pandas or Polars, a table or reader of Arrow, a result of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the stream."""
+
+
+GivenRows: TypeAlias = "DataFrame | ArrowStream | Sequence[Mapping[str, Any]]"
+"""Rows that users give. A writer with Spark takes data frames and streams; a writer without Spark, streams and dictionaries."""
 
 ColumnNames = Mapping[str, str]
 """Columns of rows by the names that :mod:`~state_processor.backends.write.entry_encoder` has for them."""

@@ -19,8 +19,9 @@ from state_processor.backends.write.new_store import NewStore
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.write import keyed_changes, local_engine
+from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine, TableRows
+from state_processor.write.local_engine import LocalEngine
 
 UNLIMITED = resource.RLIM_INFINITY
 
@@ -48,7 +49,7 @@ def write(source: str, target: str) -> str:
     """Write without the key ``amelia``, and return what came of it."""
     plan = SavepointBuild.from_existing(source, None, SnapshotAccess())
     with plan.change("orders", existing=True) as draft:
-        keyed_changes.delete_keys(draft, TableRows(pa.table({"key": ["amelia"]})))
+        keyed_changes.delete_keys(draft, ArrowRows(pa.table({"key": ["amelia"]})))
     plan.choose_format("native", "rocksdb")
     try:
         plan.write_to(target, LocalEngine())

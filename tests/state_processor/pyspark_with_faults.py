@@ -22,10 +22,11 @@ from typing import Any, Final
 from pyspark import TaskContext
 from pyspark.worker import main
 
+from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import KeyedStateStoreWriter
-from state_processor.write import first_pass, keyed_tasks
+from state_processor.write import first_pass
 
 __all__ = ["main"]
 
@@ -88,7 +89,7 @@ def _before(where: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 first_pass.merge_batches = partial(first_pass.merge_batches, most_rows=SMALL_BATCH)
-keyed_tasks.with_phase = _before("rows", keyed_tasks.with_phase)
+BlobAddress.blobs = _before("rows", BlobAddress.blobs)  # type: ignore[method-assign]
 for writer in (KeyedStateFileWriter, KeyedStateStoreWriter):
     writer.add = _before("file", writer.add)  # type: ignore[method-assign]
 Staging.commit = _before("commit", Staging.commit)  # type: ignore[method-assign]

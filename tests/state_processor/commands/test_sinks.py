@@ -12,8 +12,9 @@ import pytest
 import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
 from state_processor.options.access import SnapshotAccess
+from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine, TableRows
+from state_processor.write.local_engine import LocalEngine
 from state_processor.write.operator_state_changes import add_list_state
 from tests.backends.connectors.test_sink_state import COMMITTABLES, KAFKA, kafka_writer
 from tests.corpus import FIXTURES
@@ -31,7 +32,7 @@ def kafka(tmp_path: Path) -> str:
         ("events", "writer_raw_states", WRITERS),
         ("Sink Committer: events", "streaming_committer_raw_states", COMMITTABLES),
     ):
-        rows = TableRows(pa.table({"value": [element.to_bytes() for element in elements]}))
+        rows = ArrowRows(pa.table({"value": [element.to_bytes() for element in elements]}))
         with plan.change(uid) as draft:
             add_list_state(draft, name, rows, sp.Types.PRIMITIVE_ARRAY(sp.Types.BYTE()), "OPERATOR_LIST")
             draft.set_parallelism(2)

@@ -20,9 +20,10 @@ import state_processor as sp
 from state_processor.options.access import SnapshotAccess
 from state_processor.spark.engine import InWorker
 from state_processor.write import keyed_changes, local_engine
+from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
 from state_processor.write.first_pass import FirstPass
-from state_processor.write.local_engine import LocalEngine, TableRows
+from state_processor.write.local_engine import LocalEngine
 from state_processor.write.part_tasks import RunParts
 from state_processor.write.second_pass import SecondPass
 from tests.state_processor.samples import ORDERS_PATH
@@ -115,7 +116,7 @@ def test_tasks_of_a_write_import_what_they_use(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(local_engine, "_LOCAL_THREADS", 1)
     plan = SavepointBuild.from_existing(ORDERS_PATH, None, SnapshotAccess())
     with plan.change("orders", existing=True) as draft:
-        rows = TableRows(pa.table({"key": ["amelia"], "value": pa.array([3], pa.int64())}))
+        rows = ArrowRows(pa.table({"key": ["amelia"], "value": pa.array([3], pa.int64())}))
         keyed_changes.update_keyed_state(draft, "total", rows)
     plan.set_parallelism("orders", 1)
     plan.write_to(tmp_path / "written", LocalEngine())

@@ -1,0 +1,122 @@
+"""Comparison of keys in columns of Arrow as Java compares them; see :mod:`state_processor.spark.same_keys` for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.serializers.errors import InvalidRowError
+
+Numbers = npt.NDArray[np.int64]
+
+
+def key_numbers(columns: Sequence[pa.ChunkedArray]) -> Numbers:
+    """Return a number for each row, in the order of first occurrence: rows with the same values have the same number.
+
+    ``-0.0`` and ``0.0`` are different keys; nulls are the same.
+    """
+    numbers = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        codes = _codes(column)
+        numbers = numbers * (int(codes.max(initial=0)) + 1) + codes
+        numbers = _in_order(numbers)
+    return numbers
+
+
+def shared_key_numbers(one: Sequence[pa.ChunkedArray], other: Sequence[pa.ChunkedArray]) -> tuple[Numbers, Numbers]:
+    """Return the numbers of the rows of two tables; -1 for rows with a null, which has no equal."""
+    together = [
+        pa.chunked_array([*a.cast(type_).chunks, *b.cast(type_).chunks], type_)
+        for a, b, type_ in ((a, b, _common(a.type, b.type)) for a, b in zip(one, other, strict=True))
+    ]
+    numbers = key_numbers(together)
+    for column in together:
+        numbers[np.asarray(column.is_null())] = -1
+    count = len(one[0])
+    return numbers[:count], numbers[count:]
+
+
+def check_comparable(earlier: pa.DataType, column: str, later: pa.DataType) -> None:
+    """Refuse columns of keys that can't be compared.
+
+    Parameters
+    ----------
+    earlier
+        The type in rows that were given before.
+    column, later
+        The column of rows that may replace them, and its type.
+
+    Raises
+    ------
+    InvalidRowError
+        If one is of another type than the other, or structs have other fields, or in another order.
+    """
+    lists = [_field_names(type_) for type_ in (earlier, later)]
+    if lists[0] != lists[1]:
+        raise InvalidRowError(
+            f"column {column!r}: the fields are ({', '.join(lists[1])}), in rows that were given before "
+            f"({', '.join(lists[0])}); give both in the same order"
+        )
+    if _family(earlier) != _family(later):
+        raise InvalidRowError(
+            f"column {column!r} is {spark_ddl(later)}, in rows that were given before {spark_ddl(earlier)}: "
+            "whether keys are the same can't be told; give both in one type"
+        )
+
+
+def _codes(column: pa.ChunkedArray) -> Numbers:
+    """Return small numbers that are equal where values are the same."""
+    type_ = column.type
+    if pa.types.is_floating(type_):
+        bits = np.asarray(column.cast(pa.float64()).fill_null(0.0)).view(np.int64)
+        column = pa.chunked_array([pa.array(bits, mask=np.asarray(column.is_null()))])
+    elif pa.types.is_nested(type_):
+        column = pa.chunked_array([pa.array([None if v is None else repr(v) for v in column.to_pylist()], pa.string())])
+    encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+    chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
+    return np.concatenate([np.asarray(chunk.indices, dtype=np.int64) for chunk in chunks] or [np.zeros(0, np.int64)])
+
+
+def _in_order(numbers: Numbers) -> Numbers:
+    """Return numbers from 0 on, in the order of first occurrence."""
+    _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    ranks = np.empty(len(firsts), dtype=np.int64)
+    ranks[np.argsort(firsts)] = np.arange(len(firsts))
+    return ranks[inverse]
+
+
+def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return a type that holds the values of two types of one family."""
+    if one == other:
+        return one
+    if pa.types.is_integer(one):
+        return pa.int64()
+    if pa.types.is_floating(one):
+        return pa.float64()
+    return one if one.bit_width >= other.bit_width else other
+
+
+def _field_names(type_: pa.DataType) -> list[str]:
+    if pa.types.is_struct(type_):
+        return [name for f in type_ for name in (f.name, *_field_names(f.type))]
+    if pa.types.is_map(type_):
+        return ["key", *_field_names(type_.key_type), "value", *_field_names(type_.item_type)]
+    return _field_names(type_.value_type) if pa.types.is_list(type_) else []
+
+
+def _family(type_: pa.DataType) -> Any:
+    """Return a value that is the same for types whose values can be compared."""
+    if pa.types.is_struct(type_):
+        return tuple(_family(f.type) for f in type_)
+    if pa.types.is_list(type_):
+        return "array", _family(type_.value_type)
+    if pa.types.is_map(type_):
+        return "map", _family(type_.key_type), _family(type_.item_type)
+    families = {"whole": pa.types.is_integer, "fraction": pa.types.is_floating, "decimal": pa.types.is_decimal}
+    return next((name for name, test in families.items() if test(type_)), str(type_))

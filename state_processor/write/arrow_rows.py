@@ -1,0 +1,332 @@
+"""Rows of Arrow in this process, as a writer takes them: tables, streams, data frames and lists of dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats.entry_layouts import NAMESPACE
+from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
+from state_processor.backends.read.decoded_columns import FIRES_AT
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
+from state_processor.options.key_tables import as_table
+from state_processor.options.plain_columns import with_plain_columns
+from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
+from state_processor.write.arrow_keys import check_comparable, key_numbers, shared_key_numbers
+from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames
+
+_BATCH_ROWS: Final = 1 << 19
+_TIMES: Final = (TIMESTAMP, TIMESTAMP_MS, FIRES_AT)
+_QUEUE_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
+
+
+class _Stream:
+    """Batches that can be read once, unless they are kept as a table."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader: pa.RecordBatchReader | None = reader
+        self._table: pa.Table | None = None
+        self.schema = _plain(reader.schema.empty_table()).schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if self._table is not None:
+            yield from self._table.to_batches(_BATCH_ROWS)
+            return
+        for batch in self._taken():
+            yield from _plain(pa.Table.from_batches([batch])).to_batches(_BATCH_ROWS)
+
+    def table(self) -> pa.Table:
+        if self._table is None:
+            self._table = _plain(self._taken().read_all())
+        return self._table
+
+    def _taken(self) -> pa.RecordBatchReader:
+        reader, self._reader = self._reader, None
+        if reader is None:
+            raise OptionError("the rows are a stream that was read before; give the rows as a table, or open the stream again")
+        return reader
+
+
+class ArrowRows:
+    """Rows of a table or a stream; see :class:`~state_processor.write.row_protocol.Rows`.
+
+    Streams are read batch by batch when the savepoint is written. Rows with an element of a list each, timers, rows of broadcast
+    state, and rows that later rows replace are held in memory.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    columns
+        The columns to take, by the names that they get; by default all.
+    """
+
+    case_sensitive: Final = True
+
+    def __init__(self, source: pa.Table | _Stream, columns: ColumnNames | None = None) -> None:
+        self._source = source
+        self._columns = columns
+
+    @classmethod
+    def of(cls, given: Any) -> ArrowRows:
+        """Return rows that a user gives.
+
+        Parameters
+        ----------
+        given
+            An object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a data frame of pandas, or a list of dictionaries.
+
+        Raises
+        ------
+        OptionError
+            If it is something else, or Arrow can't read it.
+        """
+        if isinstance(given, ArrowRows):
+            return given
+        if _is_stream(given):
+            return cls(_Stream(pa.RecordBatchReader.from_stream(given)))
+        if isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
+            return cls(_plain(_of_dictionaries(given)))
+        if hasattr(given, "__arrow_c_array__") and not hasattr(given, "__arrow_c_stream__") and not isinstance(given, pa.Array):
+            given = pa.record_batch(given)
+        table = as_table(given)
+        if table is None:
+            raise OptionError(
+                "expected rows as a table of Arrow, a data frame of pandas or Polars, another object with __arrow_c_stream__, or "
+                f"a list of dictionaries; found a {type(given).__name__}"
+            )
+        return cls(_plain(table))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        schema = self._source.schema
+        if self._columns is None:
+            return schema
+        return pa.schema([schema.field(column).with_name(name) for name, column in self._columns.items()])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of some columns, of at most half a million rows."""
+        names = self._columns or {name: name for name in columns}
+        batches = self._source.to_batches(_BATCH_ROWS) if isinstance(self._source, pa.Table) else self._source.batches()
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([batch.column(names[column]) for column in columns], names=list(columns))
+
+    def select(self, columns: ColumnNames) -> ArrowRows:
+        """Return some columns under other names."""
+        names = self._columns
+        return ArrowRows(self._source, {n: names[c] for n, c in columns.items()} if names is not None else dict(columns))
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows."""
+        table = self._source if isinstance(self._source, pa.Table) else self._source.table()
+        if self._columns is None:
+            return table
+        return pa.Table.from_arrays([table.column(c) for c in self._columns.values()], names=list(self._columns))
+
+    def of_bytes(self, values: Sequence[bytes]) -> ArrowRows:
+        """Return rows with one column ``value``."""
+        return ArrowRows(pa.table({"value": pa.array(values, pa.binary())}))
+
+    def explode_map(self, columns: ColumnNames) -> tuple[ArrowRows, dict[str, str]]:
+        """Return a row per entry of a map."""
+        table = self.to_arrow().combine_chunks()
+        context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
+        maps = _one_chunk(table.column(columns[VALUE]))
+        entries = maps.cast(pa.list_(pa.struct([(MAP_KEY, maps.type.key_type), (MAP_VALUE, maps.type.item_type)])))
+        rows, flat = pc.list_parent_indices(entries), pc.list_flatten(entries)
+        made = {c: table.column(c).take(rows) for c in context.values()}
+        made |= {MAP_KEY: flat.field(MAP_KEY), MAP_VALUE: flat.field(MAP_VALUE)}
+        if LAST_ACCESS in columns:
+            times = _one_chunk(table.column(columns[LAST_ACCESS]))
+            made[LAST_ACCESS] = pc.list_flatten(times) if pa.types.is_list(times.type) else times.take(rows)
+        named = {n: n for n in (MAP_KEY, MAP_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else []))}
+        return ArrowRows(pa.table(made)), context | named
+
+    def collect_lists(self, columns: ColumnNames) -> ArrowRows:
+        """Return a row per key from a row per element; indexes of elements are checked when they are encoded."""
+        table = self.to_arrow()
+        by = [c for n, c in columns.items() if n != LAST_ACCESS]
+        keys = key_numbers([table.column(c) for c in by])
+        order = np.lexsort((_places(table.column(LIST_INDEX)), keys))
+        counts = np.bincount(keys, minlength=int(keys.max(initial=-1)) + 1)
+        bounds = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
+        taken = pa.array(order)
+        firsts = taken.take(bounds[:-1])
+        made: dict[str, Any] = {c: table.column(c).take(firsts) for c in by}
+        elements = {LIST_INDEX: LIST_INDEX, VALUE: LIST_VALUE} | ({LAST_ACCESS: LAST_ACCESS} if LAST_ACCESS in columns else {})
+        for name, column in elements.items():
+            made[name] = pa.ListArray.from_arrays(bounds, _one_chunk(table.column(column).take(taken)))
+        return ArrowRows(pa.table(made))
+
+    def without(self, columns: Sequence[str], others: ArrowRows, other_columns: Sequence[str]) -> ArrowRows:
+        """Return the rows for which other rows have no row with the same key.
+
+        Raises
+        ------
+        InvalidRowError
+            If the columns can't be compared.
+        """
+        earlier, later = self.to_arrow(), others.to_arrow()
+        for column, other in zip(columns, other_columns, strict=True):
+            check_comparable(earlier.schema.field(column).type, other, later.schema.field(other).type)
+        old, new = shared_key_numbers([earlier.column(c) for c in columns], [later.column(c) for c in other_columns])
+        return ArrowRows(earlier.filter(pa.array(~np.isin(old, new[new >= 0]))))
+
+    def timer_queues(self, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], ArrowRows]:
+        """Divide rows of timers by service and domain; the column ``timestamp`` of the result is the time in milliseconds.
+
+        Raises
+        ------
+        InvalidRowError
+            If a row has no domain or service, a namespace where there is none, or two times.
+        """
+        table = self.to_arrow()
+        for name in (
+            n for n in _QUEUE_DEFAULTS if n in table.column_names and not pa.types.is_string(table.schema.field(n).type)
+        ):
+            raise InvalidRowError(f"timers: column {name!r} is of type {table.schema.field(name).type}, expected text")
+        if not has_namespaces and NAMESPACE in table.column_names and table.column(NAMESPACE).null_count < len(table):
+            raise InvalidRowError("timers: column 'namespace' has values, but no type: name it by namespace=")
+        times = _timer_times(table, key)
+        if TIMESTAMP not in times:
+            table = table.append_column(TIMESTAMP, next(iter(times.values())))
+        for name, value in _QUEUE_DEFAULTS.items():
+            if name not in table.column_names:
+                table = table.append_column(name, pa.repeat(value, len(table)))
+        queues = table.select([SERVICE, DOMAIN]).group_by([SERVICE, DOMAIN]).aggregate([]).to_pylist()
+        for queue in queues:
+            if None in queue.values():
+                raise InvalidRowError(
+                    f"timers: a row has the domain {queue[DOMAIN]!r} and the service {queue[SERVICE]!r}, which can't be null"
+                )
+        return {
+            (service, domain): ArrowRows(
+                table.filter(pc.and_(pc.equal(table.column(SERVICE), service), pc.equal(table.column(DOMAIN), domain)))
+            )
+            for service, domain in sorted((queue[SERVICE], queue[DOMAIN]) for queue in queues)
+        }
+
+
+def _is_stream(given: Any) -> bool:
+    """Return whether rows can be read batch by batch: they are a stream of Arrow, but not a table in memory."""
+    if not hasattr(given, "__arrow_c_stream__"):
+        return False
+    return not hasattr(given, "__len__") or type(given).__module__.partition(".")[0] in ("duckdb", "_duckdb")
+
+
+def _of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    if not rows:
+        raise OptionError("the list of rows is empty, so that the types of its columns are unknown; give an empty table of Arrow")
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        try:
+            columns[name] = pa.array([row.get(name) for row in rows])
+        except (pa.ArrowException, OverflowError) as problem:
+            raise OptionError(f"column {name!r} of the rows can't become a column of Arrow: {problem}") from problem
+    return pa.table(columns)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return columns in the types that Spark would hand to the encoder: one sort of text, lists and moments."""
+    table = with_plain_columns(table)  # dictionaries and views have no casts
+    types = [_plain_type(field.type) for field in table.schema]
+    if types == table.schema.types:
+        return table
+    columns = []
+    for name, column, type_ in zip(table.column_names, table.columns, types, strict=True):
+        try:
+            columns.append(column.cast(type_))
+        except pa.ArrowException as problem:
+            raise OptionError(
+                f"column {name!r} is of Arrow type {column.type}, and can't become {type_}: {problem}; cast it"
+            ) from problem
+    return with_plain_columns(pa.Table.from_arrays(columns, names=table.column_names))  # elements of lists of a fixed size
+
+
+_SHORT_OFFSETS: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32()}
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    tests = pa.types
+    if tests.is_timestamp(type_):
+        return pa.timestamp("us", "UTC" if type_.tz else None)
+    if tests.is_fixed_size_binary(type_):
+        return pa.binary()
+    if tests.is_map(type_):
+        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
+    if tests.is_struct(type_):
+        return pa.struct([f.with_type(_plain_type(f.type)) for f in type_])
+    if tests.is_list(type_) or tests.is_large_list(type_) or tests.is_fixed_size_list(type_):
+        return pa.list_(_plain_type(type_.value_type))
+    if tests.is_decimal256(type_) and type_.precision <= pa.decimal128(38, 0).precision:
+        return pa.decimal128(type_.precision, type_.scale)
+    return _SHORT_OFFSETS.get(type_, type_)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _places(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return the indexes of elements; those that are null come first."""
+    return np.asarray(column.cast(pa.int64()).fill_null(-1))
+
+
+def _timer_times(table: pa.Table, key: str) -> dict[str, pa.ChunkedArray]:
+    """Return the columns with the times of timers, in milliseconds.
+
+    Raises
+    ------
+    InvalidRowError
+        If a column is of another type, two columns of a row differ, or a time is not a whole number of milliseconds.
+    """
+    given = [n for n in _TIMES if n in table.column_names and n != key]
+    times: dict[str, pa.ChunkedArray] = {}
+    for name in given:
+        column, is_instant = table.column(name), name == FIRES_AT
+        kind = column.type
+        fits = pa.types.is_timestamp(kind) and kind.tz if is_instant else len(given) == 1 or pa.types.is_integer(kind)
+        if not fits:
+            expected = "a timestamp with time zone" if is_instant else "a number of milliseconds (BIGINT)"
+            raise InvalidRowError(f"timers: column {name!r} is of type {kind}, expected {expected}")
+        times[name] = _milliseconds(table, key, column) if is_instant else column
+    first, *others = times.values()
+    for other in others:
+        same = pc.equal(first.cast(pa.int64()), other.cast(pa.int64())).fill_null(False)
+        wrong = pc.and_(pc.is_valid(other), pc.invert(same))
+        if pc.any(wrong).as_py():
+            row = table.filter(wrong).slice(0, 1)
+            told = {n: c.filter(wrong)[0].as_py() for n, c in times.items()}
+            said = ", ".join(f"{name} {value} ms" for name, value in told.items())
+            raise InvalidRowError(
+                f"timers: for the key {row.column(key)[0].as_py()!r} the columns have different times since 1970: {said}; select "
+                "the one that is meant"
+            )
+    return times
+
+
+def _milliseconds(table: pa.Table, key: str, instants: pa.ChunkedArray) -> pa.ChunkedArray:
+    micros = instants.cast(pa.int64())
+    millis = pc.divide(pc.subtract(micros, _remainder(micros)), 1000)
+    wrong = pc.not_equal(_remainder(micros), 0).fill_null(False)
+    if pc.any(wrong).as_py():
+        found = table.column(key).filter(wrong)[0].as_py(), micros.filter(wrong)[0].as_py()
+        raise InvalidRowError(
+            f"timers: for the key {found[0]!r} {FIRES_AT} is {found[1]} µs since 1970, expected whole milliseconds, as Flink's "
+            f"timers have: floor {FIRES_AT} to milliseconds"
+        )
+    return millis
+
+
+def _remainder(micros: pa.ChunkedArray) -> pa.ChunkedArray:
+    quotient = pc.divide(micros, 1000)
+    return pc.subtract(micros, pc.multiply(quotient, 1000))

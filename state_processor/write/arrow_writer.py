@@ -1,0 +1,87 @@
+"""Writing of savepoints without Spark, under Flink's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, Unpack
+
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import SnapshotOptions, WorkerOptions
+from state_processor.options.keywords import takes_options
+from state_processor.read.rows import Rows
+from state_processor.read.scans import StateScan
+from state_processor.serializers.base import TypeSerializer
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.arrow_rows import ArrowRows
+from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
+from state_processor.write.local_engine import LocalEngine
+from state_processor.write.state_writer import StateWriter
+
+
+class SavepointWriter(StateWriter):
+    """Writer of a savepoint without Spark (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
+
+    It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results. Queries of Flink
+    SQL (``bootstrap_query``, ``migrate_query``) need Spark.
+
+    Rows are objects with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables and readers of pyarrow, data frames of Polars
+    and pandas, results of DuckDB, rows of :func:`state_processor.arrow.read_state`), or lists of dictionaries.
+
+    The tasks run in threads of this process. Readers and results of DuckDB are read batch by batch when the savepoint is written;
+    encoded entries are stored in files in the directory of the new savepoint until all rows are encoded. Rows with an element of
+    a list each (``list_index``), timers, broadcast state, and rows that later rows replace are held in memory.
+    """
+
+    @classmethod
+    @takes_options
+    def new(
+        cls,
+        max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+        flink_version: str = DEFAULT_VERSION,
+        **options: Unpack[WorkerOptions],
+    ) -> SavepointWriter:
+        """Start a savepoint without a source savepoint (Flink: ``newSavepoint``).
+
+        Parameters
+        ----------
+        max_parallelism, flink_version, **options
+            As for :meth:`state_processor.SavepointWriter.new`.
+        """
+        return cls(SavepointBuild.new(max_parallelism, flink_version, SnapshotAccess.of(**options)))
+
+    @classmethod
+    @takes_options
+    def from_existing(
+        cls,
+        path: str | PathLike[str],
+        flink_version: str | None = None,
+        **options: Unpack[SnapshotOptions],
+    ) -> SavepointWriter:
+        """Start a savepoint as a copy of a savepoint or checkpoint (Flink: ``fromExistingSavepoint``).
+
+        Parameters
+        ----------
+        path, flink_version, **options
+            As for :meth:`state_processor.SavepointWriter.from_existing`.
+
+        Raises
+        ------
+        NotASnapshotError, CorruptSnapshotError
+            If there is no snapshot, or its ``_metadata`` is damaged.
+        """
+        return cls(SavepointBuild.from_existing(path, flink_version, SnapshotAccess.of(**options)))
+
+    def _rows(self, given: Any) -> ArrowRows:
+        return ArrowRows.of(given)
+
+    def _stored_rows(
+        self, identifier: OperatorIdentifier, state: str, columns: Mapping[str, TypeSerializer], *, metadata: bool
+    ) -> ArrowRows:
+        options = {**self._build.access.values(), "flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
+        scan = StateScan.open_path(self._build.source_directory, identifier, state, None, columns, options)
+        return ArrowRows.of(Rows(scan.schema, scan.read))
+
+    def _engine(self) -> LocalEngine:
+        return LocalEngine()

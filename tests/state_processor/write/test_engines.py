@@ -1,0 +1,239 @@
+"""The writer without Spark writes what the writer with Spark writes: the same bytes, messages and summaries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import state_processor as sp
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import open_snapshot
+from tests.state_processor.samples import ORDERS_PATH
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from state_processor.write.state_writer import StateWriter
+
+T = sp.Types
+TIME = pa.timestamp("us", tz="UTC")
+NUMBERS = pa.table(
+    {
+        "key": pa.array(range(1000), pa.int64()),
+        "total": pa.array([None if i % 7 == 0 else i * i for i in range(1000)], pa.int64()),
+        "name": [f"n{i}" for i in range(1000)],
+        "tags": pa.array([[f"t{j}" for j in range(i % 3)] for i in range(1000)], pa.list_(pa.string())),
+        "scores": pa.array([[(f"s{j}", j) for j in range(i % 4)] for i in range(1000)], pa.map_(pa.string(), pa.int64())),
+        "_last_access": pa.array([i * 1000 for i in range(1000)], TIME),
+    }
+)
+STATES = {
+    "total": T.LONG(),
+    "name": sp.ValueState(T.STRING(), ttl=True),
+    "tags": sp.ListState(T.STRING()),
+    "scores": sp.MapState(T.STRING(), T.LONG()),
+}
+TOTALS = pa.table({"key": ["amelia", "zoe"], "value": pa.array([7, None], pa.int64())})
+
+Change = Callable[["StateWriter"], Any]
+NEW: dict[str, Change] = {
+    "values, lists, maps, ttl": lambda w: w.with_keyed_state("o", NUMBERS, states=STATES, parallelism=3),
+    "several operators": lambda w: w.with_keyed_state("o", NUMBERS.select(["key", "total"])).with_keyed_state(
+        "p", NUMBERS.select(["key", "name"]), parallelism=2
+    ),
+    "timers": lambda w: w.with_timers(
+        "t",
+        pa.table(
+            {
+                "key": ["a", "b", "a"],
+                "timestamp": pa.array([5, 6, 7], pa.int64()),
+                "domain": ["event_time", "processing_time", "event_time"],
+            }
+        ),
+    ),
+    "timers by instants": lambda w: w.with_timers("t", pa.table({"key": [1, 2], "fires_at": pa.array([5000, 6000], TIME)})),
+    "lists": lambda w: w.with_list_state("l", "pending", pa.table({"value": ["a", "b", "c"]})),
+    "union lists": lambda w: w.with_union_state("l", "offsets", pa.table({"value": pa.array([1, 2], pa.int64())}), T.LONG()),
+    "broadcast": lambda w: w.with_broadcast_state("b", "rules", pa.table({"key": ["x", "y"], "value": [0.5, -0.0]})),
+}
+EXISTING: dict[str, Change] = {
+    "nothing": lambda w: w,
+    "updates": lambda w: w.update_keyed_state("orders", "total", TOTALS),
+    "updates that are replaced": lambda w: w.update_keyed_state("orders", "total", TOTALS).update_keyed_state(
+        "orders", "total", pa.table({"key": ["zoe", "yves"], "value": pa.array([1, 2], pa.int64())})
+    ),
+    "elements of a list": lambda w: w.update_keyed_state(
+        "orders",
+        "history",
+        pa.table({"key": ["zoe"] * 3, "list_index": pa.array([2, 0, 1], pa.int32()), "list_value": ["c", "a", "b"]}),
+    ),
+    "entries of a map": lambda w: w.update_keyed_state(
+        "orders", "items", pa.table({"key": ["amelia"], "map_key": ["tea"], "map_value": pa.array([3], pa.int64())})
+    ),
+    "maps, then an entry": lambda w: w.update_keyed_state(
+        "orders", "items", pa.table({"key": ["zoe"], "value": pa.array([[("a", 1), ("b", 2)]], pa.map_(pa.string(), pa.int64()))})
+    ).delete_map_entries("orders", "items", pa.table({"key": ["zoe"], "map_key": ["a"]})),
+    "deleted keys": lambda w: w.delete_keys("orders", pa.table({"key": ["amelia", "nobody"]})),
+    "another parallelism": lambda w: w.with_parallelism("orders", 5).with_max_parallelism(64),
+    "the type that it had": lambda w: w.evolve_state("orders", "total", T.LONG()),
+    "left out": lambda w: w.remove_state("orders", "session").remove_operator("catalog"),
+    "to flink 2": lambda w: w.migrate("2.x"),
+}
+
+
+def content(directory: Path) -> list[tuple[Any, ...]]:
+    """The bytes of all files of a savepoint, by operator and subtask, and what the metadata says about them."""
+    snapshot = open_snapshot(directory)
+    found: list[tuple[Any, ...]] = []
+    for operator in snapshot.metadata.operators:
+        found.append((operator.operator_id, operator.uid, operator.parallelism, operator.max_parallelism))
+        for subtask in operator.subtasks:
+            for handle in (subtask.managed_keyed, subtask.managed_operator):
+                if handle is None:
+                    continue
+                assert isinstance(handle, h.KeyGroupsStateHandle | h.OperatorStreamStateHandle)
+                stream = snapshot.open(handle.stream)
+                about = handle.offsets if isinstance(handle, h.KeyGroupsStateHandle) else handle.states
+                found.append((subtask.index, repr(about), bytes(stream.read(0, stream.size))))
+    return found
+
+
+def summary(written: sp.WriteSummary) -> list[Any]:
+    return [(o.uid_hash, o.entries, o.size_in_bytes, o.carried, o.states, o.changes) for o in written.operators]
+
+
+def compare(spark: SparkSession, tmp_path: Path, base: str | None, change: Change) -> None:
+    written = []
+    for name in ("spark", "arrow"):
+        writer: StateWriter
+        if name == "spark":
+            writer = sp.SavepointWriter.new(spark) if base is None else sp.SavepointWriter.from_existing(spark, base)
+        else:
+            writer = sp.arrow.SavepointWriter.new() if base is None else sp.arrow.SavepointWriter.from_existing(base)
+        change(writer)
+        written.append((summary(writer.write(tmp_path / name)), content(tmp_path / name)))
+    assert written[0] == written[1]
+    assert written[1][1]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", NEW)
+def test_new_savepoints_have_the_same_bytes(spark: SparkSession, case: str, tmp_path: Path) -> None:
+    compare(spark, tmp_path, None, NEW[case])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", EXISTING)
+def test_changed_savepoints_have_the_same_bytes(spark: SparkSession, case: str, tmp_path: Path) -> None:
+    compare(spark, tmp_path, ORDERS_PATH, EXISTING[case])
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "forst", "hashmap"])
+def test_native_formats(backend: Any, tmp_path: Path) -> None:
+    first = sp.arrow.SavepointWriter.new(flink_version="2.0").with_keyed_state("o", NUMBERS, states=STATES)
+    first.write(tmp_path / "first", format="native", backend=backend)
+    second = sp.arrow.SavepointWriter.from_existing(tmp_path / "first")
+    second.update_keyed_state("o", "total", [{"key": 1, "value": -1}, {"key": 5000, "value": 5}]).delete_keys("o", [{"key": 2}])
+    second.write(tmp_path / "second", format="native", backend=backend)
+    rows = sp.arrow.read_state(tmp_path / "second", "o", "total").read_all().to_pylist()
+    wanted = {i: i * i for i in range(1000) if i % 7 and i != 2} | {1: -1, 5000: 5}
+    assert {row["key"]: row["value"] for row in rows} == wanted
+
+
+def as_pandas(rows: list[dict[str, Any]]) -> Any:
+    return pd.DataFrame(rows)
+
+
+class OnlyAnArray:
+    """A producer of one batch, such as a row group of nanoarrow."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        list,
+        pa.Table.from_pylist,
+        pa.RecordBatch.from_pylist,
+        lambda rows: pa.Table.from_pylist(rows).to_reader(),
+        lambda rows: OnlyAnArray(pa.RecordBatch.from_pylist(rows)),
+        pl.DataFrame,
+        as_pandas,
+    ],
+    ids=["dictionaries", "table", "batch", "reader", "array", "polars", "pandas"],
+)
+def test_every_kind_of_rows(given: Callable[[list[dict[str, Any]]], Any], tmp_path: Path) -> None:
+    rows = [{"key": "a", "total": 1}, {"key": "b", "total": 2}]
+    sp.arrow.SavepointWriter.new().with_keyed_state("o", given(rows)).write(tmp_path / "new")
+    assert {r["key"]: r["value"] for r in sp.arrow.read_state(tmp_path / "new", "o", "total").read_all().to_pylist()} == {
+        "a": 1,
+        "b": 2,
+    }
+
+
+def test_rows_that_were_read_are_written_again(tmp_path: Path) -> None:
+    rows = sp.arrow.read_state(ORDERS_PATH, "orders", "total")
+    sp.arrow.SavepointWriter.new().with_keyed_state("copies", rows, states={"value": T.LONG()}).write(tmp_path / "new")
+    copies = sp.arrow.read_state(tmp_path / "new", "copies", "value").read_all().sort_by("key")
+    assert copies.to_pylist() == sp.arrow.read_state(ORDERS_PATH, "orders", "total").read_all().sort_by("key").to_pylist()
+
+
+def test_a_stream_is_read_once(tmp_path: Path) -> None:
+    reader = pa.table({"key": ["a"], "total": [1]}).to_reader()
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("o", reader)
+    writer.write(tmp_path / "one")
+    with pytest.raises(sp.OptionError, match="a stream that was read before; give the rows as a table"):
+        writer.write(tmp_path / "two")
+    assert not (tmp_path / "two").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (7, "expected rows as a table of Arrow, .* found a int"),
+        ([], "the list of rows is empty"),
+        ([{"key": "a", "total": 1}, {"key": "b", "total": "x"}], "column 'total' of the rows can't become a column of Arrow"),
+        (pa.table({"key": ["a", None], "total": [1, 2]}), "operator o, state 'total'.* null; a key can't be"),
+        (pa.table({"key": ["a", "a"], "total": [1, 2]}), "operator o, .*key 'a' occurs more than once"),
+        (pa.table({"key": pa.array([2**63], pa.uint64()), "total": [1]}), "column 'key' is of Arrow type uint64"),
+    ],
+)
+def test_rows_that_are_refused(rows: Any, told: str, tmp_path: Path) -> None:
+    with pytest.raises(sp.StateProcessorError, match=told):
+        sp.arrow.SavepointWriter.new().with_keyed_state("o", rows).write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_timers_with_two_times() -> None:
+    writer = sp.arrow.SavepointWriter.new()
+    timers = pa.table({"key": ["a"], "timestamp": pa.array([5], pa.int64()), "fires_at": pa.array([9000], TIME)})
+    with pytest.raises(sp.InvalidRowError, match="for the key 'a' the columns have different times since 1970: timestamp 5 ms"):
+        writer.with_timers("t", timers)
+
+
+PROGRAM = """
+import sys
+import state_processor as sp
+writer = sp.arrow.SavepointWriter.from_existing({path!r})
+writer.update_keyed_state("orders", "total", [{{"key": "amelia", "value": 3}}]).write({target!r})
+assert not {{"pyspark", "py4j"}} & {{name.partition(".")[0] for name in sys.modules}}
+"""
+
+
+def test_spark_is_not_imported(tmp_path: Path) -> None:
+    program = PROGRAM.format(path=ORDERS_PATH, target=str(tmp_path / "new"))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
