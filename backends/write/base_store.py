@@ -73,12 +73,17 @@ def entries_of_keys(store: Store, family: str, markers: Iterable[bytes], prefix:
                 yield marker[:prefix] + bytes(buffer[begin:end]), bytes(buffer[value:last])
 
 
-def entries_of_group(store: Store, family: str, key_group: int, prefix: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield the entries of a key group in a column family, framed, a few megabytes at a time."""
-    first = key_group.to_bytes(prefix, "big")
-    for buffer, _, spans in store.blocks(family, first, behind(first), prefix):
+def entries_below(store: Store, family: str, beginning: bytes, prefix: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the entries whose keys begin with some bytes, framed; the first ``prefix`` bytes are the key group."""
+    key_group = int.from_bytes(beginning[:prefix], "big")
+    for buffer, _, spans in store.blocks(family, beginning, behind(beginning), prefix):
         sizes = spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]
         out = np.empty(int(sizes.sum()) + len(spans) * (8 + prefix), dtype=np.uint8)
         order = np.arange(len(spans), dtype=np.int64)
         frame_entries(buffer, np.ascontiguousarray(spans), order, np.full(len(spans), key_group, np.int32), prefix, out)
         yield out
+
+
+def entries_of_group(store: Store, family: str, key_group: int, prefix: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the entries of a key group in a column family, framed, a few megabytes at a time."""
+    return entries_below(store, family, key_group.to_bytes(prefix, "big"), prefix)

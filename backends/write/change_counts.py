@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,3 @@ class ChangeCounts:
 
 def _sum(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
-
-
-UNKNOWN_CHANGES: Final = ChangeCounts(inserted=None, updated=None, deleted=None, absent=None)
-"""Changes of which only the number of new entries is known."""

@@ -2,11 +2,12 @@
 
 Blobs arrive sorted by key group, state and phase. For each key group and state the phases have this order:
 
-1. **Tombstones** name the keys that rows replace or delete. They come first because the two other phases need them. If the
-   entries of the state stay in files of the source savepoint (a store of RocksDB), tombstones become deletions in the new files.
-   If not, they are kept as a set until the next key group or state.
+1. **Tombstones** name the keys that rows replace or delete. They come first because the two other phases need them. They are kept
+   as a set until the next key group or state. If the entries of the state stay in files of the source savepoint (a store of
+   RocksDB), tombstones also become deletions in the new files.
 2. **Passed-through entries** of the source savepoint are written, except those of tombstones. The excepted entries count as
-   deleted, until an entry from rows has the same key.
+   deleted, until an entry from rows has the same key. Where entries stay in files, there is no such phase: the entries of
+   tombstones are looked up in the files, for the counts.
 3. **New entries** from rows are written last. An entry whose key was excepted in phase 2 counts as updated, any other as
    inserted.
 
@@ -18,10 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.write.blobs import NEW, PASSED_THROUGH, TOMBSTONES, Blob
 from state_processor.backends.write.change_counts import ChangeCounts
-from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.backends.write.pending_updates import PendingValueResolver, pairs
 from state_processor.backends.write.tombstones import Tombstones
 
@@ -54,17 +58,23 @@ class EntryMerge:
         self._states = states
         self._writers = writers
         self._tombstones = Tombstones(states, max_parallelism)
+        self._place: GroupState | None = None
+        self._markers: list[npt.NDArray[np.uint8]] = []
         self._pending = PendingValueResolver(states, updated, self._describe, context)
 
     def add(self, blob: Blob) -> None:
         """Take the next blob, in the order of this module."""
         place, writer = (blob.key_group, blob.state), self._writers[blob.state]
+        if place != self._place or blob.phase != TOMBSTONES:
+            self.end_tombstones()
+            self._place = place
         is_pending = self._pending.has(blob.state)
         if blob.phase == TOMBSTONES:
             if is_pending:
                 self._pending.keep(*place, writer.replaced(blob.state, blob.data))
-            if not writer.delete(*place, blob.data):
-                self._tombstones.add(*place, blob.data)
+            self._tombstones.add(*place, blob.data)
+            if writer.delete(*place, blob.data):
+                self._markers.append(blob.data)
         elif blob.phase == PASSED_THROUGH:
             if is_pending:
                 self._pending.keep(*place, pairs(self._tombstones.only(*place, blob.data)))
@@ -75,13 +85,19 @@ class EntryMerge:
             writer.add(*place, entries)
             self._tombstones.count_new(*place, entries, blob.entries)
 
+    def end_tombstones(self) -> None:
+        """Find the entries of tombstones in files of the source savepoint that stay. Call it after the last blob."""
+        markers, self._markers = self._markers, []
+        if self._place is None or not markers:
+            return
+        key_group, state_id = self._place
+        writer = self._writers[state_id]
+        for entries in writer.stored(key_group, state_id, markers):
+            writer.delete_stored(state_id, self._tombstones.taken(key_group, state_id, entries))
+
     def _describe(self, entries: memoryview, position: int, state_id: int) -> str:
         return self._writers[state_id].describe(entries, position, state_id)
 
     def changes(self) -> dict[str, ChangeCounts]:
         """Return the changes to the states by name, after all files are closed."""
-        counts = self._tombstones.counts()
-        for writer in dict.fromkeys(self._writers):
-            for state_id, changed in writer.changes.items():
-                counts[state_id] = counts.get(state_id, ChangeCounts()) + changed
-        return {self._states[state_id].name: changed for state_id, changed in counts.items()}
+        return {self._states[state_id].name: changed for state_id, changed in self._tombstones.counts().items()}

@@ -8,7 +8,7 @@ Key and value are the same bytes in each format; a format decides how the entrie
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,6 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput
@@ -51,8 +50,6 @@ class KeyedStateWriter(ABC):
     ----------
     entries
         Number of entries that were written.
-    changes
-        What :meth:`delete` has done to entries in files of the source savepoint, by state id.
     """
 
     def __init__(
@@ -63,7 +60,6 @@ class KeyedStateWriter(ABC):
         self.prefix = prefix_size(max_parallelism)
         self.context = f"{context}: " if context else ""
         self.entries = 0
-        self.changes: dict[int, ChangeCounts] = {}
         self._seen = framing.KeyFilter()
         self._place: GroupState | None = None
 
@@ -112,6 +108,14 @@ class KeyedStateWriter(ABC):
             Whether they do: False where all entries of the state are written, and those of these keys have to be left out.
         """
         return False
+
+    def stored(self, key_group: int, state_id: int, markers: Sequence[npt.NDArray[np.uint8]]) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield framed entries that stay in files of the source savepoint: at least those of the markers."""
+        return iter(())
+
+    def delete_stored(self, state_id: int, entries: npt.NDArray[np.uint8]) -> None:
+        """Delete framed entries of :meth:`stored`. It does nothing if :meth:`delete` has deleted them."""
+        return
 
     def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:
         """Return keys and values of the entries that :meth:`delete` deletes, as the source savepoint has them."""

@@ -6,7 +6,7 @@ each queue (``RocksDBPriorityQueueSetFactory``), with empty values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol
@@ -20,14 +20,11 @@ from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
-from state_processor.backends.state.descriptions import describe_keyed
-from state_processor.backends.write.base_store import BaseStore, entries_of_group, entries_of_keys
+from state_processor.backends.write.base_store import BaseStore, entries_below, entries_of_group, entries_of_keys
 from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
-from state_processor.backends.write.change_counts import UNKNOWN_CHANGES, ChangeCounts
 from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
-from state_processor.backends.write.tombstones import Tombstones
 from state_processor.serializers.io import DataOutput
 
 ROCKSDB: Final = "rocksdb"
@@ -37,6 +34,8 @@ _RUN_BYTES: Final = 64 << 20
 _INLINE_BYTES: Final = 20 << 10
 """Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
 _FORST_DIRECTORY: Final = "/op_attempt_0/db"
+_LOOKUP_BYTES: Final = 16 << 10
+"""So many bytes of a column family are read in the time of a look-up."""
 _COPIED_AT_ONCE: Final = 8 << 20
 _WHOLE: Final = b"\x01"
 """Of a marker that is the whole key of an entry."""
@@ -94,18 +93,12 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
         scanned = base.scanned if base is not None else frozenset()
         self._scanned = frozenset(i for i, name in enumerate(families) if name in scanned)
-        described = [describe_keyed(header, meta) for meta in header.states] if scanned else []
-        self._marked = Tombstones(described, max_parallelism)
-        self._marked_place: GroupState | None = None
         self._run: list[npt.NDArray[np.uint8]] = []
         self._held = 0
 
     def close(self) -> h.IncrementalRemoteKeyedStateHandle:
         """Complete the store, copy its files to the savepoint, and return the handle."""
         self._end_run()
-        self._delete_marked()
-        for state_id, counts in self._marked.counts().items():
-            self.changes[state_id] = self.changes.get(state_id, ChangeCounts()) + counts
         paths = self._store.close()
         if self._is_forst:
             _mark_forst(paths)
@@ -123,25 +116,24 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         if state_id not in self._patched:
             return False
         if state_id not in self._scanned:
-            self.changes[state_id] = UNKNOWN_CHANGES
             self._store.delete(state_id, entries_as_they_come(markers))
-            return True
-        if self._marked_place != (key_group, state_id):
-            self._delete_marked()
-            self._marked_place = (key_group, state_id)
-        self._marked.add(key_group, state_id, markers)
         return True
 
-    def _delete_marked(self) -> None:
-        """Find the entries of marked keys, and delete them one by one."""
-        if self._marked_place is None:
-            return
-        key_group, state_id = self._marked_place
-        self._marked_place = None
-        name = self.header.states[state_id].name
-        for entries in entries_of_group(self._of_base(), name, key_group, self.prefix):
-            marked = self._marked.taken(key_group, state_id, entries)
-            self._store.delete(state_id, ((keys, [_WHOLE] * len(keys)) for keys, _ in entries_as_they_come(marked)))
+    def stored(self, key_group: int, state_id: int, markers: Sequence[npt.NDArray[np.uint8]]) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield entries of the source savepoint: those of marked keys, or the whole key group where that takes less time."""
+        name, store = self.header.states[state_id].name, self._of_base()
+        size = sum(file.size for file in store.family(name).files) // len(self.key_groups)
+        keys = [key for blob in markers for keys, _ in entries_as_they_come(blob) for key in keys]
+        if state_id in self._scanned or len(keys) * _LOOKUP_BYTES > size:
+            yield from entries_of_group(store, name, key_group, self.prefix)
+        else:
+            for key in keys:
+                yield from entries_below(store, name, key, self.prefix)
+
+    def delete_stored(self, state_id: int, entries: npt.NDArray[np.uint8]) -> None:
+        """Delete the entries of a state whose keys are not the beginnings of its entries."""
+        if state_id in self._scanned:
+            self._store.delete(state_id, ((keys, [_WHOLE] * len(keys)) for keys, _ in entries_as_they_come(entries)))
 
     def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:
         """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""

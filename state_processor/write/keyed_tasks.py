@@ -283,5 +283,6 @@ class WriteKeyedState:
             merge = EntryMerge(t.states, t.updated, t.max_parallelism, writers, t.label)
             for blob in fetch_blobs(blobs, self.staging):
                 merge.add(blob)
+            merge.end_tombstones()
             handles = SubtaskHandles(store.close(), raw_keyed=timers.close() if timers is not None else None)
         return WrittenFile(handles, store.entries + (timers.entries if timers is not None else 0), merge.changes())

@@ -40,8 +40,8 @@ class StateChanges:
         ``added`` (it is new), ``replaced`` (as a whole, by rows), ``updated`` (some keys or entries), or ``removed``.
     counts
         Numbers of entries. ``None`` means that a number is unknown. Savepoints do not record how many entries a keyed or
-        broadcast state has, and a write does not read a state that is removed or replaced. Nor does it read states of RocksDB
-        and ForSt whose files it keeps, with changes in files above them. :func:`state_processor.diff` compares them.
+        broadcast state has, and a write does not read a state that is removed or replaced. :func:`state_processor.diff`
+        compares them.
     """
 
     state: str

@@ -71,7 +71,7 @@ def _plain(content: Any) -> Any:
     return [*map(_plain, content)] if isinstance(content, list) else content
 
 
-@pytest.mark.corpus("test_content_is_read_back")
+@pytest.mark.corpus(instead="tests/backends/connectors/test_layouts.py::test_content_is_read_back")
 @pytest.mark.skipif(not SPECIMENS, reason="the corpus is not there")
 def test_bytes_of_connectors() -> None:
     lines = [param.values[0] for param in _lines()]

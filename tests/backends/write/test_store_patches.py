@@ -21,11 +21,13 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write import new_store
+from state_processor.backends.write import new_store, store_writer
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.base_store import BaseStore
-from state_processor.backends.write.blobs import BlobAddress
+from state_processor.backends.write.blobs import NEW, TOMBSTONES, Blob, BlobAddress
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_merge import EntryMerge
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.staging import Staging
@@ -88,19 +90,28 @@ def writing(staging: Staging, base: BaseStore | None) -> Iterator[KeyedStateWrit
 
 def write(path: Path, base: BaseStore | None, markers: list[dict[str, Any]], entries: list[dict[str, Any]]) -> Snapshot:
     """A savepoint of one operator."""
+    return write_and_count(path, base, markers, entries)[0]
+
+
+def write_and_count(
+    path: Path, base: BaseStore | None, markers: list[dict[str, Any]], entries: list[dict[str, Any]]
+) -> tuple[Snapshot, dict[str, ChangeCounts]]:
+    """A savepoint of one operator, and the changes to its states."""
     staging = Staging(str(path), "token1")
     staging.prepare()
-    blobs = [(blob, 0) for blob in markers] + [(blob, 1) for blob in entries]
+    phases = [(blob, TOMBSTONES) for blob in markers] + [(blob, NEW) for blob in entries]
+    blobs = [
+        Blob(blob["key_group"], blob["state"], phase, blob["count"], np.frombuffer(blob["blob"], dtype=np.uint8))
+        for blob, phase in phases
+    ]
     with writing(staging, base) as writer:
-        for blob, phase in sorted(blobs, key=lambda b: (b[0]["key_group"], b[0]["state"], b[1])):
-            place = (blob["key_group"], blob["state"])
-            if phase:
-                writer.add(*place, blob["blob"])
-            else:
-                assert writer.delete(*place, np.frombuffer(blob["blob"], dtype=np.uint8))
+        merge = EntryMerge(STATES, frozenset(), 128, [writer] * len(STATES), "operator 'o'")
+        for blob in sorted(blobs, key=lambda b: b[:3]):
+            merge.add(blob)
+        merge.end_tombstones()
         handle = writer.close()
     commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})], version=4, format="NATIVE")
-    return open_snapshot(path)
+    return open_snapshot(path), merge.changes()
 
 
 def store(snapshot: Snapshot, **options: Any) -> BaseStore:
@@ -126,9 +137,22 @@ def random_key(state: str, random: random.Random) -> tuple[str, tuple[Any, ...]]
     return state, ((key,), (key, random.randrange(-2, 3)), (key, f"item {random.randrange(4)}"), (key,))[NAMES.index(state)]
 
 
+def expected_counts(new: set[Any], removed: set[Any], absent: set[Any]) -> ChangeCounts:
+    """Changes by new entries, entries that tombstones cover, and tombstones that cover nothing."""
+    updated = len(new & removed)
+    return ChangeCounts(len(new), len(new) - updated, updated, len(removed) - updated, len(absent))
+
+
+@pytest.mark.parametrize("lookup_bytes", [0, 1 << 40])
 @pytest.mark.parametrize(("seed", "buffer"), [(1, None), (2, None), (3, 1 << 16)])
-def test_patches_on_top_of_each_other(seed: int, buffer: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random ones: entries put, entries deleted, and all of a key; a small buffer makes many files of one patch."""
+def test_patches_on_top_of_each_other(
+    seed: int, buffer: int | None, lookup_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random ones: entries put, entries deleted, and all of a key; a small buffer makes many files of one patch.
+
+    Keys are looked up for the counts, or found by reading their key groups.
+    """
+    monkeypatch.setattr(store_writer, "_LOOKUP_BYTES", lookup_bytes)
     if buffer is not None:
         monkeypatch.setattr(new_store, "_CHANGES_BYTES", buffer)
     rng = random.Random(seed)
@@ -146,24 +170,30 @@ def test_patches_on_top_of_each_other(seed: int, buffer: int | None, tmp_path: P
         new, gone, keys = some(60), some(40), some(20)
         markers = batches(gone, TombstoneEncoder) + batches(keys, TombstoneEncoder, depth=1)
         covered = {(state, key[0]) for state, key in keys}
-        expected = {p: v for p, v in expected.items() if p not in gone and (p[0], p[1][0]) not in covered} | new
-        snapshot = write(tmp_path / str(number), base, markers, batches(new, KeyedStateEncoder))
+        removed = {p for p in expected if p in gone or (p[0], p[1][0]) in covered}
+        marked = {*gone, *((state, key[:1]) for state, key in keys)}
+        absent = {p for p in marked if not any(p == (found[0], found[1][: len(p[1])]) for found in expected | new)}
+        expected = {p: v for p, v in expected.items() if p not in removed} | new
+        snapshot, counts = write_and_count(tmp_path / str(number), base, markers, batches(new, KeyedStateEncoder))
         assert content(snapshot) == expected, number
+        for name in NAMES[:3]:
+            of_state = [{p for p in found if p[0] == name} for found in (new, removed, absent)]
+            assert counts[name] == expected_counts(*of_state), (number, name)
         names = {file.local_name for file in store(snapshot).handle.files if file.local_name.endswith(".sst")}
         assert tables < names
         assert len(names - tables) >= (3 if buffer is None else 6)
         tables = names
 
 
-def test_files_are_not_read(tmp_path: Path) -> None:
-    """The content of tables is not read: here it is not a table of RocksDB, and a shared file is elsewhere."""
+def test_files_of_unchanged_states_are_not_read(tmp_path: Path) -> None:
+    """The content of their tables is not read: here it is not a table of RocksDB, and a shared file is elsewhere."""
     entries = {("total", (f"key {n}",)): random.Random(n).randbytes(100).hex() for n in range(1000)}
     snapshot = write(tmp_path / "base", None, [], batches(entries, KeyedStateEncoder))
     (file,) = (file for file in store(snapshot).handle.files if file.local_name.endswith(".sst"))
     assert isinstance(file.stream, h.RelativeFileStateHandle)
     table = tmp_path / "base" / file.stream.path
     table.write_bytes(bytes(table.stat().st_size))
-    markers = batches({("total", ("key 1",)): ""}, TombstoneEncoder)
+    markers = batches({("slots", ("key 1", 1)): ""}, TombstoneEncoder)
     copied = store(write(tmp_path / "copied", store(snapshot), markers, []))
     shared = store(write(tmp_path / "shared", store(snapshot, shares_files=True), markers, []))
     streams = [{file.local_name: file.stream for file in base.handle.files} for base in (store(snapshot), copied, shared)]

@@ -64,15 +64,49 @@ def test_entries_of_maps(spark: SparkSession, tmp_path: Path) -> None:
     assert counted(writer.write(tmp_path / "after")) == {"items": ("updated", 1, 0, len(held), 1)}
 
 
-def test_files_that_are_not_read_have_unknown_counts(spark: SparkSession, tmp_path: Path) -> None:
-    one = sorted(entries("total"))[0]
-    rows = spark.createDataFrame([(one, -1), ("new", 7)], "key string, total bigint")
-    writer = sp.SavepointWriter.from_existing(spark, NATIVE).update_keyed_state("orders", "total", rows)
-    summary = writer.write(tmp_path / "new", format="native", backend="rocksdb")
-    (change,) = (c for o in summary.operators for c in o.changes)
-    assert (change.counts.written, *counted(summary)["total"]) == (2, "updated", None, None, None, None)
-    assert "?: unknown, because the write does not read" in str(summary)
-    assert "?" in summary._repr_html_()
+@pytest.fixture(scope="module", params=["written by Flink", "rocksdb", "forst"])
+def native(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A savepoint with native files of the same states, and its backend."""
+    if request.param == "written by Flink":
+        return NATIVE, "rocksdb"
+    path = str(tmp_path_factory.mktemp("native") / request.param)
+    sp.SavepointWriter.from_existing(spark, ORDERS_PATH).write(path, format="native", backend=request.param)
+    return path, request.param
+
+
+def test_changes_on_top_of_native_files(spark: SparkSession, tmp_path: Path, native: tuple[str, str]) -> None:
+    source, backend = native
+    one, two, three, four, *_ = sorted(entries("total"))
+    maps = {key: dict(value) for key, value in entries("items").items()}
+    whole, partly = sorted(key for key, held in maps.items() if len(held) > 1)[:2]
+    item, other = sorted(maps[whole])[0], sorted(maps[partly])[0]
+    listed, *_ = sorted(entries("history"))
+    kind = sp.SavepointReader.read(spark, source).read_keyed_state("orders", "history", flatten=False).schema["value"].dataType
+
+    writer = sp.SavepointWriter.from_existing(spark, source)
+    totals = spark.createDataFrame([(one, -1), (two, None), ("new", 7), ("newer", 8)], "key string, total bigint")
+    writer.update_keyed_state("orders", "total", totals)
+    gone = spark.createDataFrame([(three,), (four,), ("nobody",), ("nobody",), ("no one",)], "key string")
+    writer.delete_keys("orders", gone, "total")
+    items = spark.createDataFrame([(whole, {item: -5, "fresh": 1})], "key string, value map<string,bigint>")
+    writer.update_keyed_state("orders", "items", items)
+    some = spark.createDataFrame([(partly, other), (partly, "never")], "key string, map_key string")
+    writer.delete_map_entries("orders", "items", some)
+    lists = spark.createDataFrame(
+        [(listed, []), ("fresh", entries("history")[listed])], f"key string, value {kind.simpleString()}"
+    )
+    writer.update_keyed_state("orders", "history", lists)
+    writer.delete_keys("orders", spark.createDataFrame([("nobody",)], "key string"), "history")
+
+    summary = writer.write(tmp_path / "new", format="native", backend=backend)  # type: ignore[arg-type]
+    assert counted(summary) == {
+        "total": ("updated", 2, 1, 3, 2),
+        "items": ("updated", 1, 1, len(maps[whole]) - 1 + 1, 1),
+        "history": ("updated", 1, 0, 1, 1),
+    }
+    for state, (_, inserted, updated, deleted, _) in counted(summary).items():
+        assert difference(tmp_path / "new", state, source) == (inserted, updated, deleted), state
+    assert "?" not in str(summary)
 
 
 def test_states_that_are_added_replaced_and_removed(spark: SparkSession, tmp_path: Path) -> None:
