@@ -132,10 +132,22 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
+        value = getattr(_module_of(name), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _module_of(name: str) -> Any:
+    try:
+        return import_module(_HOMES[name])
+    except ModuleNotFoundError as problem:
+        if problem.name not in ("py4j", "pyspark"):
+            raise
+        from state_processor.errors import OptionError
+
+        without = "sp.arrow, sp.polars, sp.duckdb and the command line work without it"
+        raise OptionError(f"{name} needs Spark, which is not installed: pip install pyspark; {without}") from None
 
 
 def __dir__() -> list[str]:

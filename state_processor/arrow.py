@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.sink_state import read_sink_state as table_of_sink
-from state_processor.backends.connectors.sink_state import sink_state
-from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read import catalog
 from state_processor.backends.read.channel_state import channel_table
@@ -40,7 +37,6 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
-from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import ArrowSchema
 from state_processor.read.rows import Rows
@@ -210,6 +206,8 @@ def diff(old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **opti
     UnsupportedFormatError
         The state can't be read, or is of another kind or has other keys in the two snapshots.
     """
+    from state_processor.read.differences import open_differences  # reads of state skip it
+
     (difference,) = open_differences((old, new), uid, state, options)
     return Rows(difference.reader.schema, partial(_batches, difference.reader))
 
@@ -256,6 +254,8 @@ def diff_summary(
     UnsupportedFormatError
         A state can't be read, or is of another kind or has other keys in the two snapshots.
     """
+    from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes  # reads of state skip it
+
     found = open_differences((old, new), uid, None, options)
     rows = [difference.summary() for difference in progress(found, "comparing")]
     return pa.Table.from_pylist(with_bytes(found, rows), SUMMARY_SCHEMA)
@@ -410,6 +410,8 @@ def read_source_splits(
     CorruptSnapshotError
         If the connector did not write the bytes.
     """
+    from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source  # reads of state skip it
+
     snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
     return splits_of_source(snapshot, find_operator(snapshot, identifier.uid, identifier.uid_hash), connector)
 
@@ -458,6 +460,9 @@ def read_sink_state(
     CorruptSnapshotError
         If the connector did not write the bytes.
     """
+    from state_processor.backends.connectors.sink_state import read_sink_state as table_of_sink  # reads of state skip it
+    from state_processor.backends.connectors.sink_state import sink_state
+
     snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
     operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
     committers = OperatorIdentifier.of(committer).uid_hash if committer is not None else None
