@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from state_processor.serializers.kernel.compiler import entry_point, kernel
+from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel
 from state_processor.serializers.kernel.memory import load_be_i64, load_i32, load_i64, store_i64
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
@@ -41,6 +41,7 @@ BAD_BLOCK: Final = 2
 BAD_TYPE: Final = 3
 BAD_HANDLE: Final = 4
 NEWER_BLOCK: Final = 5
+BAD_ORDER: Final = 6
 
 # Fields of a result
 STATUS, ROWS, KEYS_END, MERGES, WHERE, VALUE_BYTES = 0, 1, 2, 3, 4, 5
@@ -50,7 +51,7 @@ _HASHED: Final = 1 << 31
 _MOST_RESTARTS: Final = (1 << 28) - 1
 
 
-@kernel
+@inlined_kernel
 def compare(one, begin, end, other, other_begin, other_end):  # type: ignore[no-untyped-def]
     """Return a negative number if some bytes are before others, 0 if they are equal, else a positive one."""
     size = min(end - begin, other_end - other_begin)
@@ -70,14 +71,14 @@ def compare(one, begin, end, other, other_begin, other_end):  # type: ignore[no-
     return (end - begin) - (other_end - other_begin)
 
 
-@kernel
+@inlined_kernel
 def _copy(data, target, source, size):  # type: ignore[no-untyped-def]
     """Copy bytes, and up to seven behind them."""
     for i in range(0, size, 8):
         store_i64(data, target + i, load_i64(data, source + i))
 
 
-@kernel
+@inlined_kernel
 def varint(data, at, end):  # type: ignore[no-untyped-def]
     """Return a number of at most 63 bits and where it ends; a position of -1 if it is damaged."""
     value = np.int64(0)
@@ -92,7 +93,7 @@ def varint(data, at, end):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(-1)
 
 
-@kernel
+@inlined_kernel
 def _entries_end(data, begin, end):  # type: ignore[no-untyped-def]
     """Return where the entries of a block end, a negative outcome if its last bytes are damaged, and the number of restarts."""
     if end - begin < 4:
@@ -114,9 +115,11 @@ def _entries_end(data, begin, end):  # type: ignore[no-untyped-def]
 
 @entry_point(
     *(written(uint8), read(int64, 2), read(uint8), read(uint8), int64, int64, int64, int64),
-    *(written(int64, 2), int64, int64, int64, written(int64)),
+    *(written(int64, 2), int64, int64, int64, int64, written(int64)),
 )
-def decode_blocks(data, blocks, lower, upper, lower_size, upper_size, bounded_from, sequence, table, row, keys, keys_end, result):  # type: ignore[no-untyped-def]
+def decode_blocks(  # type: ignore[no-untyped-def]
+    data, blocks, lower, upper, lower_size, upper_size, bounded_from, sequence, table, first, row, keys, keys_end, result
+):
     """Find the entries of some blocks whose keys are from ``lower`` to before ``upper``.
 
     Parameters
@@ -129,8 +132,9 @@ def decode_blocks(data, blocks, lower, upper, lower_size, upper_size, bounded_fr
         The first block that may have keys from ``upper`` on.
     sequence
         The sequence number of all entries, if the table was ingested; else -1.
-    table, row
-        Receives the entries, from this line on: the key without its tag, the value, the tag.
+    table, first, row
+        Receives the entries, from the line ``row`` on: the key without its tag, the value, the tag. The lines from ``first``
+        on are of the same run: their keys have to ascend.
     keys, keys_end
         The part of ``data`` that receives keys that share bytes with the ones before.
     result
@@ -138,6 +142,7 @@ def decode_blocks(data, blocks, lower, upper, lower_size, upper_size, bounded_fr
         an error is about, and the bytes of all values.
     """
     searching = True
+    is_next = False
     merges = np.int64(0)
     value_bytes = np.int64(0)
     status = DONE
@@ -205,6 +210,15 @@ def decode_blocks(data, blocks, lower, upper, lower_size, upper_size, bounded_fr
             if row == len(table):
                 status = FULL
                 break
+            if row > first:
+                before = table[row - 1, KEY]
+                before_end = table[row - 1, KEY_END]
+                same = min(shared, before_end - before, key_end - TAG_BYTES - key) if is_next else 0
+                order = compare(data, before + same, before_end, data, key + same, key_end - TAG_BYTES)
+                if order > 0 or (order == 0 and table[row - 1, TAG] < tag):
+                    status = BAD_ORDER
+                    break
+            is_next = True
             merges += kind == MERGE
             value_bytes += size
             table[row, KEY] = key
@@ -224,7 +238,7 @@ def decode_blocks(data, blocks, lower, upper, lower_size, upper_size, bounded_fr
     result[VALUE_BYTES] = value_bytes
 
 
-@kernel
+@inlined_kernel
 def _index_entry(data, at, end, has_size, key, key_end, keys, keys_end):  # type: ignore[no-untyped-def]
     """Read the key of an entry of an index. Return the outcome, where the value begins, the key, and where keys go on."""
     shared, at = varint(data, at, end)

@@ -12,7 +12,7 @@ import numpy as np
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import LARGEST_BLOCK, Bytes, Numbers
 from state_processor.backends.formats.sst.manifest import TableFile
-from state_processor.backends.formats.sst.merge_kernel import BAD_ORDER, SHORT_KEY, merge_runs
+from state_processor.backends.formats.sst.merge_kernel import SHORT_KEY, merge_runs
 from state_processor.backends.formats.sst.range_deletions import Deletion, bounds, fragments, within
 from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, runs_of
 from state_processor.backends.formats.sst.table import padded
@@ -113,8 +113,6 @@ class FamilyScan:
         stack = np.empty(rows if decoding.merges else 1, dtype=np.int64)
         heap = np.empty(len(runs) + 1, dtype=np.int64)
         merge_runs(data, decoding.table, runs, heap, *bounds(parts), self.prefix, joined, stack, out, result)
-        if result[0] == BAD_ORDER:
-            raise CorruptSnapshotError(f"{self.where}: keys of its tables are not in order")
         if result[0] == SHORT_KEY:
             raise CorruptSnapshotError(f"{self.where}: a key is shorter than its key group prefix")
         return data, out[: result[1]]
@@ -175,7 +173,7 @@ class _Decoding:
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         k.decode_blocks(
             *(self._data, spans, padded(self.lower), padded(self.upper), len(self.lower), len(self.upper)),
-            *(bounded_from, table.sequence, self.table, self._rows, self._keys_at, self._keys_end, result),
+            *(bounded_from, table.sequence, self.table, first_row, self._rows, self._keys_at, self._keys_end, result),
         )
         status, rows, keys_at, merges, where, value_bytes = result.tolist()
         if status == k.FULL:
@@ -200,6 +198,8 @@ def _problem(status: int, where: int, block: str, table: str) -> StateProcessorE
     if status == k.BAD_TYPE:
         what = _TYPES.get(where, f"an entry of the unknown type {where}")
         return UnsupportedFormatError(f"{table}: it has {what}, which Flink does not write; write a canonical savepoint")
+    if status == k.BAD_ORDER:
+        return CorruptSnapshotError(f"{block}: its keys are not in order")
     if status == k.NEWER_BLOCK:
         return UnsupportedFormatError(f"{block}: it is of a newer format than RocksDB has up to table format version 6")
     return CorruptSnapshotError(f"{block}: its entries are damaged")

@@ -21,15 +21,14 @@ from state_processor.backends.formats.sst.block_kernels import (
     VALUE_TYPE,
     compare,
 )
-from state_processor.serializers.kernel.compiler import entry_point, kernel
+from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
-BAD_ORDER: Final = 10
 SHORT_KEY: Final = 11
 _DELIMITER: Final = ord(",")
 
 
-@kernel
+@inlined_kernel
 def _is_before(data, table, runs, one, other):  # type: ignore[no-untyped-def]
     """Return whether the entry that a run is at comes before that of another: by key, then the newest, then the newest run."""
     left = runs[one, 0]
@@ -42,7 +41,7 @@ def _is_before(data, table, runs, one, other):  # type: ignore[no-untyped-def]
     return one < other
 
 
-@kernel
+@inlined_kernel
 def _sift(data, table, runs, heap, size, place):  # type: ignore[no-untyped-def]
     """Move a run down the heap to its place."""
     run = heap[place]
@@ -59,7 +58,7 @@ def _sift(data, table, runs, heap, size, place):  # type: ignore[no-untyped-def]
     heap[place] = run
 
 
-@kernel
+@inlined_kernel
 def _joined(data, table, stack, operands, base, at):  # type: ignore[no-untyped-def]
     """Write an existing value (``base``, -1 without one) and merge operands, the newest of which is the first; return the end."""
     first = True
@@ -79,7 +78,7 @@ def _joined(data, table, stack, operands, base, at):  # type: ignore[no-untyped-
     return at
 
 
-@kernel
+@inlined_kernel
 def _put(data, out, rows, key, key_end, value, value_end, prefix):  # type: ignore[no-untyped-def]
     """Add an entry with its key group to the output; return False if its key is shorter than that."""
     if key_end - key < prefix:
@@ -146,10 +145,9 @@ def merge_runs(data, table, runs, heap, bounds, deletions, prefix, joined, stack
             run = heap[0]
             entry = runs[run, 0]
             if last >= 0:
-                order = compare(data, table[last, KEY], table[last, KEY_END], data, table[entry, KEY], table[entry, KEY_END])
-                if order > 0 or (order == 0 and table[last, TAG] < table[entry, TAG]):
-                    status = BAD_ORDER
-                    break
+                size_of_key = table[entry, KEY_END] - table[entry, KEY]
+                if table[last, KEY_END] - table[last, KEY] == size_of_key:
+                    order = compare(data, table[last, KEY], table[last, KEY_END], data, table[entry, KEY], table[entry, KEY_END])
         base = np.int64(-1)
         finished = False
         if order != 0 or entry < 0:

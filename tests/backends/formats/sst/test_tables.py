@@ -161,7 +161,7 @@ def test_keys_out_of_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     entries = [w.Entry(b"b", 1, w.VALUE), w.Entry(b"a", 2, w.VALUE)]
     monkeypatch.setattr(w.Entry, "order", property(lambda self: self.sequence))
     file = replace(written(tmp_path, entries, w.Layout(compression=w.NONE)), smallest=b"a" + bytes(8), largest=b"b" + bytes(8))
-    with pytest.raises(CorruptSnapshotError, match="keys of its tables are not in order"):
+    with pytest.raises(CorruptSnapshotError, match="its keys are not in order"):
         read(tmp_path, file)
 
 
