@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import flink
 import pyarrow as pa
 import pytest
 
 import state_processor as sp
+from tests.interop import flink
 
 T = sp.Types
 KEYS = list(range(-3, 300))

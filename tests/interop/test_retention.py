@@ -8,12 +8,12 @@ import shutil
 import time
 from pathlib import Path
 
-import expectations as e
-import flink
 import pytest
-from written_cases import CLAIMED, FIXTURES
 
 import state_processor as sp
+from tests.interop import expectations as e
+from tests.interop import flink
+from tests.interop.written_cases import CLAIMED, FIXTURES
 
 pytestmark = pytest.mark.interop
 

@@ -183,7 +183,7 @@ def test_the_command_line_reads_kinds(capsys: pytest.CaptureFixture[str]) -> Non
     counted = int(capsys.readouterr().out)
     assert counted == sum(batch.num_rows for batch in sp.arrow.read_timers(ORDERS_PATH, "orders")) > 0
     assert cli.main(["show", ORDERS_PATH, "--uid", "orders", "--timers", "--kind", "KEYED"]) == cli.BAD_INPUT
-    assert "--timers --kind KEYED: give one of them" in capsys.readouterr().err
+    assert "--timers --kind KEYED: use one of them" in capsys.readouterr().err
     key = ["show", ORDERS_PATH, "--uid", "orders", "--state", "total", "--key", "amelia", "--time-zone", "Asia/Kolkata"]
     assert cli.main(key) == 0
 

@@ -188,7 +188,7 @@ def test_keyword_arguments_become_options_and_come_back() -> None:
 
 def test_keys_without_a_form_in_json() -> None:
     assert option_strings(keys=[date(2024, 1, 31)]) == {"keys": '["2024-01-31"]'}
-    with pytest.raises(OptionError, match="no form in JSON"):
+    with pytest.raises(OptionError, match="can't be written as JSON"):
         option_strings(keys=[object()])
 
 

@@ -487,7 +487,7 @@ def test_fields_name_rows_without_a_plan() -> None:
         row(key=["who"], right__records=["id"])
     with pytest.raises(sp.OptionError, match="fields: 'left' is not read"):
         row(key=["who"], left=["id"])
-    with pytest.raises(sp.OptionError, match=r"fields: state 'right-records' has|which has 0 rows"):
+    with pytest.raises(sp.OptionError, match=r"fields: state 'right-records' has|with 0 rows; expected one row"):
         row(**{"key": ["who"], "right__records.map_value": ["n"]})
 
 
