@@ -31,6 +31,7 @@ from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
+from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.paths import is_inside, moved
 
@@ -90,8 +91,14 @@ class JoinedStatesReader(Selectable):
     @cached_property
     def schema(self) -> pa.Schema:
         """``key``, a column per state, and the metadata columns where they are asked for."""
-        fields = [shapes.wider_field([r.schema.field(layouts.KEY) for r in self._readers.values()])]
-        fields += [r.schema.field(layouts.VALUE).with_name(self._columns[n]) for n, r in self._readers.items()]
+        return plain_schema(self.described_schema)
+
+    @property
+    def described_schema(self) -> pa.Schema:
+        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
+        schemas = {name: reader.described_schema for name, reader in self._readers.items()}
+        fields = [shapes.wider_field([schema.field(layouts.KEY) for schema in schemas.values()])]
+        fields += [schema.field(layouts.VALUE).with_name(self._columns[n]) for n, schema in schemas.items()]
         if self._metadata:
             fields += shapes.METADATA
         return applied(self._selection, pa.schema(fields))

@@ -36,6 +36,7 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
 )
 from state_processor.backends.state.python_states import blaming_declared_type
+from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 from state_processor.serializers.third_party import third_party_errors
 
@@ -82,11 +83,20 @@ class KeyedStateReader(Selectable):
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives."""
-        return applied(self._selection, with_text_namespace(self.known_types))
+        return plain_schema(self.described_schema)
+
+    @property
+    def described_schema(self) -> pa.Schema:
+        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
+        return applied(self._selection, with_text_namespace(self._whole_schema))
 
     @property
     def known_types(self) -> pa.Schema:
         """The schema, with the null type for the namespace of timers that have none."""
+        return plain_schema(self._whole_schema)
+
+    @property
+    def _whole_schema(self) -> pa.Schema:
         return shapes.wider_schema([self._schema_of(s) for s in self._variants])
 
     def splits(self, split_bytes: int = SPLIT_BYTES, keys: Keys | None = None) -> list[KeyedSplit]:
@@ -119,7 +129,7 @@ class KeyedStateReader(Selectable):
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:
         """Return the schema of what :func:`read_state` and :meth:`_finished` give for one variant."""
-        o = self._options.decode
+        o = self._options.described
         fields = {layouts.KEY: state.key.arrow_type(o)}
         if not state.in_void_namespace:
             fields[namespace_column(state)] = state.namespace.arrow_type(o)
@@ -137,7 +147,7 @@ class KeyedStateReader(Selectable):
         return with_comments(pa.schema(list(fields.items())), state)
 
     def _value_fields(self, state: KeyedDescription) -> dict[str, pa.DataType]:
-        plain = replace(self._options.decode, ttl=False)
+        plain = replace(self._options.described, ttl=False)
         value = state.value.arrow_type(plain)
         match state:
             case ListDescription() if self._options.flatten:

@@ -35,6 +35,7 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
 )
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.third_party import third_party_errors
@@ -96,7 +97,12 @@ class OperatorStateReader(Selectable):
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives: ``value``, or ``key`` and ``value`` of broadcast state."""
-        options = self._options.decode
+        return plain_schema(self.described_schema)
+
+    @property
+    def described_schema(self) -> pa.Schema:
+        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
+        options = self._options.described
         schemas = [with_comments(pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]), v) for v in self._variants]
         merged = shapes.wider_schema(schemas)
         return applied(self._selection, pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged)

@@ -119,6 +119,11 @@ class RawStateReader(Selectable):
     @property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives."""
+        return self.described_schema
+
+    @property
+    def described_schema(self) -> pa.Schema:
+        """The schema; bytes have no further description."""
         whole = pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
         return applied(self._selection, whole)
 

@@ -24,7 +24,7 @@ Expired = Literal["hide", "only", "include"]
 class ReadOptions:
     """Shape and content of what is read.
 
-    Durations are in milliseconds, and points in time in milliseconds of the epoch. The last three fields are not options.
+    Durations are in milliseconds, and points in time in milliseconds of the epoch. The last two fields are not options.
 
     Parameters
     ----------
@@ -32,8 +32,6 @@ class ReadOptions:
         Names for the fields of rows by state, from a plan or from ``fields``; :func:`open_state` finds them.
     time_zone
         The zone of the job's JVM, for values of ``java.sql``; :func:`open_state` takes it from the snapshot.
-    tell_nanos
-        See :class:`~state_processor.serializers.decode_options.DecodeOptions`; only for a schema, not for reading.
     """
 
     flatten: bool = option(
@@ -162,7 +160,6 @@ class ReadOptions:
     )
     names: tuple[tuple[str, DeclaredNames], ...] = ()
     time_zone: str = "UTC"
-    tell_nanos: bool = False
 
     def __post_init__(self) -> None:
         if self.ttl is not None and self.ttl <= 0:
@@ -191,7 +188,12 @@ class ReadOptions:
     def decode(self) -> DecodeOptions:
         """Representation of values; times of last access are decoded only if something needs them."""
         ttl = self.metadata or self.ttl is not None
-        return DecodeOptions(self.nanos, self.row_kind, ttl, tell_nanos=self.tell_nanos, batch_memory=self.batch_memory)
+        return DecodeOptions(self.nanos, self.row_kind, ttl, batch_memory=self.batch_memory)
+
+    @property
+    def described(self) -> DecodeOptions:
+        """The options for types of columns with descriptions."""
+        return replace(self.decode, describe="for_reading")
 
     @property
     def oldest_micros(self) -> int | None:

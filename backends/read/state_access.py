@@ -65,6 +65,10 @@ class StateReader(Protocol):
 class SelectableStateReader(StateReader, Protocol):
     """Reads a state of which some columns can be selected."""
 
+    @property
+    def described_schema(self) -> pa.Schema:
+        """The columns that a read gives, with what their types declare (:mod:`~state_processor.serializers.column_type`)."""
+
     def select(self, selection: Selection) -> SelectableStateReader:
         """Return a reader of some of the columns, and of some fields in them."""
 

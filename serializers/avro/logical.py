@@ -22,7 +22,7 @@ from state_processor.serializers.core.time_values import (
     to_local_date_time,
     to_local_time,
 )
-from state_processor.serializers.decode_options import NUMBER, DecodeOptions
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, FIXED, INSTANT_TEXT, LOCAL_TEXT, SIZED, Op
@@ -78,8 +78,8 @@ class AvroLogical(AvroType):
             return pa.string() if options.as_text else pa.date32()
         if self.kind.startswith("time-") or options.as_text:
             return pa.string()
-        unit = options.time_unit(declares_nanos=self._nanos == 1)
-        return pa.timestamp(unit, tz=None if self.kind.startswith("local-") else "UTC")
+        arrow = pa.timestamp("us", tz=None if self.kind.startswith("local-") else "UTC")
+        return options.column_type(arrow, declares_nanos=self._nanos == 1)
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
         if self.kind == "date":
@@ -161,7 +161,7 @@ class AvroDecimal(AvroLogical):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if self.precision <= _MAX_DECIMAL:
             return pa.decimal128(self.precision, self.scale)
-        return NUMBER if options.tell_numbers else pa.string()
+        return options.column_type(pa.string(), "number")
 
     def to_column(self, value: bytes, options: DecodeOptions) -> Any:
         decimal = to_decimal(int.from_bytes(value, "big", signed=True), self.scale)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from state_processor.serializers import big_numbers
 from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
-from state_processor.serializers.decode_options import NUMBER, WHOLE, DecodeOptions
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
@@ -277,7 +277,7 @@ class BigIntegerSerializer(SimpleSerializer):
         target.write_bytes(raw)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return WHOLE if options.tell_numbers else pa.string()
+        return options.column_type(pa.string(), "whole")
 
     def to_column(self, value: int | None, options: DecodeOptions) -> str | None:
         return None if value is None else big_numbers.to_text(value)
@@ -324,7 +324,7 @@ class BigDecimalSerializer(SimpleSerializer):
         target.write_int(scale)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return NUMBER if options.tell_numbers else pa.string()
+        return options.column_type(pa.string(), "number")
 
     def to_column(self, value: Decimal | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(value)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.serializers.column_type import optional_field
 from state_processor.serializers.core.pojo_fields import PojoField
-from state_processor.serializers.decode_options import DecodeOptions, optional_field
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 
@@ -56,7 +57,7 @@ class PojoColumns:
 
     def struct(self) -> pa.StructType:
         """Return the type of a column of values. A struct of rows may lack the fields of subclasses."""
-        groups = self.groups if self._options.tell_optional else {}
+        groups = self.groups if self._options.describe == "for_writing" else {}
         return pa.struct([optional_field(n, t, groups[n]) if n in groups else pa.field(n, t) for n, t in self.types.items()])
 
     @property

@@ -182,8 +182,8 @@ class TimestampType(LogicalType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if options.as_text:
             return pa.string()
-        unit = options.time_unit(declares_nanos=self.precision > _MICROS)
-        return pa.timestamp(unit, tz="UTC" if self.local_zoned else None)
+        arrow = pa.timestamp("us", tz="UTC" if self.local_zoned else None)
+        return options.column_type(arrow, declares_nanos=self.precision > _MICROS)
 
 
 _INTERVALS: Final = {

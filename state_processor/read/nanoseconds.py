@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from state_processor.serializers.column_type import ColumnType
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
@@ -17,8 +18,7 @@ def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
     Parameters
     ----------
     schema
-        The columns of a read; types that declare nanoseconds have the unit ``ns``
-        (:attr:`~state_processor.serializers.decode_options.DecodeOptions.tell_nanos`).
+        The columns of a read, with what their types declare.
     where
         The operator and the state, for the message.
 
@@ -37,9 +37,9 @@ def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
 
 
 def _paths(name: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the paths of columns and fields with the unit ``ns``."""
-    if pa.types.is_timestamp(kind):
-        if kind.unit == "ns":
+    """Yield the paths of columns and fields whose types declare nanoseconds."""
+    if isinstance(kind, ColumnType):
+        if kind.declares_nanos:
             yield name
     elif pa.types.is_struct(kind):
         for field in kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pickle import PicklingError, dumps
 from typing import Any, Final
 
@@ -117,9 +117,8 @@ def find_reader(
         read = surveyed[0] if options.state is None else {options.state: surveyed[0].get(options.state, [])}
         log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for states in read.values() for s in states)))
     if surveyed is not None and options.read.nanos == "error":
-        told = open_state(snapshot, operator, options.state, options.kind, replace(options.read, tell_nanos=True), surveyed)
         of_state = "" if options.state is None else f", state {options.state!r}"
-        refuse_nanoseconds(told.schema, f"{operator_label(operator)}{of_state}")
+        refuse_nanoseconds(reader.described_schema, f"{operator_label(operator)}{of_state}")
     return reader
 
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.decode_options import WIDEST, optional_groups
+from state_processor.serializers.column_type import optional_groups, plain
+from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.kernel.columns import Column, ColumnTree, is_timed, timed
@@ -116,7 +117,7 @@ def _bind(given: pa.DataType, wanted: pa.DataType, path: str, as_key: bool) -> p
     if pa.types.is_dictionary(given):
         return _bind(given.value_type, wanted, path, as_key)
     if pa.types.is_null(given) or pa.types.is_null(wanted):
-        return wanted
+        return plain(wanted)
     if is_timed(given) and not is_timed(wanted):
         return timed(_bind(given.field("value").type, wanted, path, as_key))
     if pa.types.is_struct(wanted):

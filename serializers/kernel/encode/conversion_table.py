@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.serializers.decode_options import NUMBER, WHOLE
+from state_processor.serializers.column_type import ColumnType
 from state_processor.serializers.spark_names import SPARK_NAMES
 
 Conversion = Literal["exact", "checked", "refused"]
@@ -54,13 +54,12 @@ CONVERSIONS: Final[dict[tuple[Family, Family], Conversion]] = {
 
 _TIMES: Final = frozenset({"date", "local", "instant"})
 _MANTISSA: Final = {16: 11, 32: 24, 64: 53}
-_SPARK: Final = SPARK_NAMES | {WHOLE: "string", NUMBER: "string"}
 
 
 def family_of(type_: pa.DataType) -> Family:
     """Return the family of a column's type without fields or elements."""
-    if type_ in (WHOLE, NUMBER):
-        return "whole" if type_ == WHOLE else "number"
+    if isinstance(type_, ColumnType):
+        return type_.domain or family_of(type_.arrow)
     tests = pa.types
     families: tuple[tuple[Family, bool], ...] = (
         ("boolean", tests.is_boolean(type_)),
@@ -169,8 +168,10 @@ def first_failure(array: pa.Array, check: Callable[[pa.Array], object]) -> int:
 
 def spark_name(type_: pa.DataType) -> str:
     """Return the name of a column's type in Spark SQL, for ``CAST``."""
-    if type_ in _SPARK:
-        return _SPARK[type_]
+    if isinstance(type_, ColumnType):
+        return spark_name(type_.arrow)
+    if type_ in SPARK_NAMES:
+        return SPARK_NAMES[type_]
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
     if pa.types.is_timestamp(type_):

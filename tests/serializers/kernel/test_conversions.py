@@ -34,7 +34,7 @@ from state_processor.types.flink_types import Types
 
 T = Types
 PAGE = Path(__file__).parents[3] / "docs" / "conversions.md"
-WIDEST, TEXT = DecodeOptions(row_kind=True, tell_numbers=True), DecodeOptions(nanos="string")
+WIDEST, TEXT = DecodeOptions(row_kind=True, describe="for_writing"), DecodeOptions(nanos="string")
 
 WHOLE = [0, 1, -1]
 SQL_TIMES = [*(datetime(2024, 2, 29, 8, 30, 0, micros) for micros in (0, 123_000, 123_456)), datetime(1582, 10, 10, 8)]
