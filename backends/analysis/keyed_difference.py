@@ -29,7 +29,7 @@ from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handl
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import with_state_names
+from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
@@ -90,9 +90,8 @@ class Side:
         """Return the reader of the state, if it exists; rows have the names of the plan."""
         if self.operator is None or not self.variants:
             return None
-        name = self.variants[0].name
-        named = with_state_names(self.snapshot, self.operator, {name: self.variants}, name, None, options)
-        return KeyedStateReader(self.snapshot, self.operator, self.variants, named)
+        plan = plan_read(self.snapshot, self.operator, self.variants[:1], options)
+        return KeyedStateReader(self.snapshot, self.operator, self.variants, plan)
 
 
 class KeyedDifference:

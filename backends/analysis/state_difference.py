@@ -11,7 +11,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StateReader, with_state_names
+from state_processor.backends.read.read_plan import plan_read
+from state_processor.backends.read.state_access import StateReader
 from state_processor.backends.read.state_listing import survey
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
@@ -87,9 +88,8 @@ def _reader(
     """
     if operator is None or not variants:
         return None
-    name = variants[0].name
-    named = with_state_names(snapshot, operator, {name: variants}, name, None, options)
-    return OperatorStateReader(snapshot, operator, variants, named)
+    plan = plan_read(snapshot, operator, variants[:1], options)
+    return OperatorStateReader(snapshot, operator, variants, plan)
 
 
 def _keyed(variants: list[StateDescription]) -> list[KeyedDescription]:

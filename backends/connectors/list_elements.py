@@ -13,13 +13,14 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import operator_label, state_variants
 from state_processor.serializers.io import DataInput
 
 
 def list_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:
     """Yield the elements of an operator's list state, each with its subtask."""
-    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadOptions())
+    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadPlan.of(ReadOptions()))
     for split in reader.splits():
         for batch in reader.read(split):
             for element in batch.column("value").to_pylist():

@@ -21,6 +21,8 @@ from state_processor.serializers.errors import UndecodableValueError
 
 LIST_INDEX: Final = "list_index"
 LIST_VALUE: Final = "list_value"
+WINDOW: Final = "window"
+FIRES_AT: Final = "fires_at"
 LAST_ACCESS: Final = "_last_access"
 SUBTASK: Final = "_subtask"
 MOST_ELEMENTS: Final = 1 << 16

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE, VALUE
-from state_processor.backends.read.decoded_columns import WINDOW
+from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.core.sql_times import zoned_types
 from state_processor.serializers.doors import spelled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,6 @@ import pyarrow.compute as pc
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.field_selection import Selection, applied
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
@@ -23,100 +21,81 @@ from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.selectable import Selectable
+from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state, operator_label
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
-from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.paths import is_inside, moved
 
 _CHUNK_BYTES: Final = 8 << 20
 
 
-class JoinedStatesReader(Selectable):
-    """Reads all keyed states of an operator side by side: one row per key, one column per state.
+class JoinedStatesReader(PlannedReader):
+    """Reads all keyed states of an operator side by side: ``key``, a column per state, and the metadata columns.
 
-    States in a namespace and timers have no place there; read them by name.
+    A row has all states of a key. States in a namespace and timers are read by name.
     """
 
     def __init__(
-        self, snapshot: Snapshot, operator: OperatorState, variants: dict[str, list[StateDescription]], options: ReadOptions
+        self, snapshot: Snapshot, operator: OperatorState, variants: dict[str, list[StateDescription]], plan: ReadPlan
     ) -> None:
-        self._snapshot = snapshot
-        self._operator = operator
-        self._options = replace(options, flatten=False, metadata=False, keys=None)
-        self._metadata = options.metadata
+        super().__init__(snapshot, operator, plan)
         keyed = {name: [s for s in states if isinstance(s, KeyedDescription)] for name, states in variants.items()}
         beside = {n: v for n, v in keyed.items() if v and not v[0].is_timer and v[0].in_void_namespace}
         if not beside:
             names = ", ".join(map(repr, variants))
             raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name one of its states: {names}")
         self._columns = _column_names(beside)
-        self._types = self._types_of_states(options)
-        self._keys = None if options.keys is None else keys_of(self._named(next(iter(beside.values()))[0]), options.keys)
-        self._readers = {
-            n: KeyedStateReader(snapshot, operator, v, replace(self._options, types=self._types[n])) for n, v in beside.items()
-        }
+        self._plans = self._plans_of_states()
+        self._keys = None if plan.keys is None else keys_of(self._named(next(iter(beside.values()))[0]), plan.keys)
+        self._readers = {name: KeyedStateReader(snapshot, operator, v, self._plans[name]) for name, v in beside.items()}
 
     def _named(self, state: KeyedDescription) -> KeyedDescription:
-        """Return a state with the names of its rows, which keys are looked up by."""
-        return with_names(state, dict(self._options.names).get(state.name, {}))
+        """Return a state with the names of its rows: keys are looked up by these names."""
+        return with_names(state, dict(self._plan.types.names).get(state.name, {}))
 
-    def _types_of_states(self, options: ReadOptions) -> dict[str, tuple[TypeByPath, ...]]:
-        """Return the types by state: a column here is the value there."""
+    def _plans_of_states(self) -> dict[str, ReadPlan]:
+        """Return the plan of each state. A column of the whole read is the value of its state."""
         types: dict[str, list[TypeByPath]] = {n: [] for n in self._columns}
         known = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
-        for path, given in options.types:
+        for path, given in self._plan.types.types:
             column = next((c for c in known if is_inside(path, c)), None)
             if column is None:
                 raise OptionError(f"a type is given for the column {path!r}, which is not there: {', '.join(sorted(known))}")
             for name in known[column]:
                 own = path if column == layouts.KEY else moved(path, column, layouts.VALUE)
                 types[name].append((own, given))
-        return {name: tuple(given) for name, given in types.items()}
+        whole = replace(self._plan, flatten=False, keys=None)
+        return {name: replace(whole, types=whole.types._replace(types=tuple(given))) for name, given in types.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        slim = {
-            "_snapshot": snapshot_for_tasks(self._snapshot),
-            "_operator": operator_for_tasks(self._operator),
-            "_keys": None,  # splits have those that lie in them
-        }
-        return vars(self) | slim | {"schema": self.schema}
+        return super().__getstate__() | {"_keys": None}  # each split has the keys in it
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """``key``, a column per state, and the metadata columns where they are asked for."""
-        return plain_schema(self.described_schema)
-
-    @property
-    def described_schema(self) -> pa.Schema:
-        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
+    def _whole_schema(self) -> pa.Schema:
         schemas = {name: reader.described_schema for name, reader in self._readers.items()}
         fields = [shapes.wider_field([schema.field(layouts.KEY) for schema in schemas.values()])]
         fields += [schema.field(layouts.VALUE).with_name(self._columns[n]) for n, schema in schemas.items()]
-        if self._metadata:
-            fields += shapes.METADATA
-        return applied(self._selection, pa.schema(fields))
+        return pa.schema([*fields, *shapes.METADATA] if self._plan.metadata else fields)
 
-    def _selection_of(self, state: str) -> Selection | None:
-        """Return the selection in the rows of one state."""
-        if self._selection is None:
-            return None
-        chosen = {n: f for n, f in self._selection.items() if n in (layouts.KEY, KEY_GROUP_COLUMN)}
+    def _selecting(self, state: str) -> ReadPlan:
+        """Return the plan of one state with its part of the selection."""
+        plan, selection = self._plans[state], self._plan.selection
+        if selection is None:
+            return plan
+        chosen = {n: f for n, f in selection.items() if n in (layouts.KEY, KEY_GROUP_COLUMN)}
         column = self._columns[state]
-        return chosen | ({layouts.VALUE: self._selection[column]} if column in self._selection else {})
+        return replace(plan, selection=chosen | ({layouts.VALUE: selection[column]} if column in selection else {}))
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
-        """Plan splits, each of which a task can read."""
+        """Plan splits, one for each task."""
         return next(iter(self._readers.values())).splits(split_bytes, self._keys)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one split, a few key groups at a time: a key lies in one key group in every state."""
+        """Read the rows of one split, a few key groups at a time. A key has the same key group in every state."""
         source = split.handle.open(self._snapshot)
         found = (state for name in self._readers if (state := source.describe(name)) is not None)
         states = {state.name: self._named(state) for state in found}
@@ -137,10 +116,10 @@ class JoinedStatesReader(Selectable):
     ) -> Iterator[pa.RecordBatch]:
         tables: dict[str, pa.Table] = {}
         for name, registered in states.items():
-            options = replace(self._options, metadata=self._metadata, types=self._types[name])
-            state = evolved(registered, options.column_types)
-            with naming_state(name, self._operator), blaming_declared_type(name, options.column_types.python_type(name)):
-                batches = list(read_state(source, state, options, key_groups, keys, self._selection_of(name), key_bytes=True))
+            plan = self._selecting(name)
+            state = evolved(registered, plan.types)
+            with naming_state(name, self._operator), blaming_declared_type(name, plan.types.python_type(name)):
+                batches = list(read_state(source, state, plan, key_groups, keys, key_bytes=True))
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
         if not tables:
@@ -162,7 +141,7 @@ class JoinedStatesReader(Selectable):
                 arrays[column] = pa.nulls(len(unique), wanted)
         if KEY_GROUP_COLUMN in names:
             arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
-        if self._metadata:
+        if self._plan.metadata:
             arrays[shapes.SUBTASK] = shapes.constant(subtask, len(unique))
             arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), shapes.TIMESTAMP)
         yield pa.RecordBatch.from_arrays([arrays[f.name] for f in self.schema], schema=self.schema)

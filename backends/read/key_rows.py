@@ -13,7 +13,8 @@ from state_processor.backends.read.key_lookup import WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state, with_state_names
+from state_processor.backends.read.read_plan import plan_read
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
 from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.part_names import with_names
@@ -71,11 +72,14 @@ def rows_of_key(
     plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
     if options.python_type is not None:
         raise type_of_one_state()
-    named = with_state_names(snapshot, owners, plain, None, KEYED_KIND, options)
-    tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, named)) for name, found in plain.items()}
+    plan = plan_read(snapshot, owners, [found[0] for found in plain.values()], options)
+    tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, plan)) for name, found in plain.items()}
     if len(plain) == len(keyed):
         return tables, None
-    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(of_key.without_python_types(), ttl=None)))
+    of_timers = replace(
+        of_key, python_type=None, python_types=(), unpickle=False, ttl=None
+    )  # jobs of Java and Python have the same
+    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, of_timers))
 
 
 def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: ReadOptions) -> OperatorState:
@@ -86,9 +90,9 @@ def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: Read
             described = next((source.describe(s.name) for s in source.header.states), None)
         if described is None:
             continue
-        named = with_state_names(snapshot, operator, {described.name: [described]}, described.name, None, options)
-        described = with_names(described, dict(named.names).get(described.name, {}))
-        described = in_time_zone(described, java_zone(named.time_zone))
+        types = plan_read(snapshot, operator, [described], options).types
+        described = with_names(described, dict(types.names).get(described.name, {}))
+        described = in_time_zone(described, java_zone(types.time_zone))
         groups = WantedKeys(described, keys_of(described, (key,)), operator.max_parallelism).key_groups
         if groups is None:
             return operator

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.field_selection import applied
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.column_comments import with_comments
-from state_processor.backends.read.decoded_columns import FIRES_AT, WINDOW
 from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.selectable import Selectable
+from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state, operator_label
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
     LIST,
@@ -36,7 +33,6 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
 )
 from state_processor.backends.state.python_states import blaming_declared_type
-from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 from state_processor.serializers.third_party import third_party_errors
 
@@ -45,7 +41,7 @@ SERVICE: Final = "service"
 _DOMAINS: Final = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_time"}
 
 
-class KeyedStateReader(Selectable):
+class KeyedStateReader(PlannedReader):
     """Reads one keyed state of an operator.
 
     Parameters
@@ -54,53 +50,30 @@ class KeyedStateReader(Selectable):
         Where the state is.
     states
         The state as each handle's header registers it; they differ where subtasks met different subclasses of a POJO.
-    options
-        Shape and content.
+    plan
+        What the read gives.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, operator: OperatorState, states: Sequence[KeyedDescription], options: ReadOptions
-    ) -> None:
-        self._snapshot = snapshot
-        self._operator = operator
-        states = [evolved(s, options.column_types) for s in states]
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, states: Sequence[KeyedDescription], plan: ReadPlan) -> None:
+        super().__init__(snapshot, operator, plan)
+        states = [evolved(s, plan.types) for s in states]
         self._name = states[0].name
         self._constants = _timer_columns(states[0])
-        self._options = options
         self._variants = tuple(dict.fromkeys(states))
-        self._keys = None if options.keys is None else keys_of(states[0], options.keys)  # errors are now, not in a task
+        self._keys = None if plan.keys is None else keys_of(states[0], plan.keys)  # errors are raised now, not in a task
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {
-            "_snapshot": snapshot_for_tasks(self._snapshot),
-            "_operator": operator_for_tasks(self._operator),
-            "_variants": (),
-            "_options": replace(self._options, keys=None),
-            "_keys": None,  # splits have those that lie in them
-            "schema": self.schema,
-        }
+        return super().__getstate__() | {"_variants": (), "_keys": None}  # each split has the keys in it
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The columns that :meth:`read` gives."""
-        return plain_schema(self.described_schema)
-
-    @property
-    def described_schema(self) -> pa.Schema:
-        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
-        return applied(self._selection, with_text_namespace(self._whole_schema))
-
-    @property
     def known_types(self) -> pa.Schema:
-        """The schema, with the null type for the namespace of timers that have none."""
-        return plain_schema(self._whole_schema)
-
-    @property
-    def _whole_schema(self) -> pa.Schema:
+        """Return the described schema of all columns. The namespace of timers without a namespace has the null type."""
         return shapes.wider_schema([self._schema_of(s) for s in self._variants])
 
+    def _whole_schema(self) -> pa.Schema:
+        return with_text_namespace(self.known_types())
+
     def splits(self, split_bytes: int = SPLIT_BYTES, keys: Keys | None = None) -> list[KeyedSplit]:
-        """Plan splits, each of which a task can read; of other keys than those of the options, if they are given."""
+        """Plan splits, one for each task, for ``keys`` or else for the keys of the plan."""
         keys = self._keys if keys is None else keys
         with naming_state(self._name, self._operator):
             wanted = None if keys is None else WantedKeys(self._variants[0], keys, self._operator.max_parallelism)
@@ -120,55 +93,60 @@ class KeyedStateReader(Selectable):
         state = source.describe(self._name)
         if state is None:
             return
-        given = self._options.column_types
+        types = self._plan.types
         where = f"state {self._name!r} of {operator_label(self._operator)}"
         blamed = third_party_errors(where, parts=state.serializers.values())
-        with blaming_declared_type(self._name, given.python_type(self._name)), blamed:
-            for batch in read_state(source, evolved(state, given), self._options, key_groups, keys, self._selection):
+        with blaming_declared_type(self._name, types.python_type(self._name)), blamed:
+            for batch in read_state(source, evolved(state, types), self._plan, key_groups, keys):
                 yield self._finished(batch, subtask)
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:
         """Return the schema of what :func:`read_state` and :meth:`_finished` give for one variant."""
-        o = self._options.described
+        o = self._plan.described
         fields = {layouts.KEY: state.key.arrow_type(o)}
         if not state.in_void_namespace:
             fields[namespace_column(state)] = state.namespace.arrow_type(o)
         if state.is_timer:
             if state.in_void_namespace:
                 fields[layouts.NAMESPACE] = pa.null()
-            fields |= {layouts.TIMESTAMP: pa.int64(), FIRES_AT: shapes.TIMESTAMP, DOMAIN: pa.string(), SERVICE: pa.string()}
+            fields |= {
+                layouts.TIMESTAMP: pa.int64(),
+                shapes.FIRES_AT: shapes.TIMESTAMP,
+                DOMAIN: pa.string(),
+                SERVICE: pa.string(),
+            }
         else:
             fields |= self._value_fields(state)
-        if self._options.metadata:
-            nested = state.kind in (LIST, MAP) and not self._options.flatten and state.has_ttl
+        if self._plan.metadata:
+            nested = state.kind in (LIST, MAP) and not self._plan.flatten and state.has_ttl
             fields |= {f.name: f.type for f in shapes.METADATA}
             if nested:
                 fields[shapes.LAST_ACCESS] = pa.list_(shapes.TIMESTAMP)
         return with_comments(pa.schema(list(fields.items())), state)
 
     def _value_fields(self, state: KeyedDescription) -> dict[str, pa.DataType]:
-        plain = replace(self._options.described, ttl=False)
+        plain = replace(self._plan.described, ttl=False)
         value = state.value.arrow_type(plain)
         match state:
-            case ListDescription() if self._options.flatten:
+            case ListDescription() if self._plan.flatten:
                 return {shapes.LIST_INDEX: pa.int32(), shapes.LIST_VALUE: value}
             case ListDescription():
                 return {layouts.VALUE: pa.list_(value)}
-            case MapDescription() if self._options.flatten:
+            case MapDescription() if self._plan.flatten:
                 return {layouts.MAP_KEY: state.stored_map_key.arrow_type(plain), layouts.MAP_VALUE: value}
             case MapDescription():
                 return {layouts.VALUE: pa.map_(state.stored_map_key.arrow_type(plain), value)}
         return {layouts.VALUE: value}
 
     def _finished(self, batch: pa.RecordBatch, subtask: int) -> pa.RecordBatch:
-        """Rename, add what is the same in all rows, and bring columns to the schema's types and order."""
+        """Rename columns, add constant columns, and bring columns to the schema's types and order."""
         rows = batch.num_rows
         constants = {n: partial(pa.repeat, pa.scalar(value, pa.string()), rows) for n, value in self._constants.items()}
         extra: dict[str, Callable[[], pa.Array]] = constants | {
             shapes.SUBTASK: lambda: shapes.constant(subtask, rows),
-            WINDOW: lambda: batch.column(layouts.NAMESPACE),
+            shapes.WINDOW: lambda: batch.column(layouts.NAMESPACE),
             layouts.NAMESPACE: lambda: pa.nulls(rows, pa.string()),  # of timers, which always have this column or a window
-            FIRES_AT: lambda: shapes.instants(batch.column(layouts.TIMESTAMP)),
+            shapes.FIRES_AT: lambda: shapes.instants(batch.column(layouts.TIMESTAMP)),
             shapes.LAST_ACCESS: lambda: pa.nulls(rows, shapes.TIMESTAMP),
         }
         arrays = []
@@ -194,4 +172,4 @@ def with_text_namespace(schema: pa.Schema) -> pa.Schema:
 def namespace_column(state: KeyedDescription) -> str:
     """Return ``window`` for windows, ``namespace`` for others."""
     windows = (TimeWindowSerializer, GlobalWindowSerializer)
-    return WINDOW if isinstance(state.namespace, windows) else layouts.NAMESPACE
+    return shapes.WINDOW if isinstance(state.namespace, windows) else layouts.NAMESPACE

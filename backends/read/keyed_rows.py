@@ -1,9 +1,10 @@
-"""Entries of a keyed state in the shape that read options ask for: flattened or nested, of some keys, without expired values."""
+"""Rows of a keyed state as the plan of a read asks for them: flattened or nested, of some keys, without expired values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,85 +12,88 @@ import pyarrow.compute as pc
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.field_selection import EVERYTHING, Selection
-from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN
+from state_processor.backends.formats.field_selection import EVERYTHING, NOTHING, Fields, Selection, inside
+from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.decoded_columns import decoded_columns
 from state_processor.backends.read.key_lookup import Keys
-from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
+from state_processor.serializers import paths
+
+_MADE_OF: Final = {shapes.WINDOW: layouts.NAMESPACE, shapes.FIRES_AT: layouts.TIMESTAMP}
+"""Columns of rows that are made of a column of entries with another name."""
 
 
 def read_state(
     source: KeyedStateSource,
     state: KeyedDescription,
-    options: ReadOptions,
+    plan: ReadPlan,
     key_groups: h.KeyGroupRange,
     keys: Keys | None = None,
-    selection: Selection | None = None,
     *,
     key_bytes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Return entries of one state of one source, of all keys or of some, in the shape that ``options`` ask for.
+    """Return the rows of one state of one source.
 
-    A selection leaves out columns, and fields in them, which are not decoded then; never rows. With ``key_bytes`` each row also
-    has its serialized key, by which rows of several states can be matched.
+    Columns and fields that the plan does not select are skipped, and keep their rows.
+
+    Parameters
+    ----------
+    source, state
+        The source, and the state with the types of the plan.
+    plan
+        What the read gives.
+    key_groups, keys
+        The key groups to read, and the keys in them; ``None`` for all.
+    key_bytes
+        True to add the serialized key of each row, which matches rows of several states.
     """
-    if options.expired == "only" and not state.has_ttl:
+    if plan.only_expiring and not state.has_ttl:
         return iter(())
-    columns = decoded_columns(state, options, selection)
+    columns = decoded_columns(state, plan)
     if key_bytes:
         columns[KEY_BYTES_COLUMN] = EVERYTHING
     wanted = None if keys is None else keys.serialized(state)
-    decode = replace(options.decode, ttl=True) if state.kind == MAP and state.has_ttl else options.decode
-    request = ScanRequest(state.name, columns, decode, key_groups, wanted, options.column_types, in_pieces=options.flatten)
+    values = replace(plan.values, ttl=True) if state.kind == MAP and state.has_ttl else plan.values
+    request = ScanRequest(state.name, columns, values, key_groups, wanted, plan.types, in_pieces=plan.flatten)
     batches = source.scan(request)
     if state.kind == LIST:
-        batches = _shape_list(batches, state, options)
+        batches = _shape_list(batches, state, plan)
     elif state.kind == MAP:
-        batches = _shape_map(batches, state, options)
-    elif state.has_ttl and options.decode.ttl:
-        batches = (_expire(shapes.split_ttl(b, layouts.VALUE), options) for b in batches)
+        batches = _shape_map(batches, state, plan)
+    elif state.has_ttl and plan.values.ttl:
+        batches = (_expire(shapes.split_ttl(b, layouts.VALUE), plan) for b in batches)
     return (b for b in batches if b.num_rows)
 
 
-def _expire(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
-    oldest = options.oldest_micros
-    if oldest is None:
-        return batch
-    return batch.filter(_wanted(batch.column(shapes.LAST_ACCESS), oldest, options))
+def _expire(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
+    return batch if plan.expiry is None else batch.filter(plan.expiry.wanted(batch.column(shapes.LAST_ACCESS)))
 
 
-def _wanted(access: pa.Array, oldest: int, options: ReadOptions) -> pa.Array:
-    """Return which values are read, by their last access; those without one never expire (Flink: ``TtlUtils.expired``)."""
-    alive = pc.fill_null(pc.greater(access, pa.scalar(oldest, shapes.TIMESTAMP)), True)
-    return pc.invert(alive) if options.expired == "only" else alive
-
-
-def _shape_list(batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    with_ttl = state.has_ttl and options.decode.ttl
+def _shape_list(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    with_ttl = state.has_ttl and plan.values.ttl
     for batch in batches:
-        if not options.flatten:
-            yield _expire_nested(batch, options) if with_ttl else batch
+        if not plan.flatten:
+            yield _expire_nested(batch, plan) if with_ttl else batch
             continue
         for part in shapes.explode_list(batch, layouts.VALUE):
-            yield _expire(shapes.split_ttl(part, shapes.LIST_VALUE), options) if with_ttl else part
+            yield _expire(shapes.split_ttl(part, shapes.LIST_VALUE), plan) if with_ttl else part
 
 
-def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """Shape maps as asked for. Entries with TTL always come with their times: one without is null, and Flink drops it."""
     if state.has_ttl:
         batches = (_without_dropped(b) for b in batches)
-    if not options.flatten:
+    if not plan.flatten:
         batches = _nest(batches)
-        yield from (_expire_nested(b, options) if state.has_ttl else b for b in batches)
+        yield from (_expire_nested(b, plan) if state.has_ttl else b for b in batches)
         return
     for batch in batches:
         is_whole = layouts.VALUE in batch.schema.names  # in the heap
         parts = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE) if is_whole else (batch,)
         for part in parts:
-            yield _expire(shapes.split_ttl(part, layouts.MAP_VALUE), options) if state.has_ttl else part
+            yield _expire(shapes.split_ttl(part, layouts.MAP_VALUE), plan) if state.has_ttl else part
 
 
 def _without_dropped(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -111,7 +115,7 @@ def _nest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from shapes.collect_map(rest, KEY_BYTES_COLUMN, layouts.MAP_KEY, layouts.MAP_VALUE, layouts.VALUE)
 
 
-def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
+def _expire_nested(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
     """Move the times of last access in lists and maps to a separate list column, and leave expired elements out."""
     column = batch.column(layouts.VALUE)
     offsets = column.offsets.to_numpy()
@@ -121,12 +125,72 @@ def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatc
     keys = column.keys.slice(first, last - first) if is_map else None
     offsets = offsets - first
     access, values = pc.struct_field(elements, 0), pc.struct_field(elements, 1)
-    if options.oldest_micros is not None:
-        alive = _wanted(access, options.oldest_micros, options)
+    if plan.expiry is not None:
+        alive = plan.expiry.wanted(access)
         offsets = np.concatenate(([0], np.cumsum(alive.to_numpy(zero_copy_only=False))))[offsets]
         access, values = access.filter(alive), values.filter(alive)
         keys = keys.filter(alive) if keys is not None else None
     bounds = pa.array(offsets, pa.int32())
     nested = pa.ListArray.from_arrays(bounds, values) if keys is None else pa.MapArray.from_arrays(bounds, keys, values)
     batch = shapes.with_columns(batch, {layouts.VALUE: nested, shapes.LAST_ACCESS: pa.ListArray.from_arrays(bounds, access)})
-    return batch.filter(pa.array(np.diff(offsets) > 0)) if options.oldest_micros is not None else batch
+    return batch.filter(pa.array(np.diff(offsets) > 0)) if plan.expiry is not None else batch
+
+
+def decoded_columns(state: KeyedDescription, plan: ReadPlan) -> dict[str, Fields]:
+    """Return the columns of entries to decode for the rows of a state, with the fields in them."""
+    selection = _Everything() if plan.selection is None else plan.selection
+    columns = {}
+    names = [
+        layouts.KEY,
+        *([] if state.in_void_namespace else [layouts.NAMESPACE, shapes.WINDOW]),
+        layouts.TIMESTAMP,
+        shapes.FIRES_AT,
+    ]
+    for name in names:
+        if name in selection:
+            columns[_MADE_OF.get(name, name)] = EVERYTHING if name in _MADE_OF else selection[name]
+    if layouts.KEY not in columns or (plan.metadata and KEY_GROUP_COLUMN in selection):  # rows count, even without columns
+        columns[KEY_GROUP_COLUMN] = EVERYTHING
+    if not state.is_timer:
+        columns |= _of_values(state, plan, selection)
+    return columns
+
+
+def _of_values(state: KeyedDescription, plan: ReadPlan, selection: Selection) -> dict[str, Fields]:
+    """Return the columns of values: the selected columns, and the columns that decide which rows the state has."""
+    flat = plan.flatten
+    whole = selection.get(layouts.VALUE, NOTHING)
+    if state.kind == MAP:
+        value = selection.get(layouts.MAP_VALUE, NOTHING) if flat else whole.of(paths.VALUE)
+        value = value.timed() if state.has_ttl else value
+        columns = {layouts.VALUE: inside(paths.VALUE, value)}  # in the heap
+        if not flat:
+            return columns | {layouts.MAP_KEY: EVERYTHING, layouts.MAP_VALUE: value, KEY_BYTES_COLUMN: EVERYTHING}
+        if layouts.MAP_KEY in selection:
+            columns[layouts.MAP_KEY] = selection[layouts.MAP_KEY]
+        if layouts.MAP_VALUE in selection or state.has_ttl:
+            columns[layouts.MAP_VALUE] = value
+        return columns
+    has_times = state.has_ttl and plan.values.ttl
+    if state.kind == LIST:
+        element = selection.get(shapes.LIST_VALUE, NOTHING) if flat else whole.of(paths.ELEMENT)
+        if not (flat or has_times or layouts.VALUE in selection):
+            return {}
+        return {layouts.VALUE: inside(paths.ELEMENT, element.timed() if has_times else element)}
+    if not (has_times or layouts.VALUE in selection):
+        return {}
+    return {layouts.VALUE: whole.timed() if has_times else whole}
+
+
+class _Everything(dict[str, Fields]):
+    """A selection of all columns."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> Fields:
+        return EVERYTHING
+
+    def get(self, name: str, default: object = None) -> Fields:  # type: ignore[override]
+        """Return all of a column."""
+        return EVERYTHING

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pyarrow as pa
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.entry_layouts import KEY, VALUE
 from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed
-from state_processor.backends.formats.field_selection import NOTHING, FieldSelection, applied
+from state_processor.backends.formats.field_selection import NOTHING, FieldSelection
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.operator_file import locate, operator_header
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
@@ -22,10 +21,9 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.column_comments import with_comments
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.selectable import Selectable
+from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state, subtask_label
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
@@ -35,7 +33,6 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
 )
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.third_party import third_party_errors
@@ -63,8 +60,8 @@ def _fields(state: OperatorDescription) -> tuple[Field, ...]:
     return tuple(Field(name, serializer) for name, serializer in _columns(state))
 
 
-class OperatorStateReader(Selectable):
-    """Reads one operator state of an operator, from all subtasks.
+class OperatorStateReader(PlannedReader):
+    """Reads one operator state of an operator, from all subtasks: ``value``, or ``key`` and ``value`` of broadcast state.
 
     Parameters
     ----------
@@ -72,43 +69,27 @@ class OperatorStateReader(Selectable):
         Where the state is.
     states
         The state as each subtask registers it.
-    options
-        Shape and content. Operator state has no key groups and no TTL: those metadata columns are null.
+    plan
+        What the read gives. Operator state does not have key groups or TTL: these metadata columns are null.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions
-    ) -> None:
-        self._snapshot = snapshot
-        self._operator = operator
-        described = [evolved(s, options.column_types) for s in states if isinstance(s, OperatorDescription)]
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], plan: ReadPlan) -> None:
+        super().__init__(snapshot, operator, plan)
+        described = [evolved(s, plan.types) for s in states if isinstance(s, OperatorDescription)]
         self._name = described[0].name
         self._variants = tuple(dict.fromkeys(described))
-        self._options = options
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {
-            "_snapshot": snapshot_for_tasks(self._snapshot),
-            "_operator": operator_for_tasks(self._operator),
-            "_variants": (),
-            "schema": self.schema,
-        }
+        return super().__getstate__() | {"_variants": ()}
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The columns that :meth:`read` gives: ``value``, or ``key`` and ``value`` of broadcast state."""
-        return plain_schema(self.described_schema)
-
-    @property
-    def described_schema(self) -> pa.Schema:
-        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
-        options = self._options.described
+    def _whole_schema(self) -> pa.Schema:
+        options = self._plan.described
         schemas = [with_comments(pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]), v) for v in self._variants]
         merged = shapes.wider_schema(schemas)
-        return applied(self._selection, pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged)
+        return pa.schema([*merged, *shapes.METADATA]) if self._plan.metadata else merged
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
-        """Plan a split per subtask, or one subtask alone for broadcast state, of which each has a copy.
+        """Plan a split per subtask. Broadcast state has one split, since each subtask has a copy.
 
         Raises
         ------
@@ -143,16 +124,17 @@ class OperatorStateReader(Selectable):
 
     def _decoded(self) -> FieldSelection:
         """Return the columns that are read or, since rows count, as little of the value as there is."""
-        if self._selection is None:
+        selection = self._plan.selection
+        if selection is None:
             return frozenset({KEY, VALUE})
-        return {n: f for n, f in self._selection.items() if n in (KEY, VALUE)} or {VALUE: NOTHING}
+        return {n: f for n, f in selection.items() if n in (KEY, VALUE)} or {VALUE: NOTHING}
 
     def _read(self, split: OperatorSplit, columns: FieldSelection) -> Iterator[pa.RecordBatch]:
         name = self._name
         header = operator_header(self._snapshot, split.handle, split.context)
         meta = header.state(name)
         assert meta is not None  # a split has the states of its handle, and the header registers them
-        state = evolved(describe_operator_state(meta), self._options.column_types)
+        state = evolved(describe_operator_state(meta), self._plan.types)
         stream = self._snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
         with third_party_errors(context, parts=state.serializers.values()):
@@ -173,7 +155,7 @@ class OperatorStateReader(Selectable):
         found = locate(self._snapshot, split.handle, header, state.name, context)
         entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = found.starts, found.ends
-        yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
+        yield from decode_framed(layout, self._plan.values, context, iter([(found.buffer, found.base, entries)]))
 
     def _read_broadcast(
         self,
@@ -184,7 +166,7 @@ class OperatorStateReader(Selectable):
         context: str,
     ) -> Iterator[pa.RecordBatch]:
         layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns)
-        decoder = layout.decoder(self._options.decode)
+        decoder = layout.decoder(self._plan.values)
         found = locate(self._snapshot, split.handle, header, state.name, context)
         for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
             source = DataInput(found.buffer.data, context, start, end)
@@ -206,7 +188,7 @@ class OperatorStateReader(Selectable):
                 first = copy
             elif copy != first:
                 raise CorruptSnapshotError(
-                    f"{split.context}: its copy of the broadcast state {self._name!r} differs from that of "
+                    f"{split.context}: its copy of the broadcast state {self._name!r} differs from the copy of "
                     f"subtask {splits[0].subtask}; every subtask should hold the same"
                 )
 

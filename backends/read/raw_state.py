@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.field_selection import applied
 from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.formats.raw_timers import raw_blocks
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.selectable import Selectable
+from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import operator_label, subtask_label
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 
 RAW_KEYED: Final = "RAW_KEYED"
@@ -47,7 +46,7 @@ class RawPiece:
 
 
 def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[RawPiece]:
-    """Yield an operator's own raw keyed state, by key group. Flink's timers, which may lie there too, are left out."""
+    """Yield an operator's own raw keyed state, by key group. Flink's timers in raw keyed state are left out."""
     for subtask in operator.subtasks:
         context = subtask_label(operator, subtask)
         handle = subtask.raw_keyed
@@ -89,8 +88,8 @@ class RawSplit:
     size: int
 
 
-class RawStateReader(Selectable):
-    """Reads what an operator wrote itself, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
+class RawStateReader(PlannedReader):
+    """Reads raw state, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
 
     Parameters
     ----------
@@ -98,34 +97,23 @@ class RawStateReader(Selectable):
         Where the state is.
     kind
         ``RAW_KEYED`` or ``RAW_OPERATOR``.
+    plan
+        What the read gives: raw state has columns, and its values are bytes.
 
     Raises
     ------
     NotFoundError
-        If the operator has no such state.
+        If the operator does not have such state.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, kind: str) -> None:
-        self._snapshot = snapshot
-        self._operator = operator
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, kind: str, plan: ReadPlan) -> None:
+        super().__init__(snapshot, operator, plan)
         self._kind = kind
         if not self.splits():
             raise NotFoundError(f"{operator_label(operator)} has no {kind} state")
 
-    def __getstate__(self) -> dict[str, Any]:
-        slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
-        return vars(self) | slim
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that :meth:`read` gives."""
-        return self.described_schema
-
-    @property
-    def described_schema(self) -> pa.Schema:
-        """The schema; bytes have no further description."""
-        whole = pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
-        return applied(self._selection, whole)
+    def _whole_schema(self) -> pa.Schema:
+        return pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
 
     def splits(self, split_bytes: int = 0) -> list[RawSplit]:
         """Plan a split per subtask."""

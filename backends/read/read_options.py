@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from state_processor.backends.read.option import DIFFERENCES, KEYED, NAMED, OPERATOR, PYTHON, ROWS, VALUES, Kind, option
-from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
-from state_processor.backends.state.part_names import DeclaredNames
+from state_processor.backends.state.column_types import TypeByPath, Undescribed
 from state_processor.backends.state.python_states import PythonType, Unpickled
-from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
+from state_processor.serializers.decode_options import BATCH_MEMORY, Nanos
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
@@ -24,14 +23,7 @@ Expired = Literal["hide", "only", "include"]
 class ReadOptions:
     """Shape and content of what is read.
 
-    Durations are in milliseconds, and points in time in milliseconds of the epoch. The last two fields are not options.
-
-    Parameters
-    ----------
-    names
-        Names for the fields of rows by state, from a plan or from ``fields``; :func:`open_state` finds them.
-    time_zone
-        The zone of the job's JVM, for values of ``java.sql``; :func:`open_state` takes it from the snapshot.
+    Durations are in milliseconds, and points in time in milliseconds of the epoch.
     """
 
     flatten: bool = option(
@@ -158,8 +150,6 @@ class ReadOptions:
         flag="--batch-memory SIZE",
         on=VALUES,
     )
-    names: tuple[tuple[str, DeclaredNames], ...] = ()
-    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         if self.ttl is not None and self.ttl <= 0:
@@ -177,27 +167,3 @@ class ReadOptions:
     def without_python_types(self) -> ReadOptions:
         """Return the options for states that Java declares, such as timers."""
         return replace(self, python_type=None, python_types=(), unpickle=False)
-
-    @property
-    def column_types(self) -> ColumnTypes:
-        """Types that columns are read in."""
-        python = self.python_types if self.python_type is None else (("", self.python_type), *self.python_types)
-        return ColumnTypes(self.types, self.undescribed, python, self.unpickle, self.names, self.time_zone)
-
-    @property
-    def decode(self) -> DecodeOptions:
-        """Representation of values; times of last access are decoded only if something needs them."""
-        ttl = self.metadata or self.ttl is not None
-        return DecodeOptions(self.nanos, self.row_kind, ttl, batch_memory=self.batch_memory)
-
-    @property
-    def described(self) -> DecodeOptions:
-        """The options for types of columns with descriptions."""
-        return replace(self.decode, describe="for_reading")
-
-    @property
-    def oldest_micros(self) -> int | None:
-        """Last access up to which (inclusive) a value is expired, in epoch microseconds."""
-        if self.ttl is None or self.as_of is None or self.expired == "include":
-            return None
-        return (self.as_of - self.ttl) * 1000

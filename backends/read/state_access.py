@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -19,8 +19,8 @@ from state_processor.backends.read.keyed_reader import KeyedStateReader, with_te
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_plan import ReadPlan, plan_read
 from state_processor.backends.read.state_listing import Survey, naming_state, operator_label, survey
-from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_KINDS,
@@ -33,6 +33,7 @@ from state_processor.backends.state.descriptions import (
     UnreadState,
 )
 from state_processor.backends.state.python_states import shown_name, stored_name, type_of_one_state
+from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.doors import read_with, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
 
@@ -53,17 +54,17 @@ class StateReader(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that :meth:`read` gives."""
+        """The columns of the batches of a read."""
 
     def splits(self, split_bytes: int = ...) -> Sequence[Any]:
-        """Plan splits, which can be pickled."""
+        """Plan splits. Splits can be pickled."""
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Read the rows of one part."""
 
 
 class SelectableStateReader(StateReader, Protocol):
-    """Reads a state of which some columns can be selected."""
+    """Reads a state, and can skip columns."""
 
     @property
     def described_schema(self) -> pa.Schema:
@@ -90,8 +91,8 @@ def open_state(
     state
         Its name; ``None`` for all keyed states side by side or, with kind ``TIMER``, all timers.
     kind
-        What it has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``, or ``None`` for any.
-        ``RAW_KEYED`` and ``RAW_OPERATOR`` are the bytes that an operator wrote itself; they have no name.
+        The expected kind: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``, or ``None`` for any.
+        ``RAW_KEYED`` and ``RAW_OPERATOR`` are bytes of the operator's own format; they don't have a name.
     options
         Shape and content.
     surveyed
@@ -100,7 +101,7 @@ def open_state(
     Raises
     ------
     NotFoundError
-        If the operator has no such state, or it is of another kind.
+        If the operator does not have the state, or the state is of another kind.
     OptionError
         If a column or field does not exist, or operator state is not named.
     UnsupportedFormatError
@@ -127,7 +128,7 @@ def _open_whole(
     if kind is not None and kind in RAW_KINDS:
         if state is not None:
             raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
-        return RawStateReader(snapshot, operator, kind)
+        return RawStateReader(snapshot, operator, kind, ReadPlan.of(options))
     variants, unread = surveyed or survey_for(snapshot, operator, state)
     if state is not None:
         state = stored_name(state, (*variants, *(u.name for u in unread if u.name is not None)))
@@ -136,49 +137,28 @@ def _open_whole(
         raise concerned[0].error
     if not variants and not unread:
         raise NotFoundError(f"{operator_label(operator)} has no state{_other_state(operator)}")
-    options = with_state_names(snapshot, operator, variants, state, kind, options)
+    read = [found[0] for name, found in variants.items() if name == state or (state is None and _is_read(found[0], kind))]
+    plan = plan_read(snapshot, operator, read, options)
     if state is None:
         if kind == TIMER_KIND:
             queues = [[s for s in states if isinstance(s, TimerDescription)] for states in variants.values()]
-            readers = [KeyedStateReader(snapshot, operator, timers, options) for timers in queues if timers]
+            readers = [KeyedStateReader(snapshot, operator, timers, plan) for timers in queues if timers]
             if not readers:
                 raise NotFoundError(f"{operator_label(operator)} has no timers; its states are {', '.join(map(repr, variants))}")
             return UnionReader(readers)
-        return JoinedStatesReader(snapshot, operator, variants, options)
+        return JoinedStatesReader(snapshot, operator, variants, plan)
     if state not in variants:
         raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
     found = variants[state]
     _check_kind(found[0], kind, operator)
     keyed = [s for s in found if isinstance(s, KeyedDescription)]
     if keyed:
-        return KeyedStateReader(snapshot, operator, keyed, options)
-    return OperatorStateReader(snapshot, operator, found, options)
-
-
-def with_state_names(
-    snapshot: Snapshot,
-    operator: OperatorState,
-    variants: Mapping[str, Sequence[StateDescription]],
-    state: str | None,
-    kind: str | None,
-    options: ReadOptions,
-) -> ReadOptions:
-    """Return the options with the names that a plan and the user give to rows, and with the time zone of the snapshot's job.
-
-    Raises
-    ------
-    OptionError
-        If they do not fit.
-    """
-    read = [found[0] for name, found in variants.items() if name == state or (state is None and _is_read(found[0], kind))]
-    options = replace(options, time_zone=snapshot.time_zone)
-    if snapshot.query_plan is None and not options.fields:
-        return options
-    return replace(options, names=state_names(snapshot, operator, read, dict(options.fields)))
+        return KeyedStateReader(snapshot, operator, keyed, plan)
+    return OperatorStateReader(snapshot, operator, found, plan)
 
 
 def _is_read(state: StateDescription, kind: str | None) -> bool:
-    """Return whether a state is one of those that are read where no name is given."""
+    """Return whether a read without a name reads a state."""
     return state.is_timer if kind == TIMER_KIND else state.is_keyed and not state.is_timer
 
 
@@ -189,7 +169,7 @@ def survey_for(snapshot: Snapshot, operator: OperatorState, state: str | None) -
 
 
 def _other_state(operator: OperatorState) -> str:
-    """Return the part of a message that says what an operator without states that have names has."""
+    """Return the part of a message about the other state of an operator whose states don't have names."""
     raw = [kind for kind, one in ((RAW_KEYED, "raw_keyed"), (RAW_OPERATOR, "raw_operator")) if _has(operator, one)]
     if raw:
         return f" with a name, but raw state; read it with {read_with(raw[0])}"
@@ -232,29 +212,32 @@ class UnionSplit:
 
 
 class UnionReader:
-    """Several states' rows after one another; columns that one lacks are null there."""
+    """Reads several states one after the other. Columns that a state lacks are null."""
 
-    def __init__(self, readers: Sequence[KeyedStateReader]) -> None:
+    def __init__(self, readers: Sequence[KeyedStateReader], selection: Selection | None = None) -> None:
         self._readers = list(readers)
+        self._selection = selection
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"schema": self.schema}
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of all readers, in the order in which they come."""
-        return with_text_namespace(shapes.wider_schema([r.known_types for r in self._readers]))
+        """The columns of all readers, in order."""
+        return plain_schema(self.described_schema)
+
+    @property
+    def described_schema(self) -> pa.Schema:
+        """See :attr:`SelectableStateReader.described_schema`."""
+        return applied(self._selection, with_text_namespace(shapes.wider_schema([r.known_types() for r in self._readers])))
 
     def select(self, selection: Selection) -> UnionReader:
         """See :meth:`SelectableStateReader.select`."""
-        known = self.schema
-        counted = {**selection, layouts.TIMESTAMP: EVERYTHING}  # batches without columns would have no rows
-        reader = UnionReader([r.select(counted) for r in self._readers])
-        reader.schema = applied(selection, known)
-        return reader
+        counted = {**selection, layouts.TIMESTAMP: EVERYTHING}  # batches without columns do not count rows
+        return UnionReader([r.select(counted) for r in self._readers], selection)
 
     def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
-        """Plan splits, each of which a task can read."""
+        """Plan splits, one for each task."""
         size = (split_bytes,) if split_bytes else ()
         return [UnionSplit(i, s) for i, r in enumerate(self._readers) for s in r.splits(*size)]
 

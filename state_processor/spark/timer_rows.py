@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.read.decoded_columns import FIRES_AT
+from state_processor.backends.formats.row_shapes import FIRES_AT
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import TIMESTAMP
 from state_processor.serializers.errors import InvalidRowError

@@ -9,8 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.read.decoded_columns import FIRES_AT, WINDOW
+from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import KeyedDescription

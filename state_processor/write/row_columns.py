@@ -7,8 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
-from state_processor.backends.read.decoded_columns import FIRES_AT
+from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE

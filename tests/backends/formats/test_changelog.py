@@ -19,6 +19,7 @@ from state_processor.backends.read.key_lookup import keys_of
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.key_groups import key_group
@@ -108,7 +109,7 @@ def read(
         described = source.describe(state)
         assert described is not None
         wanted = None if keys is None else keys_of(described, keys)
-        for batch in read_state(source, described, ReadOptions(**options), handle.key_groups, wanted):
+        for batch in read_state(source, described, ReadPlan.of(ReadOptions(**options)), handle.key_groups, wanted):
             rows += [{n: v for n, v in row.items() if n != "_key_bytes"} for row in batch.to_pylist()]
     return rows
 

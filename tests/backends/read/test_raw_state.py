@@ -16,6 +16,7 @@ from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handl
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.raw_state import raw_keyed_state, raw_operator_state
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -77,7 +78,7 @@ def rows(snapshot: Snapshot, handle: KeyedHandle, state: str, **options: Any) ->
     assert described is not None
     groups, keys = options.pop("groups", handle.key_groups), options.pop("keys", None)
     wanted = None if keys is None else keys_of(described, keys)
-    batches = read_state(source, described, ReadOptions(**options), groups, wanted)
+    batches = read_state(source, described, ReadPlan.of(ReadOptions(**options)), groups, wanted)
     return [{n: v for n, v in row.items() if n != "_key_bytes"} for b in batches for row in b.to_pylist()]
 
 

@@ -26,6 +26,7 @@ from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import survey
 from state_processor.serializers.errors import StateProcessorError
@@ -196,7 +197,7 @@ class KeyedTarget(Target):
             state = source.describe(name)
             assert state is not None
             if rng.random() < 0.5:
-                for batch in read_state(source, state, rng.choice(_READ_OPTIONS), handle.key_groups):
+                for batch in read_state(source, state, ReadPlan.of(rng.choice(_READ_OPTIONS)), handle.key_groups):
                     check(batch)
                 continue
             request = ScanRequest(name, _COLUMNS, rng.choice(OPTIONS), handle.key_groups)

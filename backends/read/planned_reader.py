@@ -1,0 +1,63 @@
+"""Readers that interpret the plan of a read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Self
+
+import pyarrow as pa
+
+from state_processor.backends.formats.field_selection import Selection, applied
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.read_plan import ReadPlan
+from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
+from state_processor.serializers.column_type import plain_schema
+
+
+class PlannedReader(ABC):
+    """A reader of state of an operator. After unpickling it can read splits, but not plan them.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is.
+    plan
+        What the read gives.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, plan: ReadPlan) -> None:
+        self._snapshot = snapshot
+        self._operator = operator
+        self._plan = plan
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {
+            "_snapshot": snapshot_for_tasks(self._snapshot),
+            "_operator": operator_for_tasks(self._operator),
+            "_plan": self._plan.for_tasks(),
+            "schema": self.schema,
+        }
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the batches of a read."""
+        return plain_schema(self.described_schema)
+
+    @property
+    def described_schema(self) -> pa.Schema:
+        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
+        return applied(self._plan.selection, self._whole_schema())
+
+    @abstractmethod
+    def _whole_schema(self) -> pa.Schema:
+        """Return the described schema of all columns."""
+
+    def select(self, selection: Selection) -> Self:
+        """Return a reader of some columns, and of some fields in them. Unknown names are ignored."""
+        reader = type(self).__new__(type(self))  # copy.copy() would make the reader of a task
+        vars(reader).update({name: value for name, value in vars(self).items() if name != "schema"})
+        reader._plan = replace(self._plan, selection=selection)
+        return reader

@@ -1,0 +1,138 @@
+"""The plan of a read: which rows it gives, in which columns, with which values.
+
+A plan is made once from the options, before any reader is opened. The reader of each layout interprets it: a keyed state, all
+keyed states side by side, operator state, raw state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.sql.naming import state_names
+from state_processor.backends.state.column_types import ColumnTypes
+from state_processor.backends.state.part_names import DeclaredNames
+from state_processor.serializers.decode_options import DecodeOptions
+
+if TYPE_CHECKING:
+    from state_processor.backends.formats.field_selection import Selection
+    from state_processor.backends.metadata.snapshot import Snapshot
+    from state_processor.backends.metadata.snapshot_metadata import OperatorState
+    from state_processor.backends.read.read_options import ReadOptions
+    from state_processor.backends.state.descriptions import StateDescription
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The values to read of a state with time-to-live.
+
+    Parameters
+    ----------
+    oldest
+        Last access up to which (inclusive) a value is expired, in epoch microseconds.
+    only_expired
+        True to read the expired values, false to read the others.
+    """
+
+    oldest: int
+    only_expired: bool = False
+
+    def wanted(self, access: pa.Array) -> pa.Array:
+        """Return which values are read, by their last access. Values without one never expire (Flink: ``TtlUtils.expired``)."""
+        alive = pc.fill_null(pc.greater(access, pa.scalar(self.oldest, shapes.TIMESTAMP)), True)
+        return pc.invert(alive) if self.only_expired else alive
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What a read gives.
+
+    Parameters
+    ----------
+    values
+        How values are represented. Times of last access are decoded only if a column or the expiry needs them.
+    types
+        Types and names that states are read in.
+    flatten
+        Lists and maps have a row per element, or one row per key.
+    metadata
+        Rows have the columns of :data:`~state_processor.backends.formats.row_shapes.METADATA`.
+    selection
+        The columns to read, and the fields in them; ``None`` for all.
+    keys
+        The keys to read, as Python values or as a table; ``None`` for all.
+    expiry
+        The values to read, by their last access; ``None`` for all.
+    only_expiring
+        States without time-to-live have no rows.
+    """
+
+    values: DecodeOptions
+    types: ColumnTypes
+    flatten: bool = True
+    metadata: bool = False
+    selection: Selection | None = None
+    keys: Sequence[Any] | pa.Table | None = None
+    expiry: Expiry | None = None
+    only_expiring: bool = False
+
+    @classmethod
+    def of(cls, options: ReadOptions, names: Iterable[tuple[str, DeclaredNames]] = (), time_zone: str = "UTC") -> ReadPlan:
+        """Return the plan for options.
+
+        Parameters
+        ----------
+        options
+            The options. ``columns`` are not in the plan: they name columns of the whole read.
+        names
+            Names for the fields of rows, by state.
+        time_zone
+            The zone of the job's JVM, for values of ``java.sql``.
+        """
+        python = options.python_types if options.python_type is None else (("", options.python_type), *options.python_types)
+        with_times = options.metadata or options.ttl is not None
+        return cls(
+            DecodeOptions(options.nanos, options.row_kind, with_times, batch_memory=options.batch_memory),
+            ColumnTypes(options.types, options.undescribed, python, options.unpickle, tuple(names), time_zone),
+            options.flatten,
+            options.metadata,
+            None,
+            options.keys,
+            _expiry(options),
+            options.expired == "only",
+        )
+
+    @property
+    def described(self) -> DecodeOptions:
+        """The representation of values, for types of columns with descriptions."""
+        return replace(self.values, describe="for_reading")
+
+    def for_tasks(self) -> ReadPlan:
+        """Return the plan without the keys. Each split has the keys in it."""
+        return replace(self, keys=None)
+
+
+def plan_read(snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions) -> ReadPlan:
+    """Return the plan of a read of some states.
+
+    Names of the fields of rows come from the user and from the plan of the query, and the time zone from the snapshot.
+
+    Raises
+    ------
+    OptionError
+        If the names do not fit.
+    """
+    if snapshot.query_plan is None and not options.fields:
+        return ReadPlan.of(options, time_zone=snapshot.time_zone)
+    return ReadPlan.of(options, state_names(snapshot, operator, states, dict(options.fields)), snapshot.time_zone)
+
+
+def _expiry(options: ReadOptions) -> Expiry | None:
+    if options.ttl is None or options.as_of is None or options.expired == "include":
+        return None
+    return Expiry((options.as_of - options.ttl) * 1000, options.expired == "only")
