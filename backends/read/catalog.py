@@ -88,11 +88,11 @@ def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
 def states(snapshot: Snapshot) -> pa.Table:
     """Return one row per state of every operator, the union over all subtasks.
 
-    ``size_in_bytes`` is what the state takes in the snapshot; null where several states share a file and only reading it
-    through would show it. ``spark_schema`` is the schema of reading by default. ``description`` says what a state of Flink SQL
-    holds, if the snapshot was opened with the plan of its query. Raw state has no name. A state that
-    can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read. Types
-    with classes that Kryo wrote and nobody described show the call that describes them, and so does one warning.
+    ``size_in_bytes`` is the size of the state in the snapshot. It is null if several states share a file, and only a scan of the
+    file would show it. ``spark_schema`` is the schema of reading by default. ``description`` is the content of a state of Flink
+    SQL, if the snapshot was opened with the plan of its query. Raw state does not have a name. A state that can't be read has a
+    row whose ``value_type`` gives class and reason; its name is null if its header can't be read. Types with undescribed classes
+    of Kryo show the call that describes them, and so does one warning.
     """
     operators = snapshot.metadata.operators
     undescribed: dict[str, None] = {}
@@ -140,10 +140,10 @@ def _state_rows(
 def _cells(
     snapshot: Snapshot, operator: OperatorState, name: str, surveyed: Survey, known: _KnownCells
 ) -> tuple[Row, dict[str, None]]:
-    """Return what the descriptions of a state determine, and the classes in it that nobody described.
+    """Return the columns that follow from the descriptions of a state, and the undescribed classes in it.
 
-    Operators with the same header have the same descriptions, for which all this is found out once. A plan names the fields of
-    each operator in its own way.
+    Operators with the same header have the same descriptions. The result is cached for them. A plan names the fields of each
+    operator.
     """
     states_ = surveyed[0][name]
     key = Same(*states_)
@@ -194,7 +194,7 @@ def _keyed_size(operator: OperatorState) -> int:
 
 
 def _operator_state_size(operator: OperatorState, state: StateDescription) -> int | None:
-    """Return the bytes between this state's offsets and those that follow them; ``None`` for keyed state."""
+    """Return the bytes between this state's offsets and the offsets that follow; ``None`` for keyed state."""
     if state.is_keyed:
         return None
     total = 0
@@ -213,7 +213,7 @@ def _operator_state_size(operator: OperatorState, state: StateDescription) -> in
 
 
 def _raw_sizes(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[str, int]]:
-    """Yield kind and size of what operators wrote themselves; timers in raw keyed state are listed as states."""
+    """Yield kind and size of raw state. Timers in raw keyed state are listed as states instead."""
     keyed = [
         s.raw_keyed.state_size
         for s in operator.subtasks

@@ -58,7 +58,7 @@ class ChannelState:
     context: str
 
     def read(self, snapshot: Snapshot) -> Iterator[bytes]:
-        """Read the bytes of each piece, in the order in which they were sent.
+        """Read the bytes of each piece, in the order of sending.
 
         Raises
         ------

@@ -29,13 +29,13 @@ def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) 
         state = source.describe(name)
         if state is not None and not state.is_timer:
             for _ in serialized_entries(source, _observing(state, found), handle.key_groups):
-                pass  # reading notes what it sees
+                pass  # the observers note the classes
     types = ((path, _java_type(seen)) for path, seen in found.items())
     return {path: type_ for path, type_ in types if type_ is not None}
 
 
 def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescription:
-    """Return the state with bytes in the place of values, where reading them notes the classes in collections."""
+    """Return the state with bytes instead of values; reading it notes the classes in collections."""
     observers: dict[int, TypeSerializer] = {}
     for path, part in kryo_parts_of(state):
         if shape(part.declared)[0] == "json" and (is_collection(part.type_class) or is_map(part.type_class)):

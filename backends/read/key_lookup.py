@@ -87,7 +87,7 @@ class KeyValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyColumn:
-    """Keys as a column: many, or those of a table."""
+    """Keys as a column: many keys, or the keys of a table."""
 
     column: pa.Array
 
@@ -114,7 +114,7 @@ def keys_of(state: KeyedDescription, given: Sequence[Any] | pa.Table) -> Keys:
     Parameters
     ----------
     state
-        A state of the operator: what its keys are.
+        A state of the operator, for the type of its keys.
     given
         Python values; or a table with a row for each key: the column ``key``, or if keys are structs the columns of their fields.
 
@@ -142,7 +142,7 @@ class WantedKeys:
     Parameters
     ----------
     state
-        A state of the operator: what its keys are.
+        A state of the operator, for the type of its keys.
     keys
         The keys.
     max_parallelism

@@ -52,7 +52,7 @@ def rows_of_key(
     Raises
     ------
     NotFoundError
-        If the operator has no keyed state, or not this one.
+        If the operator does not have keyed state, or not this state.
     OptionError
         If the key is not of the operator's key type.
     """
@@ -97,7 +97,7 @@ def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: Read
         if groups is None:
             return operator
         return replace(operator, subtasks=tuple(s for s in operator.subtasks if _owns(s, groups[0])))
-    raise NotFoundError(f"{operator_label(operator)} has no keyed state, so that there are no keys to look up")
+    raise NotFoundError(f"{operator_label(operator)} has no keyed state: keys can't be looked up")
 
 
 def _owns(subtask: OperatorSubtaskState, key_group: int) -> bool:

@@ -97,7 +97,7 @@ def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan:
 
 
 def _without_dropped(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the entries of a map with TTL except those without a value and its time, which the heap's own format can't have."""
+    """Return the entries of a map with TTL, except entries without a value. The heap's own format does not have such entries."""
     if layouts.MAP_VALUE not in batch.schema.names:
         return batch
     values = batch.column(layouts.MAP_VALUE)

@@ -1,4 +1,4 @@
-"""Declarations of options: a field of a dataclass, with what users need to know of it.
+"""Declarations of options: a field of a dataclass, with documentation, flag and the kinds of reads that it acts on.
 
 A class whose fields are made by :func:`option` declares options. Keyword arguments, options of data sources, flags of the
 command line, the table of the kinds of reads and the documentation follow from the fields.
@@ -80,7 +80,7 @@ class Declaration:
     holds_on
         The kinds whose rows are as the option asks, whatever its value is.
     needs
-        Other options, one of which is required with this one.
+        Other options. The option needs one of them.
     code_only
         True if data sources don't have the option.
     """

@@ -48,7 +48,7 @@ class PlannedReader(ABC):
 
     @property
     def described_schema(self) -> pa.Schema:
-        """The schema, with what types of columns declare (:mod:`~state_processor.serializers.column_type`)."""
+        """The schema, with the declarations of the types of columns (:mod:`~state_processor.serializers.column_type`)."""
         return applied(self._plan.selection, self._whole_schema())
 
     @abstractmethod

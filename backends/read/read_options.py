@@ -21,7 +21,7 @@ Expired = Literal["hide", "only", "include"]
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Shape and content of what is read.
+    """Options of a read: its rows, columns and values.
 
     Durations are in milliseconds, and points in time in milliseconds of the epoch.
     """
@@ -155,7 +155,7 @@ class ReadOptions:
         if self.ttl is not None and self.ttl <= 0:
             raise OptionError(f"{spelled('ttl')} of {self.ttl} ms: expected a positive duration")
         if self.ttl is not None and self.as_of is None:
-            raise OptionError(f"{spelled('ttl')} needs {spelled('as_of', 'now')}, or another time at which values expire")
+            raise OptionError(f"{spelled('ttl')} needs {spelled('as_of', 'now')}, or another point in time")
         if self.expired == "only" and self.ttl is None:
             raise OptionError(f"{spelled('expired', 'only')} needs {spelled('ttl')} and {spelled('as_of')}")
         if self.unpickle is not False and self.python_type is None and not self.python_types:

@@ -1,4 +1,4 @@
-"""The plan of a read: which rows it gives, in which columns, with which values.
+"""The plan of a read: its rows, its columns and its values.
 
 A plan is made once from the options, before any reader is opened. The reader of each layout interprets it: a keyed state, all
 keyed states side by side, operator state, raw state.
@@ -69,7 +69,7 @@ class ReadPlan:
     expiry
         The values to read, by their last access; ``None`` for all.
     only_expiring
-        States without time-to-live have no rows.
+        True to skip states without time-to-live.
     """
 
     values: DecodeOptions

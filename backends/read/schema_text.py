@@ -23,7 +23,7 @@ def spark_ddl(data_type: pa.DataType) -> str:
     Raises
     ------
     TypeError
-        If Spark has no such type.
+        If Spark does not have the type.
     """
     if data_type in SPARK_NAMES:
         return SPARK_NAMES[data_type]
@@ -37,7 +37,7 @@ def spark_ddl(data_type: pa.DataType) -> str:
         return f"map<{spark_ddl(data_type.key_type)},{spark_ddl(data_type.item_type)}>"
     if pa.types.is_struct(data_type):
         return f"struct<{','.join(f'{_quoted(f.name)}:{spark_ddl(f.type)}' for f in data_type)}>"
-    raise TypeError(f"Spark has no type for Arrow's {data_type}")
+    raise TypeError(f"Spark does not have a type for Arrow's {data_type}")
 
 
 def _quoted(name: str) -> str:

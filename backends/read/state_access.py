@@ -127,7 +127,7 @@ def _open_whole(
     """Open the reader of a state with all its columns."""
     if kind is not None and kind in RAW_KINDS:
         if state is not None:
-            raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
+            raise NotFoundError(f"raw state of {operator_label(operator)} does not have names, found the name {state!r}")
         return RawStateReader(snapshot, operator, kind, ReadPlan.of(options))
     variants, unread = surveyed or survey_for(snapshot, operator, state)
     if state is not None:

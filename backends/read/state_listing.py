@@ -1,4 +1,4 @@
-"""The states of an operator: the union of what the headers of its subtasks register."""
+"""The states of an operator: the union of the states in the headers of its subtasks."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from state_processor.serializers.third_party import foreign_classes, third_party
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
-    """Find an operator by its uid or uid hash, or in a snapshot with a plan by what it does: ``group-aggregate[5]``.
+    """Find an operator by its uid, its uid hash or, in a snapshot with a plan, its label: ``group-aggregate[5]``.
 
     Raises
     ------
     NotFoundError
-        If there is none; the message names those that there are.
+        If it does not exist; the message names the operators of the snapshot.
     """
     wanted = uid_hash.lower() if uid_hash else operator_id(uid or "")
     if uid and snapshot.query_plan is not None:
@@ -110,7 +110,7 @@ def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
     """Return an operator's states by name, as its subtasks register them, and the states that can't be read.
 
     A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks. Subtasks with the
-    same header have the same descriptions, which are in the list once.
+    same header have the same descriptions. The list has them once.
     """
     return next(surveys(snapshot, [operator]))
 
@@ -155,7 +155,7 @@ def _merged(subtasks: Iterable[list[StateDescription | UnreadState]]) -> Survey:
 
 
 def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
-    """Return an operator's states by name, all of which have to be readable.
+    """Return an operator's states by name. All of them have to be readable.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The structure of a snapshot's state files, as far as it can be checked without decoding values.
 
-Canonical files and those of embedded stores have lengths and checksums that every read checks. Counts in files of the heap
-backend, and what `_metadata` says of operator state, are checked here in all files.
+Canonical files and files of embedded stores have lengths and checksums that every read checks. Counts in files of the heap
+backend, and offsets of operator state in `_metadata`, are checked here in all files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The part of a snapshot that is sent to tasks: access to files, without the table of contents.
 
-A snapshot may have hundreds of thousands of handles. A task needs those of its split only, which carries them, and gets the
-serializers from the header of the file that it opens.
+A snapshot may have hundreds of thousands of handles. A task needs the handles of its split only, and its split has them. The task
+gets the serializers from the header of the file that it opens.
 """
 
 from __future__ import annotations

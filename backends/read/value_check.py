@@ -1,4 +1,4 @@
-"""The values of a snapshot: whether each can be decoded to its last byte, and each key lies in its key group."""
+"""Check of the values of a snapshot: each can be decoded to its last byte, and each key is in its key group."""
 
 from __future__ import annotations
 

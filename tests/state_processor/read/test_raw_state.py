@@ -81,7 +81,7 @@ def test_raw_state_is_listed_with_its_size(path: str) -> None:
 def test_what_raw_state_does_not_have(path: str) -> None:
     with pytest.raises(sp.NotFoundError, match="operator 'orders' has no RAW_KEYED state"):
         list(sp.arrow.read_raw_state(ORDERS_PATH, "orders"))
-    with pytest.raises(sp.NotFoundError, match="raw state of operator 'own' has no names, 'total' is asked for"):
+    with pytest.raises(sp.NotFoundError, match="raw state of operator 'own' does not have names, found the name 'total'"):
         list(sp.arrow.read_state(path, "own", "total", kind="RAW_KEYED"))
     with pytest.raises(sp.OptionError, match="keys does not apply to operator 'own', a read of raw state"):
         list(sp.arrow.read_state(path, "own", kind="RAW_OPERATOR", keys=[1]))
