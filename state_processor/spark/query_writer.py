@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Self
+from collections.abc import Collection, Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.backends.sql.bootstrap import Accumulators, History, JoinedRows, history_of
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.options.access import SnapshotAccess, read_plan
+from state_processor.options.values import PLAN
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.migrated_rows import OPTIONS, migrated_entries
-from state_processor.spark.query_plans import GivenPlan, compiled_plan
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
+from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.write import keyed_changes
 from state_processor.write.build import SavepointBuild
 from state_processor.write.migration_report import QueryMigrationReport
@@ -23,6 +26,9 @@ from state_processor.write.row_protocol import GivenRows
 
 if TYPE_CHECKING:
     from state_processor.reader import SavepointReader
+
+GivenPlan = str | PathLike[str] | Mapping[str, Any]
+"""The file of a plan, its text, or the JSON."""
 
 
 class QueryWriter:
@@ -82,7 +88,7 @@ class QueryWriter:
         InvalidRowError
             If the rows do not have the columns and types of the input.
         """
-        planned = self._operator(compiled_plan(self._spark, self._build.access, plan), operator)
+        planned = self._operator(_compiled_plan(self._spark, self._build.access, plan), operator)
         history = history_of(planned)
         key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
         with self._build.change(planned.uid) as draft:
@@ -183,7 +189,7 @@ class QueryWriter:
     def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
         if self._build.snapshot is None:
             raise OptionError("this savepoint does not start from another, whose state could be migrated")
-        old, new = (compiled_plan(self._spark, self._build.access, plan) for plan in (old_plan, new_plan))
+        old, new = (_compiled_plan(self._spark, self._build.access, plan) for plan in (old_plan, new_plan))
         return QueryMigration(self._build.drafts, old, new, drop)
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
@@ -191,6 +197,22 @@ class QueryWriter:
         found = plan.named(name)
         known = {draft.identifier.uid_hash for draft in self._build.drafts}
         return next((o for o in found if o.uid_hash in known), found[0])
+
+
+def _compiled_plan(spark: SparkSession, access: SnapshotAccess, plan: GivenPlan) -> CompiledPlan:
+    """Return a compiled plan.
+
+    Raises
+    ------
+    OptionError
+        If the text is not a compiled plan.
+    MissingFileError
+        If the file does not exist.
+    """
+    given: str = PLAN.of_argument("plan", plan)
+    if not given.lstrip().startswith("{"):
+        access = with_settings_of_spark(spark, access, given)
+    return read_plan(given, access.storage())
 
 
 def _states(

@@ -14,6 +14,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.read.nanoseconds import refuse_nanoseconds
+from state_processor.serializers.column_type import ColumnType
 from tests.interop.rewriting import write_keyed
 
 T = sp.Types
@@ -66,7 +67,7 @@ def test_each_choice_reads_them(path: str) -> None:
 
 
 def test_every_part_of_a_column_is_named() -> None:
-    nanos = pa.timestamp("ns")
+    nanos = ColumnType(pa.timestamp("us"), declares_nanos=True)
     schema = pa.schema([("key", nanos), ("value", pa.map_(pa.string(), pa.list_(pa.struct([("a", nanos), ("b", pa.int32())]))))])
     with pytest.raises(sp.UndecodableValueError, match=r"here: the type of column 'key' and of 'value\.value\.element\.a' has"):
         refuse_nanoseconds(schema, "here")
