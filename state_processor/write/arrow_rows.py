@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
-from state_processor.backends.read.decoded_columns import FIRES_AT
+from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
 from state_processor.options.key_tables import as_table
