@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -31,7 +32,8 @@ LARGE_METADATA: Final = 64 << 20
 """A larger local ``_metadata`` is read in parts."""
 _PIECE: Final = 4 << 20
 _DEPTH: Final = 3
-_SHOWN: Final = 10
+_SHOWN: Final = 2
+_NUMBER: Final = re.compile(r"\d+$")
 _LISTED: Final = 200
 
 
@@ -101,8 +103,16 @@ def _instead(storage: Storage, location: Location) -> str:
         return f"It looks like {what}"
     below = _snapshots_below(storage, str(location))
     if below:
-        return f"Snapshots below it: {', '.join(below[:_SHOWN])}{', …' if len(below) > _SHOWN else ''}"
+        likely = sorted(below, key=_savepoints_then_newest_checkpoints)
+        more = f" and {len(below) - _SHOWN} more" if len(below) > _SHOWN else ""
+        return f"Snapshots below it: {', '.join(likely[:_SHOWN])}{more}"
     return "No snapshots are near below it; pass the directory of a savepoint or checkpoint"
+
+
+def _savepoints_then_newest_checkpoints(path: str) -> tuple[bool, int]:
+    name = Location.parse(path).name
+    number = _NUMBER.search(name)
+    return not name.startswith("savepoint"), -int(number.group()) if number else 0
 
 
 def _snapshots_below(storage: Storage, root: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.sql.meaning import key_of, meaning_of
@@ -105,7 +106,7 @@ def state_names(
         known.add(_KEY)
     for path in fields:
         if path not in known:
-            raise OptionError(f"fields: {path!r} is not read; names may be given for {', '.join(sorted(known))}")
+            raise OptionError(f"fields: {path!r} is not read; names may be given for {some_of(sorted(known))}")
     plan = planned(snapshot, operator)
     found = {}
     for state in by_name.values():

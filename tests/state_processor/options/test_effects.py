@@ -174,7 +174,7 @@ def test_operator_state_is_read_by_its_name(kind: str, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("state", ["pending", "offsets", "discounts"])
 def test_operator_state_has_no_key_to_name_fields_of(state: str) -> None:
-    with pytest.raises(sp.OptionError, match=f"'key' is not read; names may be given for {state}"):
+    with pytest.raises(sp.OptionError, match=f"'key' is not read; names may be given for '{state}'"):
         sp.arrow.read_state(ORDERS_PATH, "catalog", state, fields={"key": ["a"]})
 
 
