@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,14 @@ def _module(command: str) -> str | None:
     return words[words.index("-m") + 1] if "-m" in words and "python" in words[0] else None
 
 
+def _collect(reader: Any, table: str) -> Any:
+    return getattr(reader, table)().collect()
+
+
+def _write(writer: Any, rows: Any, target: str) -> Any:
+    return writer.update_keyed_state("orders", "total", rows).write(target)
+
+
 def flink_steps() -> dict[str, dict[str, Any]]:
     """Read metadata and a state, and write a savepoint, each twice."""
     steps = Steps()
@@ -71,14 +80,14 @@ def flink_steps() -> dict[str, dict[str, Any]]:
     sp = steps.run("import", lambda: __import__("state_processor"))
     reader = steps.run("SavepointReader.read", lambda: sp.SavepointReader.read(spark, SAVEPOINT))
     for table in ("operators", "states", "handles"):
-        steps.run(f"{table}()", lambda table=table: getattr(reader, table)().collect())
+        steps.run(f"{table}()", partial(_collect, reader, table))
     for which in ("first", "second"):
         steps.run(f"{which} read", lambda: reader.read_keyed_state("orders", "total").agg({"value": "sum"}).collect())
     rows = spark.range(1000).selectExpr("cast(id AS string) AS key", "id AS value")
     for which in ("first", "second", "third"):
         writer = sp.SavepointWriter.from_existing(spark, SAVEPOINT)
         target = tempfile.mkdtemp() + "/savepoint"
-        steps.run(f"{which} write", lambda w=writer, t=target: w.update_keyed_state("orders", "total", rows).write(t))
+        steps.run(f"{which} write", partial(_write, writer, rows, target))
     target = tempfile.mkdtemp() + "/savepoint"
     steps.run("write of 64 states", lambda: _many_states(sp, spark, target))
     return steps.finish()

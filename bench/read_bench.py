@@ -67,7 +67,7 @@ def session(cores: int, master: str | None = None) -> SparkSession:
 
 def aggregate(frame: DataFrame, kind: str) -> tuple[int, ...]:
     """Count the rows and sum the numbers, so that every value is used."""
-    return tuple(frame.agg(f.count("*"), *(f.sum(c) for c in SUMS[kind])).first())
+    return tuple(frame.agg(f.count("*"), *(f.sum(c) for c in SUMS[kind])).collect()[0])
 
 
 def measure(kind: str, **reads: Callable[[], DataFrame]) -> dict[str, Medians]:

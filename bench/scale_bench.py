@@ -51,7 +51,7 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 T = sp.Types
 SLOPES = "slopes"
 SIZES = {"list": 5_000_000, "map": 1_000_000}
-ELEMENTS = {
+ELEMENTS: dict[str, tuple[sp.ListState | sp.MapState, str]] = {
     "list": (sp.ListState(T.LONG()), "array(0L)"),
     "map": (sp.MapState(T.LONG(), T.LONG()), "map(0L, 0L)"),
 }
@@ -74,7 +74,7 @@ def write(spark: SparkSession, target: Path, keys: int, form: str) -> None:
 def read(spark: SparkSession, path: Path, keys: int) -> None:
     """Sum the values of that savepoint."""
     values = sp.SavepointReader.read(spark, path).read_keyed_state("bench", "value")
-    found = values.agg(f.count("*"), f.sum("value")).first()
+    found = values.agg(f.count("*"), f.sum("value")).collect()[0]
     if tuple(found) != (keys, 7 * keys * (keys - 1) // 2 + 3 * keys):
         raise AssertionError(f"{keys} keys were written, read were {found}")
 
@@ -95,7 +95,7 @@ def read_large_key(spark: SparkSession, path: Path, what: str) -> None:
     """Sum the elements of the key."""
     count = SIZES[what]
     values = sp.SavepointReader.read(spark, path).read_keyed_state("bench", "value").where("key = 1")
-    found = values.agg(f.count("*"), f.sum(f"{what}_value")).first()
+    found = values.agg(f.count("*"), f.sum(f"{what}_value")).collect()[0]
     if tuple(found) != (count, count * (count - 1) // 2):
         raise AssertionError(f"{count} elements were written, read were {found}")
 

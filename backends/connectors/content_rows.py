@@ -15,7 +15,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.backends.connectors.connector import (
-    ASSIGNED,
     SPLIT_ID,
     UNASSIGNED,
     EnumeratedSplit,
@@ -276,8 +275,3 @@ class ContentEnumerator:
         if split.split is not None:
             row = row | {RAW: split.split.data, VERSION: split.split.version}
         return self.splits.content(row, version)
-
-
-def assigned_or_not(assignment: str) -> bool:
-    """Accept splits with and without reader."""
-    return assignment in (ASSIGNED, UNASSIGNED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 EVENT, PROCESSING = "EVENT_TIMER", "PROCESSING_TIMER"
@@ -88,7 +88,7 @@ def after(operators: Operators, steps: Sequence[Mapping[str, Any]]) -> Operators
     return result
 
 
-_AFTER = {
+_AFTER: dict[str, Callable[[Any, Any], Any]] = {
     "VALUE": lambda before, value: value,
     "LIST": lambda before, value: [*(before or []), value],
     "MAP": lambda before, value: [*(pair for pair in before or [] if pair[0] != value[0]), value],

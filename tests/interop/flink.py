@@ -22,7 +22,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tests.interop import jvms
-from tests.interop.jvms import FlinkError, tail
+from tests.interop.jvms import FlinkError as FlinkError
+from tests.interop.jvms import tail
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
@@ -469,10 +470,10 @@ def _unpack_jars(package: Path, target: Path) -> None:
     with tarfile.open(package) as archive:
         for member in archive:
             if member.isfile() and (jar := place(member.name)):
-                content = archive.extractfile(member)
-                assert content is not None
-                with content, jar.open("wb") as copy:
-                    shutil.copyfileobj(content, copy)
+                found = archive.extractfile(member)
+                assert found is not None
+                with found, jar.open("wb") as copy:
+                    shutil.copyfileobj(found, copy)
 
 
 def _made(target: Path, fill: Callable[[Path], None]) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.interop import flink
+from tests.interop.jvms import FlinkError
 
 _FIELDS = {
     "orders": ("id BIGINT", "customer STRING", "item STRING", "amount BIGINT", "ts TIMESTAMP(3)"),
@@ -349,7 +350,7 @@ def answered(version: str, requests: Sequence[dict[str, Any]], at_once: int = 1)
         f"{given['insert']}\n{answer['error']}" for given, answer in zip(requests, answers, strict=True) if "error" in answer
     ]
     if errors:
-        raise flink.FlinkError("\n".join(errors))
+        raise FlinkError("\n".join(errors))
     return answers
 
 
