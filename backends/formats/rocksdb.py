@@ -27,7 +27,7 @@ _FORST_LOGS: Final = re.compile(rb"db_log_dir=\S{0,4096}_attempt_\d+/db")
 _FORST_FILE: Final = re.compile(r"_attempt_\d+/db/[^/]+$")
 """Working directory of ForSt (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``). ForSt's options have the directory of logs in
 it, and checkpoints refer to files in it."""
-_MOST_SEEKS: Final = 10_000
+_MOST_SEEKS: Final = 1_000
 """Maximum number of seeks (keys times key groups). Above it, reading all entries is faster."""
 
 

@@ -12,6 +12,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import islice
 from typing import Final
 
 from state_processor.backends.files.missing_files import incomplete
@@ -105,8 +107,7 @@ class Store:
         """
         where = f"{self._where()}, state {family!r}"
         files = self.family(family).files
-        remote = any(self._stream(file).is_remote for file in files[:1])
-        threads = ThreadPoolExecutor(_FETCHES) if remote else None
+        threads = ThreadPoolExecutor(_FETCHES) if self._is_remote else None
         try:
             for buffer, entries in FamilyScan(files, self._table, prefix, where, threads).blocks(lower, upper):
                 yield buffer, None, entries
@@ -118,7 +119,7 @@ class Store:
         with self._lock:
             table = self._tables.pop(file.number, None)
         if table is None:
-            stream = self._stream(file)
+            stream = self._opened(file.name)
             table = Table(stream, file, f"{self._where()}, {file.name} ({stream.describe()})")
         with self._lock:
             self._tables[file.number] = table
@@ -126,8 +127,11 @@ class Store:
                 self._tables.popitem(last=False)
         return table
 
-    def _stream(self, file: TableFile) -> StateStream:
-        return self._opened(file.name)
+    @cached_property
+    def _is_remote(self) -> bool:
+        """True if reading tables sends requests to remote storage."""
+        tables = (stream for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name))
+        return any(self._snapshot.open(stream, self._context).is_remote for stream in islice(tables, 1))
 
     def _opened(self, name: str) -> StateStream:
         handle = self._streams[name]

@@ -249,6 +249,8 @@ def _index_entry(data, at, end, has_size, key, key_end, keys, keys_end):  # type
         _, at = varint(data, at, end)
     if at < 0 or shared > key_end - key or unshared > end - at:
         return BAD_BLOCK, at, key, key_end, keys, shared
+    if shared == 0:
+        return DONE, at + unshared, at, at + unshared, keys, shared
     if shared + unshared > keys_end - keys:
         return FULL, at, key, key_end, keys, shared
     _copy(data, keys, key, shared)
@@ -280,7 +282,7 @@ def decode_index(  # type: ignore[no-untyped-def]
     table
         Receives the blocks: the separator behind the last key of each, its offset and size.
     keys, keys_end
-        The part of ``data`` that receives the separators.
+        The part of ``data`` that receives separators that share bytes with the ones before.
     result
         The status, and how many blocks there are.
     """

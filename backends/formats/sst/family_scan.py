@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,9 @@ _TYPES: Final = {
     3: "log data", 0x0F: "a range deletion", 0x11: "a reference to a blob file", 0x14: "a deletion with a timestamp",
     0x16: "a wide column", 0x18: "a value with a preferred sequence number",
 }  # fmt: skip
+
+
+_Result = TypeVar("_Result")
 
 
 class _NoRoom(Exception):
@@ -81,14 +85,20 @@ class FamilyScan:
         runs = [RunScan(files, self.open_table, lower, upper, self.threads) for files in runs_of(self.files, lower, upper)]
         share = max(_LEAST_SHARE, _COMPRESSED // max(1, len(runs)))
         while runs and lower < upper:
-            reached = [reach for run in runs if (reach := run.reach(lower, share)) is not None]
-            end = min([upper, *reached])
-            pieces = [run.pieces(lower, end) for run in runs]
+            reached = self._of_each(runs, lambda run: run.reach(lower, share))  # noqa: B023 - called at once
+            end = min([upper, *(key for key in reached if key is not None)])
+            pieces = self._of_each(runs, lambda run: run.pieces(lower, end))  # noqa: B023
             end = min([end, *_plain_reaches(pieces, max(_LEAST_SHARE, _PLAIN // len(runs)))])
             found, end = self._round(pieces, lower, end)
             if len(found[1]):
                 yield found
             lower = end
+
+    def _of_each(self, runs: Sequence[RunScan], function: Callable[[RunScan], _Result]) -> list[_Result]:
+        """Return the results of a function of each run; requests of several runs are sent at the same time."""
+        if self.threads is None or len(runs) == 1:
+            return [function(run) for run in runs]
+        return [future.result() for future in [self.threads.submit(copy_context().run, function, run) for run in runs]]
 
     def _round(self, pieces: list[list[Piece]], lower: bytes, upper: bytes) -> tuple[tuple[Bytes, Numbers], bytes]:
         """Return the entries of a round, and the key before which it ends."""

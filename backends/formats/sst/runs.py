@@ -88,7 +88,7 @@ class TableScan:
             raise CorruptSnapshotError(
                 f"{self.table.where}: blocks of entries are far from each other, which RocksDB does not write"
             )
-        base, data = self._reads.read(begin, end)
+        base, data = (self.table.tail_begin, self.table.tail) if begin >= self.table.tail_begin else self._reads.read(begin, end)
         blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), base, rows[:, OFFSET], rows[:, SIZE])
         self.table.format.check_sizes(blocks, self.table.where)
         return blocks

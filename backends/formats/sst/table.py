@@ -41,6 +41,8 @@ _VERSIONS: Final = range(2, 7)
 _WITH_CONTEXT: Final = 6
 _TAIL: Final = 16 << 10
 _REMOTE_TAIL: Final = 64 << 10
+_FIRST_BLOCKS: Final = 1 << 12
+"""Blocks that a list of blocks has room for at first."""
 _MOST_PROPERTIES: Final = 1 << 20
 _MOST_KEY_BYTES: Final = 256 << 20
 _BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY = 0, 1, 2, 3
@@ -94,6 +96,11 @@ class Table:
     where
         Operator, subtask, store and file, for messages.
 
+    Attributes
+    ----------
+    tail, tail_begin
+        The end of the file, which was read first, and where it begins.
+
     Raises
     ------
     CorruptSnapshotError
@@ -109,9 +116,9 @@ class Table:
         if stream.size < _FOOTER:
             raise CorruptSnapshotError(f"{where}: {stream.size} bytes are too few for a table")
         size = min(stream.size, _REMOTE_TAIL if stream.is_remote else _TAIL)
-        self._tail_begin = stream.size - size
-        self._tail = np.frombuffer(stream.read(self._tail_begin, size), dtype=np.uint8)
-        footer = self._tail[-_FOOTER:].tobytes()
+        self.tail_begin = stream.size - size
+        self.tail = stream.read(self.tail_begin, size)
+        footer = bytes(self.tail[-_FOOTER:])
         self._version = self._checked_version(footer)
         if self._version >= _WITH_CONTEXT:
             self.format, metaindex, self._index_handle = self._newer_footer(footer)
@@ -226,20 +233,20 @@ class Table:
 
     def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes) -> BlockList:
         """Return the blocks that a block of an index lists."""
-        room = 4 * size + 4096
-        table = np.empty((size // 3 + 1, k.INDEX_FIELDS), dtype=np.int64)
+        exact, delta, first = self._keys_are_exact, self._is_delta, self._index_type == _WITH_FIRST_KEY
+        buffer, room, most = data, 0, _FIRST_BLOCKS
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         while True:
-            buffer = np.empty(size + room + k.SLACK, dtype=np.uint8)
-            buffer[:size] = data[:size]
+            table = np.empty((min(most, size // 3 + 1), k.INDEX_FIELDS), dtype=np.int64)
             k.decode_index(
                 *(buffer, 0, size, padded(lower), padded(upper), len(lower), len(upper)),
-                *(0 if self._keys_are_exact else k.TAG_BYTES, int(self._is_delta), int(self._index_type == _WITH_FIRST_KEY)),
-                *(table, size, size + room, result),
+                *(0 if exact else k.TAG_BYTES, int(delta), int(first), table, size, size + room, result),
             )
             if result[k.STATUS] != k.FULL or room > _MOST_KEY_BYTES:
                 break
-            room *= 4
+            room, most = 4 * max(room, size) + 4096, 8 * most
+            buffer = np.empty(size + room + k.SLACK, dtype=np.uint8)
+            buffer[:size] = data[:size]
         if result[k.STATUS] != k.DONE:
             raise CorruptSnapshotError(f"{self.where}: its index is damaged")
         rows = table[: result[k.ROWS]]
@@ -255,11 +262,13 @@ class Table:
         offset, size = handle
         if offset < 0 or size < 0 or offset + size + TRAILER > self.stream.size:
             raise CorruptSnapshotError(f"{self.where}: a block is said to be behind the end of the file")
-        if offset >= self._tail_begin:
-            data, base = self._tail, self._tail_begin
+        if offset >= self.tail_begin:
+            data, base = self.tail, self.tail_begin
         else:
-            data, base = np.frombuffer(self.stream.read(offset, size + TRAILER), dtype=np.uint8), offset
-        blocks = RawBlocks.of(data, base, np.array([offset], dtype=np.int64), np.array([size], dtype=np.int64))
+            data, base = self.stream.read(offset, size + TRAILER), offset
+        blocks = RawBlocks.of(
+            np.frombuffer(data, dtype=np.uint8), base, np.array([offset], dtype=np.int64), np.array([size], dtype=np.int64)
+        )
         self.format.check_sizes(blocks, self.where)
         plain = int(blocks.plain_sizes[0])
         target = np.empty(plain + k.SLACK, dtype=np.uint8)

@@ -92,7 +92,7 @@ def file_of(copy: Path, file: h.LocalFile) -> Path:
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("most_seeks", [0, 10_000])
+@pytest.mark.parametrize("most_seeks", [0, 1_000])
 def test_looking_up_keys_gives_their_rows_only(state: str, most_seeks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rocksdb, "_MOST_SEEKS", most_seeks)
     snapshot = open_snapshot(NATIVE)
