@@ -1,4 +1,4 @@
-"""Compilation of kernels.
+"""Compilation of kernels: the interface of :mod:`state_processor.serializers.kernel.compiling`, which no other module imports.
 
 Three kinds of functions have different callers: other kernels (``@kernel``), Python (``@entry_point``), or other kernels by
 address (``@on_demand``), so that a program compiles only functions that it needs. By default Numba generates code for calls from
@@ -16,8 +16,29 @@ from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from typing import Any, Final
 
-from state_processor.serializers.kernel.cache import content_stamp, module_stamp
+from state_processor.serializers.kernel.compiling.cache import (
+    FOLDER_SETTING,
+    cache_folders,
+    content_stamp,
+    module_stamp,
+    writable_folder,
+)
 from state_processor.serializers.kernel.signatures import ArgumentType
+
+__all__ = [
+    "FOLDER_SETTING",
+    "DeclaredKernel",
+    "EntryPoint",
+    "Intrinsic",
+    "OnDemand",
+    "allocating_kernel",
+    "cache_folders",
+    "entry_point",
+    "inlined_kernel",
+    "kernel",
+    "on_demand",
+    "writable_folder",
+]
 
 Function = Callable[..., Any]
 
@@ -40,7 +61,7 @@ class Kernel:
     def dispatcher(self) -> Any:
         """Numba's form of the function."""
         if self.made is None:
-            from state_processor.serializers.kernel.dispatchers import dispatcher_of
+            from state_processor.serializers.kernel.compiling.dispatchers import dispatcher_of
 
             return dispatcher_of(self)
         return self.made
@@ -80,7 +101,7 @@ class Intrinsic:
 
     @cached_property
     def _known(self) -> tuple[Any, Any]:
-        from state_processor.serializers.kernel.dispatchers import type_of_intrinsic
+        from state_processor.serializers.kernel.compiling.dispatchers import type_of_intrinsic
 
         return type_of_intrinsic(self._definition)
 

@@ -45,7 +45,6 @@ def add_commands(commands: Any) -> None:
 
 def _warm_up(options: argparse.Namespace) -> None:
     # Imported here: most commands don't need kernels.
-    cache = import_module("state_processor.serializers.kernel.cache")
     compiler = import_module("state_processor.serializers.kernel.compiler")
     values = [value for name in MODULES for value in vars(import_module(name)).values()]
     kernels = {id(value): value for value in values if isinstance(value, compiler.DeclaredKernel)}.values()
@@ -53,11 +52,11 @@ def _warm_up(options: argparse.Namespace) -> None:
     for kernel in kernels:
         kernel.compile()
         compiled += sum(kernel.stats.cache_misses.values())
-    folder = cache.writable_folder()
+    folder = compiler.writable_folder()
     if compiled and folder is None:
         raise OptionError(
             "compiled kernels can't be stored: no directory is writable; name a directory with the environment variable "
-            f"{cache.FOLDER_SETTING}"
+            f"{compiler.FOLDER_SETTING}"
         )
-    where = folder or cache.cache_folders()[0]
+    where = folder or compiler.cache_folders()[0]
     say(f"{len(kernels)} kernels in {where}, {compiled} of them compiled now")

@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 
-from state_processor.serializers.kernel.cache import writable_folder
+from state_processor.serializers.kernel.compiler import writable_folder
 from tests import spark_jvms
 from tests.packaging.environments import ROOT, SAVEPOINT
 

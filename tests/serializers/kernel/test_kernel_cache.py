@@ -13,9 +13,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from state_processor.serializers.kernel.cache import content_stamp
+from state_processor.serializers.kernel.compiling.cache import content_stamp
+from state_processor.serializers.kernel.compiling.trusted_files import doubt_of, doubt_of_folder
 from state_processor.serializers.kernel.decode import text
-from state_processor.serializers.kernel.trusted_files import doubt_of, doubt_of_folder
 
 NOWHERE = Path("/nowhere")
 MODULE = """
@@ -255,7 +255,7 @@ LATE_THREAD = """
 import sys, threading
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-from state_processor.serializers.kernel.stored_kernels import KernelCache
+from state_processor.serializers.kernel.compiling.stored_kernels import KernelCache
 import total
 
 stored, called, found = threading.Event(), threading.Event(), []
@@ -308,7 +308,7 @@ def test_a_thread_that_calls_a_kernel_while_it_is_stored_gets_its_result(tmp_pat
 FORK = """
 import os, threading, time
 from numba.core.compiler_lock import global_compiler_lock
-import state_processor.serializers.kernel.dispatchers
+import state_processor.serializers.kernel.compiling.dispatchers
 
 held = threading.Event()
 

@@ -19,9 +19,9 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from state_processor.serializers.kernel.cache import PACKAGE, cache_folders, log_compilation, writable_folder
-from state_processor.serializers.kernel.cache_lock import one_process
-from state_processor.serializers.kernel.trusted_files import read_trusted, write_private
+from state_processor.serializers.kernel.compiling.cache import PACKAGE, cache_folders, log_compilation, writable_folder
+from state_processor.serializers.kernel.compiling.cache_lock import one_process
+from state_processor.serializers.kernel.compiling.trusted_files import read_trusted, write_private
 
 _DIGEST: Final = hashlib.sha256().digest_size
 

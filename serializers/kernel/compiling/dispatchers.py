@@ -11,8 +11,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import intrinsic
 
-from state_processor.serializers.kernel.cache_lock import one_process
-from state_processor.serializers.kernel.stored_kernels import KernelCache
+from state_processor.serializers.kernel.compiling.cache_lock import one_process
+from state_processor.serializers.kernel.compiling.stored_kernels import KernelCache
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.compiler import Kernel

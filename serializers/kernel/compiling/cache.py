@@ -1,6 +1,6 @@
 """Folders for compiled kernels, which may be shared, and digests of all content compiled into kernels.
 
-:mod:`state_processor.serializers.kernel.stored_kernels` writes and reads them.
+:mod:`state_processor.serializers.kernel.compiling.stored_kernels` writes and reads them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-from state_processor.serializers.kernel.trusted_files import doubt_of_folder, make_private, write_private
+from state_processor.serializers.kernel.compiling.trusted_files import doubt_of_folder, make_private, write_private
 
 FOLDER_SETTING: Final = "STATE_PROCESSOR_CACHE"
 PACKAGE: Final = "state_processor"
