@@ -9,7 +9,7 @@ from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.evolution.migrated_values import Found, ObservingSerializer, holds_others
+from state_processor.serializers.evolution.migrated_values import Found, holds_others, observing
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.containers import is_collection, is_map
@@ -40,7 +40,7 @@ def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescrip
     for path, part in kryo_parts_of(state):
         if shape(part.declared)[0] == "json" and (is_collection(part.type_class) or is_map(part.type_class)):
             seen = found.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
-            observers[id(part)] = ObservingSerializer(part, seen)
+            observers[id(part)] = observing(part, seen)
 
     return with_serialized_values(state, lambda serializer: PassThroughSerializer(with_replacements(serializer, observers)))
 

@@ -212,6 +212,58 @@ class DelegatingSerializer(TypeSerializer):
         self.content.emit_encode_key(builder, column)
 
 
+class ObservedSerializer(DelegatingSerializer):
+    """A serializer that reports each value that it reads, in Python.
+
+    Parameters
+    ----------
+    content
+        The serializer that does the work.
+    observe
+        Called with the source behind the value, the position of the value's begin, and the value.
+    """
+
+    child_names = ("",)
+
+    def __init__(self, content: TypeSerializer, observe: Callable[[DataInput, int, Any], None]) -> None:
+        super().__init__(content)
+        self._observe = observe
+
+    def __str__(self) -> str:
+        return str(self.content)
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.content,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (content,) = children
+        return ObservedSerializer(content, self._observe)
+
+    @property
+    def self_delimiting(self) -> bool:
+        return self.content.self_delimiting
+
+    @property
+    def reason(self) -> str:
+        return self.content.reason
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        value = self.content.read(source)
+        self._observe(source, start, value)
+        return value
+
+    def skip(self, source: DataInput) -> None:
+        self.read(source)
+
+    emit_decode = TypeSerializer.emit_decode
+    emit_encode = TypeSerializer.emit_encode
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.content.snapshot()
+
+
 class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
     """A serializer without configuration that delegates to :attr:`content`, an attribute of the class."""
 

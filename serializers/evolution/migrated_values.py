@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.scalars import SCALARS
+from state_processor.serializers.core.templates import ObservedSerializer
 from state_processor.serializers.core.time_values import Instant, SqlTimestamp
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
@@ -34,22 +36,28 @@ from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 
 
-class ReadingSerializer(TypeSerializer):
-    """Reader of bytes of one serializer as values of another.
+class ConvertedSerializer(TypeSerializer):
+    """Reader of values that Kryo wrote as values of another serializer; it can't write.
 
     Parameters
     ----------
     written
         The serializer that wrote the bytes.
+    convert
+        Makes the value of the tree of objects that Kryo 2 wrote; ``None`` is null.
     """
 
-    def __init__(self, written: KryoSerializer) -> None:
+    def __init__(self, written: KryoSerializer, convert: Callable[[Node | None], Any]) -> None:
         self.written = written
+        self._convert = convert
         self.length = written.length
         self.min_size = written.min_size
 
     def __str__(self) -> str:
         return str(self.written)
+
+    def read(self, source: DataInput) -> Any:
+        return self._convert(_node_of(self.written.read(source)))
 
     def write(self, value: Any, target: DataOutput) -> None:
         raise UnsupportedFormatError(f"{self} can only read; write with the new serializer")
@@ -68,52 +76,20 @@ class ReadingSerializer(TypeSerializer):
     def reason(self) -> str:
         return self.written.reason
 
-    def read_node(self, source: DataInput) -> Node | None:
-        """Read the value as the tree of objects that Kryo 2 wrote."""
-        value = self.written.read(source)
-        return None if value is None else value.node
 
-
-class ConvertingSerializer(ReadingSerializer):
-    """Reader of a Kryo value as a value of a new serializer.
-
-    Parameters
-    ----------
-    written, wanted
-        Both serializers.
-    """
-
-    def __init__(self, written: KryoSerializer, wanted: TypeSerializer) -> None:
-        super().__init__(written)
-        self.wanted = wanted
-
-    def read(self, source: DataInput) -> Any:
-        return value_of(self.wanted, self.read_node(source))
-
-
-class TryingSerializer(ConvertingSerializer):
-    """Reader that also writes each value and drops the bytes, to check that the value can be written."""
-
-    def read(self, source: DataInput) -> Any:
-        value = super().read(source)
-        self.wanted.serialize(value)
-        return value
+def _node_of(value: KryoValue | None) -> Node | None:
+    return None if value is None else value.node
 
 
 def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
     """Return the serializer that reads a Kryo value as a value of ``wanted``; it can't read undecided types."""
-    return UndecidedSerializer(path, written) if wanted is None else ConvertingSerializer(written, wanted)
+    if wanted is not None:
+        return ConvertedSerializer(written, partial(value_of, wanted))
 
+    def undecided(node: Node | None) -> Any:
+        raise UnsupportedFormatError(f"{path or 'the value'}: the type of its elements is unknown")
 
-class UndecidedSerializer(ReadingSerializer):
-    """Stand-in for a collection whose element type is not known."""
-
-    def __init__(self, path: str, written: KryoSerializer) -> None:
-        super().__init__(written)
-        self._path = path
-
-    def read(self, source: DataInput) -> Any:
-        raise UnsupportedFormatError(f"{self._path or 'the value'}: the type of its elements is unknown")
+    return ConvertedSerializer(written, undecided)
 
 
 # From trees of objects to values
@@ -361,26 +337,19 @@ class Observations:
         self.found: dict[str, Found] = {}
 
     def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
-        """Return the serializer of :func:`converting`, or one that observes collections of undecided type."""
-        if wanted is not None:
-            return TryingSerializer(written, wanted)
-        return ObservingSerializer(written, self.found.setdefault(path, Found.nothing(written.type_class)))
+        """Return the serializer of :func:`converting` that also tries to write, or one that observes an undecided collection."""
+        if wanted is None:
+            return observing(written, self.found.setdefault(path, Found.nothing(written.type_class)))
+        to_value, to_bytes = partial(value_of, wanted), wanted.serialize
+
+        def tried(node: Node | None) -> Any:
+            value = to_value(node)
+            to_bytes(value)
+            return value
+
+        return ConvertedSerializer(written, tried)
 
 
-class ObservingSerializer(ReadingSerializer):
-    """Reader of a collection that records the classes of its elements; it returns null.
-
-    Parameters
-    ----------
-    written
-        The serializer that wrote the collection.
-    found
-        The observations to add the classes to.
-    """
-
-    def __init__(self, written: KryoSerializer, found: Found) -> None:
-        super().__init__(written)
-        self._found = found
-
-    def read(self, source: DataInput) -> None:
-        self._found.see(self.read_node(source))
+def observing(written: KryoSerializer, found: Found) -> TypeSerializer:
+    """Return the serializer of a collection that adds the classes of the elements that it reads to observations."""
+    return ObservedSerializer(written, lambda source, start, value: found.see(_node_of(value)))

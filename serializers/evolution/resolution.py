@@ -141,7 +141,20 @@ def _inheriting(subclass: PojoSerializer, written: PojoSerializer, wanted: PojoS
 _GONE: Final = "(gone)"
 
 
-class EvolvedPojoSerializer(PojoSerializer):
+class _ReadOnlySerializer(TypeSerializer):
+    """A serializer that reads bytes of one type as values of another; only :func:`resolve` makes it."""
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        raise self._only_reads()
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise self._only_reads()
+
+    def _only_reads(self) -> UnsupportedFormatError:
+        return UnsupportedFormatError(f"the resolved serializer {self} can only read; write with the wanted serializer")
+
+
+class EvolvedPojoSerializer(_ReadOnlySerializer, PojoSerializer):
     """A POJO whose bytes and values have different fields; only :func:`resolve` makes it.
 
     Parameters
@@ -204,12 +217,6 @@ class EvolvedPojoSerializer(PojoSerializer):
         for field in self._new:
             field.serializer.emit_decode(builder, column_of(field.name))
 
-    def write(self, value: Any, target: DataOutput) -> None:
-        raise _reads_only(self)
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        raise _reads_only(self)
-
 
 def _default_of(field: PojoField, pojo: PojoSerializer) -> TypeSerializer:
     """Return the serializer of a field that is missing in all bytes. It has Java's default value.
@@ -219,7 +226,7 @@ def _default_of(field: PojoField, pojo: PojoSerializer) -> TypeSerializer:
     return DefaultSerializer(field.serializer, boxed=field.is_primitive(pojo.class_name) is False)
 
 
-class DefaultSerializer(TypeSerializer):
+class DefaultSerializer(_ReadOnlySerializer):
     """Java's default value of a type, from zero bytes: 0, false, the character 0, or null.
 
     Parameters
@@ -276,13 +283,6 @@ class DefaultSerializer(TypeSerializer):
         else:
             builder.op(Op.REGISTER, column, register=builder.register())  # nothing writes to it: it holds 0
 
-    def snapshot(self) -> TypeSerializerSnapshot:
-        raise _reads_only(self)
-
-
-def _reads_only(serializer: TypeSerializer) -> UnsupportedFormatError:
-    return UnsupportedFormatError(f"the resolved serializer {serializer} can only read; write with the wanted serializer")
-
 
 # Avro
 
@@ -292,7 +292,7 @@ def _resolve_avro(written: AvroSerializer, wanted: AvroSerializer) -> TypeSerial
     return written if same else EvolvedAvroSerializer(written, wanted)
 
 
-class EvolvedAvroSerializer(TypeSerializer):
+class EvolvedAvroSerializer(_ReadOnlySerializer):
     """Avro data of a writer's schema as values of a reader's schema; only :func:`resolve` makes it.
 
     Values are decoded in Python, one by one.
@@ -319,17 +319,11 @@ class EvolvedAvroSerializer(TypeSerializer):
     def skip(self, source: DataInput) -> None:
         self.written.skip(source)
 
-    def write(self, value: Any, target: DataOutput) -> None:
-        raise _reads_only(self)
-
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.wanted.arrow_type(options)
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
         return self.wanted.to_column(value, options)
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        raise _reads_only(self)
 
 
 # Pickled types

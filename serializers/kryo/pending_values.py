@@ -13,12 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.big_numbers import to_text
+from state_processor.serializers.core.templates import ObservedSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
@@ -204,53 +206,6 @@ _NEW: Final = Encoding(0, (), 0)
 """An encoding that differs from all others, so that the tree is encoded again."""
 
 
-class _RecordingSerializer(TypeSerializer):
-    """Serializer that records the parts that it reads."""
-
-    def __init__(self, part: KryoSerializer, position: int, parts: list[tuple[int, StoredPart]]) -> None:
-        self.part = part
-        self._position = position
-        self._parts = parts
-
-    def __str__(self) -> str:
-        return str(self.part)
-
-    def read(self, source: DataInput) -> KryoValue | None:
-        start = source.position
-        value = self.part.read(source)
-        try:
-            column = None if value is None else column_value(self.part.declared, value.value, _EXACT)
-            text = shown(self.part.declared, column)
-        except UNWRITABLE:
-            text = None  # it can't be a column
-        self._parts.append((self._position, StoredPart(text, value, bytes(source.data[start : source.position]))))
-        return value
-
-    def write(self, value: Any, target: DataOutput) -> None:
-        self.part.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.part.arrow_type(options)
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.part.snapshot()
-
-
-class _LocatingSerializer(PendingSerializer):
-    """Serializer that records the pending values that it reads, and their positions."""
-
-    def __init__(self, part: KryoSerializer, position: int, pending: list[tuple[int, int, int, PendingValue]]) -> None:
-        super().__init__(part)
-        self._position = position
-        self._pending = pending
-
-    def read(self, source: DataInput) -> PendingValue:
-        start = source.position
-        pending = super().read(source)
-        self._pending.append((self._position, start, source.position, pending))
-        return pending
-
-
 def _parts_by_id(type_: TypeSerializer, column: str = "") -> dict[int, tuple[str, KryoSerializer]]:
     """Return path and serializer of the parts of a type that Kryo writes, by ``id`` of the serializer."""
     return {id(part): (path, part) for path, part in kryo_parts(type_, column)}
@@ -281,8 +236,8 @@ class PendingEntries:
         recording: dict[int, TypeSerializer] = {}
         locating: dict[int, TypeSerializer] = {}
         for position, (key, (_, part)) in enumerate(parts.items()):
-            recording[key] = _RecordingSerializer(part, position, self._recorded)
-            locating[key] = _LocatingSerializer(part, position, self._pending)
+            recording[key] = ObservedSerializer(part, partial(self._record, position, part))
+            locating[key] = ObservedSerializer(PendingSerializer(part), partial(self._locate, position))
         self._stored_type, self._pending_type = with_replacements(type_, recording), with_replacements(type_, locating)
 
     @property
@@ -301,6 +256,17 @@ class PendingEntries:
         for position, part in self._recorded:
             parts.add(position, part)
         return parts
+
+    def _record(self, position: int, part: KryoSerializer, source: DataInput, start: int, value: KryoValue | None) -> None:
+        try:
+            column = None if value is None else column_value(part.declared, value.value, _EXACT)
+            text = shown(part.declared, column)
+        except UNWRITABLE:
+            text = None  # it can't be a column
+        self._recorded.append((position, StoredPart(text, value, bytes(source.data[start : source.position]))))
+
+    def _locate(self, position: int, source: DataInput, start: int, pending: PendingValue) -> None:
+        self._pending.append((position, start, source.position, pending))
 
     def resolved(self, value: memoryview | bytes, parts: StoredParts) -> bytes:
         """Return a new value with pending values replaced by bytes.

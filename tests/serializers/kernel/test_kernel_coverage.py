@@ -25,8 +25,8 @@ READ_IN_PYTHON = {
     "JavaSerializer": "Java's object streams refer back to objects",
     "UserCodeSerializer": "only code of a class knows the format",
     "UndescribedClassesSerializer": "finds the end of a value whose class nothing describes",
-    **dict.fromkeys(("ConvertingSerializer", "ObservingSerializer", "TryingSerializer", "UndecidedSerializer"), _MIGRATION),
-    **dict.fromkeys(("PendingSerializer", "_RecordingSerializer", "_LocatingSerializer", "EvolvedAvroSerializer"), _MIGRATION),
+    **dict.fromkeys(("ConvertedSerializer", "ObservedSerializer"), _MIGRATION),
+    **dict.fromkeys(("PendingSerializer", "EvolvedAvroSerializer"), _MIGRATION),
     **dict.fromkeys(("NullValueArraySerializer", "StringValueArraySerializer"), "Gelly's arrays are compressed"),
     "PythonDecimalSerializer": _RECORDS,
 }
