@@ -9,40 +9,17 @@ import pyarrow as pa
 
 from state_processor.serializers import big_numbers
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import basic, temporal
+from state_processor.serializers.core import basic
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UndecodableValueError
-from state_processor.serializers.java.types import BOXES, JavaType
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.containers import is_collection, is_map
+from state_processor.serializers.kryo.jdk import TEXT, column_of
 from state_processor.serializers.kryo.plain_values import to_json
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
 
-_COLUMNS: Final[dict[str, TypeSerializer]] = {
-    **{BOXES[n.lower()]: basic.NumberSerializer(n) for n in ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")},
-    "java.util.concurrent.atomic.AtomicBoolean": basic.NumberSerializer("BOOLEAN"),
-    "java.util.concurrent.atomic.AtomicInteger": basic.NumberSerializer("INT"),
-    "java.util.concurrent.atomic.AtomicLong": basic.NumberSerializer("LONG"),
-    "java.util.OptionalInt": basic.NumberSerializer("INT"),
-    "java.util.OptionalLong": basic.NumberSerializer("LONG"),
-    "java.util.OptionalDouble": basic.NumberSerializer("DOUBLE"),
-    **dict.fromkeys(
-        ("java.util.Date", "java.sql.Timestamp", "java.time.Instant", "java.util.Calendar", "java.util.GregorianCalendar"),
-        temporal.InstantSerializer(),
-    ),
-    **dict.fromkeys(("java.sql.Date", "java.time.LocalDate"), temporal.LocalDateSerializer()),
-    "java.time.LocalDateTime": temporal.LocalDateTimeSerializer(),
-}
-_TEXT: Final = {
-    "java.lang.Character", "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class",
-    "java.math.BigInteger", "java.math.BigDecimal", "java.net.URI", "java.net.URL", "java.net.InetSocketAddress", "java.sql.Time",
-    "java.util.Currency", "java.util.UUID", "java.util.Locale", "java.util.regex.Pattern", "java.util.TimeZone",
-    "java.util.SimpleTimeZone", "sun.util.calendar.ZoneInfo", "java.time.LocalTime", "java.time.Duration", "java.time.Period",
-    "java.time.Year", "java.time.YearMonth", "java.time.MonthDay", "java.time.ZoneId", "java.time.ZoneRegion",
-    "java.time.ZoneOffset",
-    "java.time.OffsetTime", "java.time.OffsetDateTime", "java.time.ZonedDateTime",
-}  # fmt: skip
 _INT: Final = JavaType("java.lang.Integer")
 
 
@@ -58,10 +35,9 @@ def shape(type_: JavaType, inside: frozenset[str] = frozenset()) -> tuple[str, t
         return "text", ()
     if described is not None and not described.abstract and described.fields and name not in inside:
         return "struct", described.fields
-    if name in _TEXT or name == "char":
-        return "text", ()
-    if BOXES.get(name, name) in _COLUMNS:
-        return "column", ()
+    column = column_of(name)
+    if column is not None:
+        return "text" if column == TEXT else "column", ()
     if name == "java.util.BitSet":
         return "list", (("element", _INT),)
     if name == "java.util.Optional" and arguments:
@@ -75,6 +51,12 @@ def shape(type_: JavaType, inside: frozenset[str] = frozenset()) -> tuple[str, t
     if len(arguments) == 2 and is_map(name):
         return "map", (("key", arguments[0]), ("value", arguments[1]))
     return "json", ()
+
+
+def _column(type_: JavaType) -> TypeSerializer:
+    column = column_of(type_.name)
+    assert isinstance(column, TypeSerializer)
+    return column
 
 
 def _unwrapped(type_: JavaType) -> JavaType:
@@ -105,7 +87,7 @@ def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] 
         case "bytes":
             return pa.binary()
         case "column":
-            return _COLUMNS[BOXES.get(type_.name, type_.name)].arrow_type(options)
+            return _column(type_).arrow_type(options)
     return pa.string()
 
 
@@ -144,5 +126,5 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
         case "bytes":
             return value
         case "column":
-            return _COLUMNS[BOXES.get(type_.name, type_.name)].to_column(value, options)
+            return _column(type_).to_column(value, options)
     return basic.without_lone_surrogates(big_numbers.to_text(value) if isinstance(value, BigInteger) else str(value))
