@@ -213,7 +213,7 @@ class DelegatingSerializer(TypeSerializer):
 
 
 class ObservedSerializer(DelegatingSerializer):
-    """A serializer that reports each value that it reads, in Python.
+    """A serializer that reports each value that it reads, in Python; it has no children, so that a walk ends at it.
 
     Parameters
     ----------
@@ -222,8 +222,6 @@ class ObservedSerializer(DelegatingSerializer):
     observe
         Called with the source behind the value, the position of the value's begin, and the value.
     """
-
-    child_names = ("",)
 
     def __init__(self, content: TypeSerializer, observe: Callable[[DataInput, int, Any], None]) -> None:
         super().__init__(content)
@@ -234,11 +232,10 @@ class ObservedSerializer(DelegatingSerializer):
 
     @property
     def children(self) -> Sequence[TypeSerializer]:
-        return (self.content,)
+        return ()
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        (content,) = children
-        return ObservedSerializer(content, self._observe)
+        return self
 
     @property
     def self_delimiting(self) -> bool:
