@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,6 +20,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
+from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.binary_values import (
     TimestampData,
     Variant,
@@ -127,30 +127,14 @@ class Slot(ABC):
         """Append the instructions that write a value that is not null."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Number:
-    layout: struct.Struct
-    width: int
-
-
-_NUMBERS: Final = {
-    "BOOLEAN": _Number(struct.Struct("<?"), 1),
-    "TINYINT": _Number(struct.Struct("<b"), 1),
-    "SMALLINT": _Number(struct.Struct("<h"), 2),
-    "INT": _Number(INT, 4),
-    "BIGINT": _Number(LONG, 8),
-    "FLOAT": _Number(struct.Struct("<f"), 4),
-    "DOUBLE": _Number(struct.Struct("<d"), 8),
-}
-
-
 class NumberSlot(Slot):
     """A number or boolean, in the first bytes of its slot."""
 
     def __init__(self, type_: LogicalType, number: str) -> None:
         super().__init__(type_)
-        self._layout = _NUMBERS[number].layout
-        self.width = _NUMBERS[number].width
+        layout = ATOMIC[number].packed
+        assert layout is not None
+        self._layout, self.width = layout, layout.size
         self._is_float = number in ("FLOAT", "DOUBLE")
 
     def get(self, data: bytes, at: int) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, elements
+from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.logical_types import (
     PACKAGE,
     ArrayType,
@@ -146,16 +147,7 @@ def _raw(of: str) -> _Maker:
 
 
 _TYPES: Final[dict[str, _Maker]] = {
-    "BooleanType": _atomic("BOOLEAN"),
-    "TinyIntType": _atomic("TINYINT"),
-    "SmallIntType": _atomic("SMALLINT"),
-    "IntType": _atomic("INT"),
-    "BigIntType": _atomic("BIGINT"),
-    "FloatType": _atomic("FLOAT"),
-    "DoubleType": _atomic("DOUBLE"),
-    "NullType": _atomic("NULL"),
-    "VariantType": _atomic("VARIANT"),
-    "BitmapType": _atomic("BITMAP"),
+    **{atomic.type_class: _atomic(atomic.name) for atomic in ATOMIC.values()},
     "DateType": lambda converter, content, nullable: DateType(nullable=nullable),
     "TimeType": lambda converter, content, nullable: TimeType(content.get("precision"), nullable=nullable),
     "CharType": _sized(TextType, "CHAR"),

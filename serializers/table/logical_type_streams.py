@@ -13,6 +13,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, JavaObject, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
+from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.logical_types import (
     PACKAGE,
     ArrayType,
@@ -52,21 +53,6 @@ def _signature(name: str) -> str:
     return f"L{(PACKAGE + name).replace('.', '/')};"
 
 
-_ATOMIC: Final = {
-    "BOOLEAN": ("BooleanType", "BOOLEAN"),
-    "TINYINT": ("TinyIntType", "TINYINT"),
-    "SMALLINT": ("SmallIntType", "SMALLINT"),
-    "INT": ("IntType", "INTEGER"),
-    "BIGINT": ("BigIntType", "BIGINT"),
-    "FLOAT": ("FloatType", "FLOAT"),
-    "DOUBLE": ("DoubleType", "DOUBLE"),
-    "NULL": ("NullType", "NULL"),
-    "VARIANT": ("VariantType", "VARIANT"),
-    "BITMAP": ("BitmapType", "BITMAP"),
-}
-"""Class and root of the types without parameters."""
-
-_UIDS: Final = {"VariantType": -7525210688776332292}
 _SIZED: Final = {
     "CHAR": ("CharType", "CHAR"),
     "VARCHAR": ("VarCharType", "VARCHAR"),
@@ -79,7 +65,7 @@ _KIND: Final = ("L" + f"{PACKAGE}TimestampKind;".replace(".", "/"), "kind")
 
 _DESCRIPTIONS: Final = (
     JavaClassDescription(f"{PACKAGE}LogicalType", 1, (("Z", "isNullable"), (_signature("LogicalTypeRoot"), "typeRoot"))),
-    *(_type_class(name, uid=_UIDS.get(name, 1)) for name, _ in _ATOMIC.values()),
+    *(_type_class(atomic.type_class, uid=atomic.type_uid) for atomic in ATOMIC.values()),
     *(_type_class(name, ("I", "length")) for name, _ in _SIZED.values()),
     _type_class("DateType"),
     _type_class("TimeType", ("I", "precision")),
@@ -142,18 +128,9 @@ _DESCRIPTIONS: Final = (
 )
 
 _SINGLETONS: Final = {
-    "BOOLEAN": (f"{_BASE}base.BooleanSerializer", 1),
-    "TINYINT": (f"{_BASE}base.ByteSerializer", 1),
-    "SMALLINT": (f"{_BASE}base.ShortSerializer", 1),
-    "INT": (f"{_BASE}base.IntSerializer", 1),
-    "BIGINT": (f"{_BASE}base.LongSerializer", 1),
-    "FLOAT": (f"{_BASE}base.FloatSerializer", 1),
-    "DOUBLE": (f"{_BASE}base.DoubleSerializer", 1),
+    **{atomic.name: (atomic.serializer_class, atomic.serializer_uid) for atomic in ATOMIC.values()},
     "TEXT": (f"{_RUNTIME}StringDataSerializer", 1),
     "BYTES": (f"{_BASE}base.array.BytePrimitiveArraySerializer", 1),
-    "NULL": ("org.apache.flink.table.dataview.NullSerializer", -5381596724707742625),
-    "VARIANT": (f"{_BASE}base.VariantSerializer", 5163454885762653491),
-    "BITMAP": (f"{_BASE}base.BitmapSerializer", 7562101549559034581),
 }
 """Serializers without fields, by the SQL name of an atomic type or a name for other types: class and version number."""
 
@@ -245,7 +222,7 @@ def _field(field: RowField) -> JavaInstance:
 
 
 _MAKERS: Final[dict[type, _Maker]] = {
-    AtomicType: lambda t: _logical(*_ATOMIC[t.name], t),
+    AtomicType: lambda t: _logical(ATOMIC[t.name].type_class, ATOMIC[t.name].root, t),
     TextType: lambda t: _logical(*_SIZED[t.name], t, length=t.length),
     BytesType: lambda t: _logical(*_SIZED[t.name], t, length=t.length),
     DateType: lambda t: _logical("DateType", "DATE", t),

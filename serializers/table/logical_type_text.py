@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import MAX_NESTING
+from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.logical_types import (
     MAX_LENGTH,
     ArrayType,
@@ -34,13 +36,7 @@ _YEARS: Final = ("YEAR", "MONTH")
 _UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
 
 _WORDS: Final[dict[str, Callable[[], LogicalType]]] = {
-    **{
-        name: (lambda atomic=atomic: AtomicType(atomic))  # type: ignore[misc]
-        for name, atomic in (
-            *((n, n) for n in ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "NULL", "VARIANT", "BITMAP")),
-            ("INTEGER", "INT"),
-        )
-    },
+    **{word: partial(AtomicType, atomic.name) for atomic in ATOMIC.values() for word in atomic.words},
     "STRING": TextType,
     "BYTES": BytesType,
     "DATE": DateType,

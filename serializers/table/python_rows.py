@@ -22,6 +22,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.binary_values import (
     decode_text,
     encode_text,
@@ -219,11 +220,8 @@ def _kept(serializer: TypeSerializer, written: TypeSerializerSnapshot | None) ->
     return written
 
 
-_NUMBERS: Final = {"INT": "INT", "BIGINT": "LONG", "TINYINT": "BYTE", "SMALLINT": "SHORT"}
-
-
 _SERIALIZERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = {
-    AtomicType: lambda t: NumberSerializer(_NUMBERS.get(t.name, t.name)),
+    AtomicType: lambda t: NumberSerializer(ATOMIC[t.name].number),
     TextType: lambda t: StringDataSerializer(),
     BytesType: lambda t: BytesSerializer(),
     DateType: lambda t: PythonDateSerializer(),
@@ -246,7 +244,7 @@ def python_serializer(type_: LogicalType) -> TypeSerializer:
         If PyFlink lacks a serializer for it.
     """
     maker = _SERIALIZERS.get(type(type_))
-    if maker is None or type_ in (AtomicType("NULL"), AtomicType("VARIANT"), AtomicType("BITMAP")):
+    if maker is None or (isinstance(type_, AtomicType) and not ATOMIC[type_.name].number):
         raise UnsupportedFormatError(f"PyFlink's table runtime lacks a serializer for values of type {type_}")
     return maker(type_)
 

@@ -27,6 +27,7 @@ from state_processor.serializers.java.object_input import JavaObject, read_java_
 from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
 from state_processor.serializers.table.binary_slots import BytesSlot, SerializedSlot, Slot
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
@@ -406,20 +407,20 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return ExternalSerializer(inner, lambda _: self)
 
 
-_ATOMIC: Final[dict[str, Callable[[], TypeSerializer]]] = {
-    "BOOLEAN": lambda: NumberSerializer("BOOLEAN"),
-    "TINYINT": lambda: NumberSerializer("BYTE"),
-    "SMALLINT": lambda: NumberSerializer("SHORT"),
-    "INT": lambda: NumberSerializer("INT"),
-    "BIGINT": lambda: NumberSerializer("LONG"),
-    "FLOAT": lambda: NumberSerializer("FLOAT"),
-    "DOUBLE": lambda: NumberSerializer("DOUBLE"),
+_NOT_NUMBERS: Final[dict[str, Callable[[], TypeSerializer]]] = {
     "NULL": NullSerializer,
     "VARIANT": VariantSerializer,
     "BITMAP": BitmapSerializer,
 }
+
+
+def _atomic(type_: AtomicType) -> TypeSerializer:
+    make = _NOT_NUMBERS.get(type_.name)
+    return NumberSerializer(ATOMIC[type_.name].number) if make is None else make()
+
+
 _INTERNAL: Final[dict[type, Callable[[Any], TypeSerializer]]] = {
-    AtomicType: lambda t: _ATOMIC[t.name](),
+    AtomicType: _atomic,
     DateType: lambda t: DateDataSerializer(),
     TimeType: lambda t: TimeDataSerializer(t.precision),
     TextType: lambda t: StringDataSerializer(),
