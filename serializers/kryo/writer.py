@@ -108,27 +108,27 @@ class KryoWriter(ObjectOutput):
     def _content(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
         name, content = node.class_name, node.content
         described = user_class(name)
-        if described is not None and described.read is not None:
-            self._by_function(described, content)
-            return
-        if name in self.custom:
-            self._by_custom_serializer(name, content)
-            return
         row = jdk.TABLE.get(name)
         layout = row.layouts.get(self.version) if row is not None else None
-        if layout is not None:
+        if described is not None and described.read is not None:
+            self._by_function(described, content)
+        elif name in self.custom:
+            self._by_custom_serializer(name, content)
+        elif layout is not None:
             layout.write(self, content if self.version == KRYO_2 else whole(content))
         elif described is not None and described.constants is not None:
             self.constant(described, content)
         elif described is not None and not described.abstract:
             for field_name, type_ in described.in_order:
                 self.declared(type_, content[field_name])
-        elif name == containers.OPTIONAL:
-            inner = arguments[0] if arguments else ANY
-            if self.version == KRYO_2:
-                self.declared(inner, content)
-            else:
-                self.node(content, inner.arguments)
+        else:
+            self._container(node, arguments)
+
+    def _container(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
+        """Write the content of an object that holds others."""
+        name, content = node.class_name, node.content
+        if name == containers.OPTIONAL:
+            self._optional(content, arguments[0] if arguments else ANY)
         elif name.startswith("["):
             self._array(JavaType(name).component, content)
         elif self.version == KRYO_2 and content is None:
@@ -144,6 +144,12 @@ class KryoWriter(ObjectOutput):
                 self.node(part)
         else:
             raise unknown_class(name, self.where)
+
+    def _optional(self, content: Any, inner: JavaType) -> None:
+        if self.version == KRYO_2:
+            self.declared(inner, content)
+        else:
+            self.node(content, inner.arguments)
 
     def _by_function(self, described: KryoClass, value: Any) -> None:
         if described.write is None:
