@@ -24,6 +24,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.java.types import BOXES
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.paths import ELEMENT
 from state_processor.serializers.registry import provide_snapshots
@@ -37,16 +38,7 @@ ARRAY: Final = f"{BASE}array."
 GENERIC_ARRAY_SNAPSHOT: Final = f"{BASE}GenericArraySerializerSnapshot"
 GENERIC_ARRAY_CONFIG_SNAPSHOT: Final = f"{BASE}GenericArraySerializerConfigSnapshot"
 
-_BOXED: Final = {
-    "java.lang.Boolean": "BOOLEAN",
-    "java.lang.Byte": "BYTE",
-    "java.lang.Short": "SHORT",
-    "java.lang.Integer": "INT",
-    "java.lang.Long": "LONG",
-    "java.lang.Float": "FLOAT",
-    "java.lang.Double": "DOUBLE",
-    "java.lang.Character": "CHAR",
-}
+_BOXED: Final = {box: name.upper() for name, box in BOXES.items()}
 
 
 def _no_key(serializer: TypeSerializer) -> UnsupportedFormatError:

@@ -19,6 +19,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.java.types import BOXES
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.text_grammar import to_number, to_whole_number
 
@@ -394,19 +395,12 @@ def without_lone_surrogates(text: str) -> str:
     return text
 
 
-def _primitive(name: str, java_class: str, boxed_class: str, *inferred_from: pa.DataType) -> ScalarType:
-    return ScalarType(NumberSerializer(name), java_class, PythonCoder.SAME, inferred_from, f"java.lang.{boxed_class}")
-
-
 SCALARS: Final = (
-    _primitive("BOOLEAN", "boolean", "Boolean", pa.bool_()),
-    _primitive("BYTE", "byte", "Byte", pa.int8()),
-    _primitive("SHORT", "short", "Short", pa.int16()),
-    _primitive("INT", "int", "Integer", pa.int32()),
-    _primitive("LONG", "long", "Long", pa.int64()),
-    _primitive("FLOAT", "float", "Float", pa.float32()),
-    _primitive("DOUBLE", "double", "Double", pa.float64()),
-    ScalarType(CharSerializer(), "char", PythonCoder.TEXT, boxed_class="java.lang.Character"),
+    *(
+        ScalarType(NumberSerializer(name), name.lower(), PythonCoder.SAME, (number.arrow_type,), BOXES[name.lower()])
+        for name, number in _NUMBERS.items()
+    ),
+    ScalarType(CharSerializer(), "char", PythonCoder.TEXT, boxed_class=BOXES["char"]),
     ScalarType(StringSerializer(), "java.lang.String", PythonCoder.TEXT, (pa.string(), pa.large_string())),
     ScalarType(BigIntegerSerializer(), "java.math.BigInteger", PythonCoder.LONG),
     ScalarType(BigDecimalSerializer(), "java.math.BigDecimal", PythonCoder.DECIMAL_TEXT),

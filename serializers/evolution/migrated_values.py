@@ -27,7 +27,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migration import COLLECTIONS, FLINK_2, collection_of
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java.types import BOXES
+from state_processor.serializers.java.types import BOXES, PRIMITIVES
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.layouts import whole
@@ -236,23 +236,9 @@ _ONLY_IF_NAMED: Final = _scalars(extracted=False)
 
 _ARRAYS: Final[dict[str, TypeSerializer]] = {
     "[B": arrays.BytesSerializer(),
-    **{
-        f"[{code}": arrays.PrimitiveArraySerializer(name)
-        for name, code in (
-            ("BOOLEAN", "Z"),
-            ("SHORT", "S"),
-            ("INT", "I"),
-            ("LONG", "J"),
-            ("FLOAT", "F"),
-            ("DOUBLE", "D"),
-            ("CHAR", "C"),
-        )
-    },
+    **{f"[{code}": arrays.PrimitiveArraySerializer(name.upper()) for name, code in PRIMITIVES.items() if name != "byte"},
     "[Ljava.lang.String;": arrays.string_array(),
-    **{
-        f"[L{BOXES[name]};": arrays.GenericArraySerializer(_SCALARS[BOXES[name]].type, BOXES[name])
-        for name in ("boolean", "byte", "char", "short", "int", "long", "float", "double")
-    },
+    **{f"[L{box};": arrays.GenericArraySerializer(_SCALARS[box].type, box) for box in BOXES.values()},
 }
 
 

@@ -8,28 +8,21 @@ from typing import Any, Final
 
 from state_processor.serializers.errors import OptionError
 
-PRIMITIVES: Final = {
-    "boolean": "Z",
-    "byte": "B",
-    "char": "C",
-    "short": "S",
-    "int": "I",
-    "long": "J",
-    "float": "F",
-    "double": "D",
-}
+_PRIMITIVES: Final = (
+    ("boolean", "Z", "java.lang.Boolean"),
+    ("byte", "B", "java.lang.Byte"),
+    ("char", "C", "java.lang.Character"),
+    ("short", "S", "java.lang.Short"),
+    ("int", "I", "java.lang.Integer"),
+    ("long", "J", "java.lang.Long"),
+    ("float", "F", "java.lang.Float"),
+    ("double", "D", "java.lang.Double"),
+)
+PRIMITIVES: Final = {name: code for name, code, _ in _PRIMITIVES}
 """Letters of primitives in the names of array classes."""
 PRIMITIVE_CODES: Final = {code: name for name, code in PRIMITIVES.items()}
-BOXES: Final = {
-    "boolean": "java.lang.Boolean",
-    "byte": "java.lang.Byte",
-    "char": "java.lang.Character",
-    "short": "java.lang.Short",
-    "int": "java.lang.Integer",
-    "long": "java.lang.Long",
-    "float": "java.lang.Float",
-    "double": "java.lang.Double",
-}
+BOXES: Final = {name: box for name, _, box in _PRIMITIVES}
+"""Classes of primitives that may be null."""
 UNBOXED: Final = {box: name for name, box in BOXES.items()}
 
 
