@@ -8,6 +8,7 @@ type                                    names
 ======================================= =======================================================
 POJO, Avro record                       the fields
 row, tuple                              the names of the columns, ``f0``, ``f1``, … by default
+case class                              ``_1``, ``_2``, …
 list, set, array                        ``element``
 map                                     ``key`` and ``value``
 ``Either``                              ``left`` and ``right``
@@ -44,15 +45,17 @@ def moved(path: str, outer: str, new: str) -> str:
     return new + path[len(outer) :]
 
 
-def field_names(count: int) -> tuple[str, ...]:
-    """Return the names of the fields of tuples and rows without names: ``f0``, ``f1``, ….
+def field_names(count: int, prefix: str = "f", first: int = 0) -> tuple[str, ...]:
+    """Return the names of fields without names: ``f0``, ``f1``, … in tuples and rows.
 
     Parameters
     ----------
     count
         The number of fields.
+    prefix, first
+        The letter and the first number: ``_`` and 1 in case classes of Scala.
     """
-    return tuple(f"f{i}" for i in range(count))
+    return tuple(f"{prefix}{i}" for i in range(first, first + count))
 
 
 def default_names(count: int) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.paths import ELEMENT
+from state_processor.serializers.paths import ELEMENT, field_names
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class CaseClassSerializer(DelegatingSerializer):
     """
 
     def __init__(self, case_class: str, fields: Sequence[TypeSerializer], snapshot_class: str = CASE_CLASS_SNAPSHOT) -> None:
-        super().__init__(FieldsSerializer(_tuple, {f"_{i}": f for i, f in enumerate(fields, 1)}))
+        super().__init__(FieldsSerializer(_tuple, dict(zip(field_names(len(fields), "_", 1), fields, strict=True))))
         self.case_class = case_class
         self.fields = tuple(fields)
         self._snapshot_class = snapshot_class
@@ -200,6 +200,10 @@ class CaseClassSerializerSnapshot(TextOuterSnapshot):
     """Snapshot of :class:`CaseClassSerializer`."""
 
     what = "case class"
+
+    @property
+    def nested_names(self) -> Sequence[str]:
+        return field_names(len(self.nested), "_", 1)
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return CaseClassSerializer(self.text, nested, self.class_name)

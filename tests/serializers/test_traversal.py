@@ -22,7 +22,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.traversal import outermost_of, transform, walk
+from state_processor.serializers.traversal import fold, outermost_of, transform, transform_with_path, walk, zip_types
 from tests.serializers.harness import check_children
 
 LONGS = "java.util.List<java.lang.Long>"
@@ -142,3 +142,44 @@ class RemakesOthers(ListSerializer):
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         return ListSerializer(*children)
+
+
+def test_a_fold_leaves_out_what_it_does_not_enter() -> None:
+    type_ = TupleSerializer([StringSerializer(), ListSerializer(StringSerializer())])
+
+    def count(path: str, part: TypeSerializer, inner: Callable[[TypeSerializer], list[int]]) -> int:
+        return 1 if isinstance(part, ListSerializer) else 1 + sum(inner(part))
+
+    assert fold(type_, count) == 3
+    assert fold(type_, lambda path, part, inner: [path, *(found for of in inner(part) for found in of)], "v") == [
+        *("v", "v.f0", "v.f1", "v.f1.element")
+    ]
+
+
+def test_parts_are_replaced_by_path() -> None:
+    type_ = TupleSerializer([StringSerializer(), ListSerializer(StringSerializer())])
+    changed = transform_with_path(type_, lambda path, part: KryoSerializer(LONGS) if path == "f1.element" else part)
+    assert str(changed) == f"TUPLE<STRING,LIST<KRYO<{LONGS}>>>"
+    assert transform_with_path(type_, lambda path, part: part) is type_
+
+
+def test_snapshots_are_walked_and_replaced_like_serializers() -> None:
+    long, text = KryoSerializer(LONGS).snapshot(), StringSerializer().snapshot()
+    type_ = PojoSerializer.of("Order", {"a": ListSerializer(StringSerializer()), "b": StringSerializer()})
+    snapshot = type_.snapshot()
+    seen: list[str] = []
+    fold(snapshot, lambda path, part, inner: (seen.append(path), inner(part)))
+    assert seen == ["", "a", "a.element", "b"]
+    changed = transform_with_path(snapshot, lambda path, part: long if path == "a.element" else part)
+    assert changed.to_bytes() != snapshot.to_bytes()
+    back = transform_with_path(changed, lambda path, part: text if path == "a.element" else part)
+    assert back.to_bytes() == snapshot.to_bytes()
+
+
+def test_types_are_zipped_at_the_same_places() -> None:
+    one = TupleSerializer([StringSerializer(), ListSerializer(StringSerializer())])
+    other = TupleSerializer([KryoSerializer(LONGS), ListSerializer(KryoSerializer(COUNTS))])
+    taken = zip_types(one, other, lambda a, b: b if isinstance(b, KryoSerializer) else None)
+    assert str(taken) == str(other)
+    assert zip_types(one, one, lambda a, b: None) is one
+    assert zip_types(one, StringSerializer(), lambda a, b: None) is one
