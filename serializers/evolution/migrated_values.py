@@ -34,6 +34,10 @@ from state_processor.serializers.kryo.layouts import whole
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
+from state_processor.serializers.traversal import fold
+
+Convert = Callable[[Any], Any]
+"""Makes a value of an object, which is a node of a tree, or of the bare value of a primitive."""
 
 
 class ConvertedSerializer(TypeSerializer):
@@ -84,7 +88,7 @@ def _node_of(value: KryoValue | None) -> Node | None:
 def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
     """Return the serializer that reads a Kryo value as a value of ``wanted``; it can't read undecided types."""
     if wanted is not None:
-        return ConvertedSerializer(written, partial(value_of, wanted))
+        return ConvertedSerializer(written, converter_to(wanted))
 
     def undecided(node: Node | None) -> Any:
         raise UnsupportedFormatError(f"{path or 'the value'}: the type of its elements is unknown")
@@ -95,17 +99,22 @@ def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None
 # From trees of objects to values
 
 
-def value_of(wanted: TypeSerializer, node: Any) -> Any:
-    """Return an object, or the bare value of a primitive, as a value of a serializer.
+def converter_to(wanted: TypeSerializer) -> Convert:
+    """Return the function that makes values of a serializer from objects, or from the bare values of primitives.
 
-    Raises
-    ------
-    UndecodableValueError
-        If its class is not the class of the serializer.
+    It raises ``UndecodableValueError`` if the class of an object is not the class of the serializer.
     """
-    for kind, convert in _CONVERSIONS:
+    return fold(wanted, lambda _, part, inner: _converter(part, inner))
+
+
+def _converter(wanted: TypeSerializer, inner: Callable[[TypeSerializer], list[Convert]]) -> Convert:
+    for kind, make in _CONVERTERS:
         if isinstance(wanted, kind):
-            return convert(wanted, node)
+            return partial(make, wanted, inner(wanted))
+    return partial(_scalar, wanted)
+
+
+def _scalar(wanted: TypeSerializer, node: Any) -> Any:
     if not isinstance(node, Node):
         if node is None:
             raise _unfit(wanted, node)
@@ -127,27 +136,27 @@ def _elements(wanted: TypeSerializer, node: Any) -> Sequence[Any]:
     return node.content
 
 
-def _of_nullable(wanted: NullableSerializer, node: Any) -> Any:
-    return None if node is None else value_of(wanted.inner, node)
+def _nullable(wanted: NullableSerializer, inner: Sequence[Convert], node: Any) -> Any:
+    return None if node is None else inner[0](node)
 
 
-def _of_list(wanted: ListSerializer, node: Any) -> Any:
-    return [value_of(wanted.element, element) for element in _elements(wanted, node)]
+def _list(wanted: ListSerializer, inner: Sequence[Convert], node: Any) -> Any:
+    return [inner[0](element) for element in _elements(wanted, node)]
 
 
-def _of_set(wanted: SetSerializer, node: Any) -> Any:
-    inner = wanted.element.inner  # type: ignore[attr-defined]
-    return [None if element is None else value_of(inner, element) for element in _elements(wanted, node)]
+def _with_nulls(wanted: TypeSerializer, inner: Sequence[Convert], node: Any) -> Any:
+    """Convert a set or an array of objects, whose elements may be null."""
+    return [None if element is None else inner[0](element) for element in _elements(wanted, node)]
 
 
-def _of_map(wanted: MapSerializer, node: Any) -> Any:
+def _map(wanted: MapSerializer, inner: Sequence[Convert], node: Any) -> Any:
     if not isinstance(node, Node) or not isinstance(node.content, KryoMap):
         raise _unfit(wanted, node)
-    inner = wanted.value.inner
-    return [(value_of(wanted.key, k), None if v is None else value_of(inner, v)) for k, v in node.content]
+    key, value = inner
+    return [(key(k), None if v is None else value(v)) for k, v in node.content]
 
 
-def _of_pojo(wanted: PojoSerializer, node: Any) -> Any:
+def _pojo(wanted: PojoSerializer, inner: Sequence[Convert], node: Any) -> Any:
     if node is None:
         return None
     if not isinstance(node, Node) or node.class_name != wanted.class_name or not isinstance(node.content, dict):
@@ -155,49 +164,44 @@ def _of_pojo(wanted: PojoSerializer, node: Any) -> Any:
     missing = [f.name for f in wanted.fields if f.name not in node.content]
     if missing:
         raise UndecodableValueError(f"{wanted} has a field {missing[0]!r}, but the value written by Kryo lacks it")
-    fields = {f.name: node.content[f.name] for f in wanted.fields}
-    return PojoValue(
-        wanted.class_name,
-        {f.name: None if fields[f.name] is None else value_of(f.serializer, fields[f.name]) for f in wanted.fields},
-    )
+    fields = {f.name: (node.content[f.name], convert) for f, convert in zip(wanted.fields, inner, strict=False)}
+    values = {name: None if found is None else convert(found) for name, (found, convert) in fields.items()}
+    return PojoValue(wanted.class_name, values)
 
 
-def _of_enum(wanted: EnumSerializer, node: Any) -> Any:
+def _enum(wanted: EnumSerializer, inner: Sequence[Convert], node: Any) -> Any:
     described = user_class(node.class_name) if isinstance(node, Node) else None
     if described is None or described.name != wanted.enum_class or node.content not in wanted.names:
         raise _unfit(wanted, node)
     return node.content
 
 
-def _of_generic_array(wanted: arrays.GenericArraySerializer, node: Any) -> Any:
-    return [None if e is None else value_of(wanted.element, e) for e in _elements(wanted, node)]
-
-
-def _of_array(wanted: arrays.SimpleArraySerializer | arrays.BytesSerializer, node: Any) -> Any:
+def _array(wanted: arrays.SimpleArraySerializer | arrays.BytesSerializer, inner: Sequence[Convert], node: Any) -> Any:
     if not isinstance(node, Node) or str(_ARRAYS.get(node.class_name)) != str(wanted) or node.content is None:
         raise _unfit(wanted, node)
     return node.content if isinstance(node.content, bytes) else [e.content if isinstance(e, Node) else e for e in node.content]
 
 
-def _of_kryo(wanted: KryoSerializer, node: Any) -> Any:
+def _kryo(wanted: KryoSerializer, inner: Sequence[Convert], node: Any) -> Any:
     """Return a tree without its bytes; the serializer writes it in its own encoding."""
     return None if node is None else KryoValue(b"", node, _UNWRITTEN)
 
 
 _UNWRITTEN: Final = Encoding(KRYO_2, (), 0)
 
-_CONVERSIONS: Final[tuple[tuple[type[TypeSerializer], Callable[[Any, Any], Any]], ...]] = (
-    (NullableSerializer, _of_nullable),
-    (SetSerializer, _of_set),
-    (ListSerializer, _of_list),
-    (MapSerializer, _of_map),
-    (PojoSerializer, _of_pojo),
-    (EnumSerializer, _of_enum),
-    (arrays.GenericArraySerializer, _of_generic_array),
-    (arrays.SimpleArraySerializer, _of_array),
-    (arrays.BytesSerializer, _of_array),
-    (KryoSerializer, _of_kryo),
+_CONVERTERS: Final[tuple[tuple[type[TypeSerializer], Callable[[Any, Sequence[Convert], Any], Any]], ...]] = (
+    (NullableSerializer, _nullable),
+    (SetSerializer, _with_nulls),
+    (ListSerializer, _list),
+    (MapSerializer, _map),
+    (PojoSerializer, _pojo),
+    (EnumSerializer, _enum),
+    (arrays.GenericArraySerializer, _with_nulls),
+    (arrays.SimpleArraySerializer, _array),
+    (arrays.BytesSerializer, _array),
+    (KryoSerializer, _kryo),
 )
+"""Makers of values by the class of the serializer. They get the serializer, the converters of its children, and the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +330,7 @@ class Observations:
         """Return the serializer of :func:`converting` that also tries to write, or one that observes an undecided collection."""
         if wanted is None:
             return observing(written, self.found.setdefault(path, Found.nothing(written.type_class)))
-        to_value, to_bytes = partial(value_of, wanted), wanted.serialize
+        to_value, to_bytes = converter_to(wanted), wanted.serialize
 
         def tried(node: Node | None) -> Any:
             value = to_value(node)

@@ -33,7 +33,7 @@ from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer
-from state_processor.serializers.traversal import outermost_of
+from state_processor.serializers.traversal import outermost_of, walk
 
 _INTEGERS: Final = frozenset({"BYTE", "SHORT", "INT"})
 _FLOAT_NAN: Final = 0x7FC00000
@@ -59,8 +59,8 @@ def require_hash_code(serializer: TypeSerializer) -> None:
 
 def has_known_hash(serializer: TypeSerializer) -> bool:
     """Return whether ``hashCode`` is a rule for whole columns, for all values of the type."""
-    none = pa.array([], serializer.arrow_type(DecodeOptions()))
-    return _vectorized(serializer, none) is not None and all(map(has_known_hash, serializer.children))
+    options = DecodeOptions()
+    return all(_vectorized(part, pa.array([], part.arrow_type(options))) is not None for part in walk(serializer))
 
 
 def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:
