@@ -150,7 +150,7 @@ def test_single_values() -> None:
             assert (_by_kernel(serializer, value) is not None) is fits
             assert _by_kernel(serializer, value) == _by_python(serializer, value)
     for sql in ("VARCHAR(3)", "CHAR(1)", "BINARY(2)", "VARBINARY(9)"):
-        with pytest.raises(OptionError, match="the serializer of a single value has no length"):
+        with pytest.raises(OptionError, match="the serializer of a single value does not keep the length"):
             T.SQL_DATA(sql)
     assert [str(T.SQL_DATA(sql)) for sql in ("STRING", "BYTES", "STRING NOT NULL")] == ["STRING", "BYTES", "STRING"]
 
