@@ -70,7 +70,7 @@ def _add_removal(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--older-than", default=retention.GUARD, metavar="AGE", help=text)
     parser.add_argument("--delete", action="store_true", help="remove the files; without it, they are only shown")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    add_exit_code(parser, "there is nothing to remove")
+    add_exit_code(parser, "no file can be removed")
 
 
 def _files(options: argparse.Namespace) -> None:

@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
     forms.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
     forms.add_argument("--csv", action="store_true", help="CSV instead of a table")
     forms.add_argument("--parquet", metavar="FILE", help="write the result into a new file")
-    forms.add_argument("--vertical", action="store_true", help="a line for each value, none of which is shortened")
+    forms.add_argument("--vertical", action="store_true", help="a line for each value; values are not shortened")
     output.add_argument("--limit", type=positive, default=100, metavar="N", help="number of rows of a table (default: 100)")
     add_flags(sql, {Kind.SIZES})
     nanos = KEYWORD_OPTIONS["nanos"]

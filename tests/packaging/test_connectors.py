@@ -1,4 +1,4 @@
-"""A connector in a package of its own, installed beside this one and found by its entry point."""
+"""A connector in a separate package, installed next to this one and found by its entry point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print("found")
 
 def test_an_installed_connector_is_found(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    copy = shutil.copytree(PACKAGE, tmp_path / "source")  # setuptools writes beside the sources
+    copy = shutil.copytree(PACKAGE, tmp_path / "source")  # setuptools writes next to the sources
     install = ["pip", "install", "-q", "--no-deps", "--target", str(site), str(copy)]
     copied = subprocess.run([sys.executable, "-m", *install], capture_output=True, text=True, check=False)
     assert copied.returncode == 0, copied.stderr

@@ -1,4 +1,4 @@
-"""What a process imports, and what it does without a package."""
+"""Imports of a process, and behaviour without a package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of the splits of connectors whose splits are layouts: what is read, what stays, what an edit changes."""
+"""Tables of the splits of connectors whose splits are layouts: reads, preserved content, and edits."""
 
 from __future__ import annotations
 

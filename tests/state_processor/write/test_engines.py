@@ -90,7 +90,7 @@ EXISTING: dict[str, Change] = {
 
 
 def content(directory: Path) -> list[tuple[Any, ...]]:
-    """The bytes of all files of a savepoint, by operator and subtask, and what the metadata says about them."""
+    """The bytes of all files of a savepoint, by operator and subtask, and their metadata."""
     snapshot = open_snapshot(directory)
     found: list[tuple[Any, ...]] = []
     for operator in snapshot.metadata.operators:

@@ -1,4 +1,4 @@
-"""Tables of every layout, and what is said of those that are not read, or are damaged."""
+"""Tables of every layout, and messages about unsupported and damaged tables."""
 
 from __future__ import annotations
 
