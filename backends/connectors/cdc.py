@@ -199,6 +199,10 @@ def _no_state(rows: Sequence[Values]) -> Content:
     )
 
 
+_USUAL: Final = {flink_cdc.MYSQL_ASSIGNER: 5}
+"""The version to write where a savepoint has none: version 6 needs an option of the source."""
+
+
 def _connector(name: str, what: str, splits: str, assigner: str, *offsets: Part) -> Connector:
     rows = ContentSplits(f"splits of {what}", flink_cdc.LAYOUTS[splits], _columns(*offsets), _split_id, refuse_new(what))
     enumerator = ContentEnumerator(
@@ -211,6 +215,7 @@ def _connector(name: str, what: str, splits: str, assigner: str, *offsets: Part)
         tidy=forget_dropped,
         root=_state,
         listed=lambda row: row[KIND] == "snapshot",
+        usual=_USUAL.get(assigner),
     )
     return Connector(
         name=name,

@@ -89,9 +89,17 @@ def _complete(connector: Connector, row: Values, number: int) -> Values:
     blank: Values = dict.fromkeys((c.SPLIT_ID, *(f.name for f in connector.fields)))
     c.refuse_others(row, (*blank, SUBTASK, ASSIGNMENT, VERSION, RAW_BYTES), number)
     c.check_types(row, splits_schema(connector.fields), number)
-    whole = connector.complete(blank | {n: v for n, v in row.items() if n in blank})
+    whole = connector.complete(blank | _written_before(connector, row, number) | {n: v for n, v in row.items() if n in blank})
     whole[SUBTASK] = row.get(SUBTASK, 0)
     return whole | {n: row.get(n) for n in (ASSIGNMENT, VERSION, RAW_BYTES)}
+
+
+def _written_before(connector: Connector, row: Values, number: int) -> Values:
+    """Return the columns of the split in ``raw``: a column that the table lacks keeps its value."""
+    if row.get(RAW_BYTES) is None or row.get(VERSION) is None or all(f.name in row for f in connector.fields):
+        return {}
+    values = connector.splits.read(Versioned(row[VERSION], bytes(row[RAW_BYTES])), f"row {number}, raw")
+    return {f.name: values.get(f.name) for f in connector.fields}
 
 
 def _check_unique(rows: Iterable[Values]) -> None:

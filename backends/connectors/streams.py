@@ -194,17 +194,19 @@ def consumer_shard(element: Mapping[str, Any]) -> Values:
     """Return a shard of ``FlinkKinesisConsumer`` as a split of ``KinesisStreamsSource``.
 
     The state of the old source has the name of the stream. The column ``stream_arn`` holds this name until it is replaced by the
-    ARN. A position inside an aggregated record becomes the position after the record before it.
+    ARN. If the position is inside of an aggregated record, the new source reads this record again.
     """
-    metadata, number = element["streamShardMetadata"], element["sequenceNumber"]["sequenceNumber"]
+    metadata, number = element["f0"], element["f1"]["sequenceNumber"]
     known = number in _SENTINELS or number == _ENDED
+    inside = element["f1"]["subSequenceNumber"] >= 0
+    usual = "AT_SEQUENCE_NUMBER" if inside else "AFTER_SEQUENCE_NUMBER"
     blank = dict.fromkeys(f.name for f in KINESIS.fields)
     parents = (metadata["parentShardId"], metadata["adjacentParentShardId"])
     return blank | {
         SPLIT_ID: metadata["shardId"],
         ARN: metadata["streamName"],
         SHARD: metadata["shardId"],
-        ITERATOR: _SENTINELS.get(number, "TRIM_HORIZON" if number == _ENDED else "AFTER_SEQUENCE_NUMBER"),
+        ITERATOR: _SENTINELS.get(number, "TRIM_HORIZON" if number == _ENDED else usual),
         SEQUENCE: None if known else number,
         "parent_shard_ids": [parent for parent in parents if parent is not None],
         "starting_hash_key": metadata["startingHashKey"],

@@ -15,7 +15,12 @@ _KAFKA_TOPIC_PARTITION: Final = KryoClass(
     (("topic", JavaType("java.lang.String")), ("partition", JavaType("int")), ("cachedHash", JavaType("int"))),
     final=True,
 )
-_CONNECTOR_CLASSES: Final = {described.name: described for described in (_KAFKA_TOPIC_PARTITION,)}
+_KINESIS_SEQUENCE_NUMBER: Final = KryoClass(
+    "org.apache.flink.streaming.connectors.kinesis.model.SequenceNumber",
+    (("cachedHash", JavaType("int")), ("sequenceNumber", JavaType("java.lang.String")), ("subSequenceNumber", JavaType("long"))),
+    final=True,
+)
+_CONNECTOR_CLASSES: Final = {described.name: described for described in (_KAFKA_TOPIC_PARTITION, _KINESIS_SEQUENCE_NUMBER)}
 """Classes of Flink's connectors that Kryo wrote into state."""
 
 

@@ -16,6 +16,7 @@ from state_processor.backends.connectors.layouts import (
     debezium,
     flink_cdc,
     iceberg,
+    iceberg_first_split,
     iceberg_manifests,
     java_values,
     kinesis_consumer,
@@ -446,6 +447,24 @@ def _result() -> Strategy:
     )
 
 
+def _first_split() -> Strategy:
+    def task(file: dict[str, Any], residual: bool) -> Any:
+        found = {
+            "task-type": "file-scan-task",
+            "schema": {"type": "struct", "schema-id": 0, "fields": []},
+            "spec": {"spec-id": 0, "fields": []},
+            "data-file": iceberg_first_split._file_json(file),
+            "start": 0,
+            "length": file["fileSizeInBytes"],
+            "delete-files": [],
+            "residual-filter": residual,
+        }
+        return iceberg._task(json.dumps(found, ensure_ascii=False, separators=(",", ":")))
+
+    tasks = st.lists(st.builds(task, FILES, st.booleans()), max_size=1)
+    return st.fixed_dictionaries({"fileOffset": numbers(4), "recordOffset": LONGS, "tasks": tasks})
+
+
 SPECIAL: dict[int, Callable[[], Strategy]] = {
     id(debezium.OFFSET): lambda: OFFSETS,
     id(debezium.BACK_QUOTED): lambda: SURE_TABLES,
@@ -457,6 +476,7 @@ SPECIAL: dict[int, Callable[[], Strategy]] = {
     id(iceberg_manifests.MANIFEST): _manifest,
     id(iceberg._ENTRY): _entry,
     id(iceberg.WRITE_RESULT): _result,
+    id(iceberg.SPLIT[1]): _first_split,
 }
 """By the identity of the codec."""
 for _text in (codecs.TEXT, codecs.UTF):

@@ -9,10 +9,20 @@ import pytest
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import Versioned
-from state_processor.backends.connectors.layouts import aws, flink_cdc, iceberg, paimon, pulsar
-from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, _table, recognized, shown_splits
+from state_processor.backends.connectors.layouts import aws, flink_cdc, iceberg, kinesis_consumer, paimon, pulsar
+from state_processor.backends.connectors.layouts.element_serializers import kinesis_snapshot
+from state_processor.backends.connectors.source_splits import (
+    CoordinatorState,
+    SourceState,
+    _table,
+    recognized,
+    shown_splits,
+)
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.serializers.errors import InvalidRowError
+from tests.backends import state_files as files
+from tests.backends.connectors.test_source_splits import list_state
+from tests.backends.connectors.test_source_splits import rows_of as rows_of_operator
 
 TABLE = {"catalog": "shop", "schema": None, "table": "orders"}
 OTHER = {"catalog": "shop", "schema": None, "table": "users"}
@@ -324,3 +334,30 @@ def test_new_splits_are_refused(name: str) -> None:
     held = next(row for row in rows if row["subtask"] == 0)
     with pytest.raises(InvalidRowError, match=r"new splits of .* can't be written; keep the columns 'version' and 'raw'"):
         written_source([*rows, {**held, "split_id": "new", "version": None, "raw": None}], base)
+
+
+def test_the_kinesis_consumer_of_older_versions() -> None:
+    metadata = dict.fromkeys(kinesis_consumer.FIELDS) | {
+        "streamName": "orders",
+        "shardId": "shardId-1",
+        "parentShardId": "shardId-0",
+    }
+    elements = []
+    for number, inside in (("4960", -1), ("LATEST_SEQUENCE_NUM", -1), ("SHARD_ENDING_SEQUENCE_NUM", -1), ("4961", 2)):
+        position = {"sequenceNumber": number, "subSequenceNumber": inside, "cachedHash": 5}
+        content = {"streamShardMetadata": metadata, "sequenceNumber": position}
+        elements.append(bytearray(connectors.encode("TupleSerializer", 0, content)))
+    element = kinesis_snapshot().restore_serializer()
+    handles = [list_state(kinesis_consumer.STATE_NAME, element, elements, mode=1)]
+    found = rows_of_operator(files.operator(*handles))
+    names = ("split_id", "stream_arn", "iterator_type", "sequence_number", "finished", "parent_shard_ids")
+    assert [tuple(row[n] for n in names) for row in found] == [
+        ("shardId-1", "orders", "AFTER_SEQUENCE_NUMBER", "4960", False, ["shardId-0"]),
+        ("shardId-1", "orders", "LATEST", None, False, ["shardId-0"]),
+        ("shardId-1", "orders", "TRIM_HORIZON", None, True, ["shardId-0"]),
+        ("shardId-1", "orders", "AT_SEQUENCE_NUMBER", "4961", False, ["shardId-0"]),
+    ]
+    row = found[0]
+    contents, _ = decoded("kinesis", written_source([row | {"stream_arn": "arn:orders"}], None, "kinesis"))
+    assert contents[0] | {"startingHashKey": "0"} == contents[0]
+    assert (contents[0]["streamArn"], contents[0]["startingMarker"]) == ("arn:orders", {"sequenceNumber": "4960"})
