@@ -1,7 +1,7 @@
 """Assembly of a savepoint from the handles of its subtasks, for a Flink version.
 
 A savepoint is written in three steps: :class:`~state_processor.backends.write.staging.Staging` makes the directory; tasks write
-state files into it and give back handles, which can be pickled; :func:`commit_savepoint` writes ``_metadata``, last of all.
+state files into it and return handles that can be pickled; :func:`commit_savepoint` writes ``_metadata``, last of all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+|x)(?:[.-]|$)")
 def metadata_version(flink_version: str | None) -> int:
     """Return the version of ``_metadata`` that a Flink version writes; the one that all read for ``None``.
 
-    ``2.x`` stands for every Flink 2, and gets what all of them read.
+    ``2.x`` means every Flink 2, and gets what all of them read.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def metadata_version(flink_version: str | None) -> int:
 
 
 def oldest_flink_version(version: int) -> str | None:
-    """Return the first Flink version that writes a version of ``_metadata``; ``None`` for those that many versions write."""
+    """Return the first Flink version that writes a version of ``_metadata``; ``None`` for versions that many releases write."""
     return next((f"{major}.{minor}" for (major, minor), written in _VERSIONS if written == version > WIDEST_VERSION), None)
 
 
@@ -88,7 +88,7 @@ class NewOperator:
     parallelism, max_parallelism
         Of the operator; a job that sets no max parallelism takes over this one.
     subtasks
-        What subtasks have written, by number; those that have nothing may be left out.
+        The handles of subtasks, by number; subtasks without state may be left out.
     coordinator_state
         The state of the operator's coordinator, if it has one.
     uid, name
@@ -168,7 +168,7 @@ def commit_savepoint(
     staging
         The directory with all the files.
     operators
-        All operators; those that an existing snapshot has may be given as they are there, if their files are reachable from
+        All operators; operators of an existing snapshot may be given unchanged, if their files are reachable from
         the new directory.
     version
         Of ``_metadata``; see :func:`metadata_version`.
@@ -210,7 +210,7 @@ def _files_of(metadata: memoryview | None) -> set[str]:
 
 
 def _files(states: Sequence[OperatorState]) -> Iterator[tuple[str, int]]:
-    """Yield all files beside ``_metadata`` that operators refer to: names and lengths."""
+    """Yield all files in addition to ``_metadata`` that operators refer to: names and lengths."""
     for state in states:
         for subtask in state.subtasks:
             for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator):

@@ -1,4 +1,4 @@
-"""Stores of the source savepoint whose column families stay as they are, or get changes on top."""
+"""Stores of the source savepoint whose column families stay unchanged, or get changes on top."""
 
 from __future__ import annotations
 

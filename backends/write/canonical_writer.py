@@ -26,7 +26,7 @@ class KeyedStateFileWriter(KeyedStateWriter):
     Parameters
     ----------
     sink
-        The file, beside ``_metadata``; it is closed at the end.
+        The file, next to ``_metadata``; it is closed at the end.
     header, key_groups, max_parallelism, context
         See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
     """
@@ -77,7 +77,7 @@ class KeyedStateFileWriter(KeyedStateWriter):
         self._held = entry.data if 2 * len(entry) > len(data) else entry.tobytes()  # a view keeps all of the data
 
     def _end(self, following: int) -> None:
-        """Write the last entry of a state, marked as such, and what follows it: a state id or the end of the key group."""
+        """Write the last entry of a state, marked as last, and then a state id or the end of the key group."""
         if self._held:
             self._write(bytes([*self._held[:_MARKED], self._held[_MARKED] | LAST_OF_STATE]))
             self._write(memoryview(self._held)[_MARKED + 1 :])
@@ -85,7 +85,7 @@ class KeyedStateFileWriter(KeyedStateWriter):
             self._held = b""
 
     def _write(self, data: bytes | memoryview) -> None:
-        if len(data) >= _BUFFER:  # a large entry, perhaps, which there is no need to copy
+        if len(data) >= _BUFFER:  # a copy of a large entry would be expensive
             self._flush()
             self._sink.write(data)
             self._written += len(data)

@@ -1,4 +1,4 @@
-"""Files of the source savepoint that the new one has as they are: copied, or referred to where they are."""
+"""Files of the source savepoint that the new one keeps: copies, or references."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def copy_stream(stream: StateStream, sink: FileSink) -> h.RelativeFileStateHandl
 
 
 def shared_file(stream: StateStream) -> h.FileStateHandle | None:
-    """Return a handle of a stream's file where it is; ``None`` if there are other things in the file."""
+    """Return a handle of a stream's file where it is; ``None`` if the file has other content."""
     file = stream.whole_file
     if file is None:
         return None

@@ -1,4 +1,4 @@
-"""Counts of what a write changes in a state."""
+"""Counts of the changes of a write to a state."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """Changes to the entries of one state; ``None`` is a number that nobody knows, because the source savepoint was not read.
+    """Changes to the entries of one state; ``None`` is an unknown number: the source savepoint was not read.
 
     Attributes
     ----------
     written
         Entries that were written from rows.
     inserted, updated
-        Those of them whose key was not in the source savepoint, and those that replace an entry of the same key.
+        Written entries whose key was not in the source savepoint, and written entries that replace an entry.
     deleted
         Entries of the source savepoint that are gone.
     absent

@@ -32,7 +32,7 @@ def copy_subtask(
     ----------
     subtask
         The subtask in the source savepoint; its keyed state is in a single file, as in canonical savepoints and with the heap
-        backend, or in those of an embedded store.
+        backend, or in the files of an embedded store.
     snapshot
         The source savepoint.
     open_sink
@@ -51,7 +51,7 @@ def copy_subtask(
     """
     if subtask.input_channels or subtask.result_subpartitions:
         raise UnsupportedFormatError(
-            f"{context}: this unaligned checkpoint holds records in flight, which would be lost; start from a savepoint instead"
+            f"{context}: this unaligned checkpoint holds records in flight; they would be lost; start from a savepoint instead"
         )
 
     def copied(handle: _Handle | None, what: str) -> _Handle | None:

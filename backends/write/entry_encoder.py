@@ -14,11 +14,11 @@ LIST                         ``key``, ``value``: a list
 MAP                          ``key``, ``value``: a map; or ``key``, ``map_key``, ``map_value``: a row per entry
 timers                       ``key``, ``timestamp`` (milliseconds)
 any, not in void namespace   ``namespace``, or ``window``
-any, with TTL                ``_last_access``, if there is one: a timestamp, or beside a list or map a list of them
+any, with TTL                optionally ``_last_access``: a timestamp, or a list of one for each element
 ============================ ==============================================================================
 
 A null value, list or map, and an empty list or map, is not an entry, as in Flink. A null as the value of a map's entry,
-or as an element of a list, is written where the type has bytes for null, and refused where it has none.
+or as an element of a list, is written if the type has bytes for null, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class KeyedStateEncoder:
         yield from self._address.blobs(data, spans, every)
 
     def _grouped(self, encoded: Encoded, groups: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the bytes of all entries by key group, and where each group has them; those of one row are not copied."""
+        """Return the bytes of all entries by key group, and the span of each group; the bytes of one row are not copied."""
         spans = np.zeros((self._max_parallelism, 3), dtype=np.int64)
         if len(groups) == 1:
             spans[groups[0]] = 0, len(encoded.data), len(encoded)
@@ -237,7 +237,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
-    """Return the batch with the time of each element inside the list or map, in place of a list of times beside it."""
+    """Return the batch with the time of each element inside the list or map, instead of in a list of times."""
     access = batch.column(batch.schema.get_field_index(LAST_ACCESS))
     values = batch.column(batch.schema.get_field_index(VALUE))
     lengths = [pc.list_value_length(access).fill_null(0), pc.list_value_length(_as_list(values)).fill_null(0)]
@@ -262,7 +262,7 @@ def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
 
 
 def check_present(batch: pa.RecordBatch, name: str, context: str) -> None:
-    """Refuse nulls in a column of keys; the message quotes the row as it was given.
+    """Refuse nulls in a column of keys; the message quotes the given row.
 
     Raises
     ------
@@ -360,7 +360,7 @@ Parts = list[tuple[str, TypeSerializer]]
 
 
 def _key_parts(state: KeyedDescription, fields: dict[str, TypeSerializer]) -> Parts:
-    """Return the columns of key and namespace; the void one has no column."""
+    """Return the columns of key and namespace; the void namespace lacks a column."""
     namespace = next((n for n in NAMESPACES if n in fields), "")
     return [(KEY, fields[KEY]), (namespace, state.namespace)]
 

@@ -5,14 +5,14 @@ Blobs arrive sorted by key group, state and phase. For each key group and state 
 1. **Tombstones** name the keys that rows replace or delete. They come first because the two other phases need them. They are kept
    as a set until the next key group or state. If the entries of the state stay in files of the source savepoint (a store of
    RocksDB), tombstones also become deletions in the new files.
-2. **Passed-through entries** of the source savepoint are written, except those of tombstones. The excepted entries count as
-   deleted, until an entry from rows has the same key. Where entries stay in files, there is no such phase: the entries of
-   tombstones are looked up in the files, for the counts.
+2. **Passed-through entries** of the source savepoint are written, except entries of tombstones. The excepted entries count as
+   deleted, until an entry from rows has the same key. If entries stay in files, this phase is empty: the entries
+   of tombstones are looked up in the files, for the counts.
 3. **New entries** from rows are written last. An entry whose key was excepted in phase 2 counts as updated, any other as
    inserted.
 
-Parts of values that Kryo wrote need one thing more: phases 1 and 2 keep the replaced entries, from which phase 3 takes the bytes
-of unchanged parts; see :mod:`~state_processor.backends.write.pending_updates`.
+Parts of values that Kryo wrote need one thing more: phases 1 and 2 keep the replaced entries, and phase 3 takes the bytes of
+unchanged parts from them; see :mod:`~state_processor.backends.write.pending_updates`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writing one subtask's keyed state in the format of the heap backend. Flink: ``HeapSnapshotStrategy``.
 
-Entries have no lengths: namespace, key and value follow each other, lists and maps as a whole. Their bytes are found in framed
-entries, and put together anew.
+Entries do not have lengths: namespace, key and value follow each other, lists and maps as a whole. Their bytes are found in
+framed entries, and put together again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KeyedHeapFileWriter(KeyedStateWriter):
     Parameters
     ----------
     sink
-        The file, beside ``_metadata``; it is closed at the end.
+        The file, next to ``_metadata``; it is closed at the end.
     header, key_groups, max_parallelism, context
         See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
     """

@@ -32,7 +32,7 @@ class KeyedFormat(Protocol):
 
     @property
     def keeps_families(self) -> bool:
-        """True if states that nobody changes can stay in the files that they are in, beside others that change."""
+        """True if unchanged states can stay in their files while other states change."""
 
     @property
     def shares_files(self) -> bool:
@@ -44,10 +44,10 @@ class KeyedFormat(Protocol):
 
     @property
     def registers_asynchronous(self) -> bool:
-        """True if the backend registers states of the asynchronous API as such: those that do not restore them as others."""
+        """True if the backend registers states of the asynchronous API separately."""
 
     def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
-        """Refuse states that the format has no place for.
+        """Refuse states that the format can't store.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class KeyedFormat(Protocol):
         """
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
-        """Return whether files of the source savepoint can be taken over as they are."""
+        """Return whether files of the source savepoint can be kept."""
 
     def open_writer(
         self,
@@ -114,7 +114,7 @@ class CanonicalFormat(_FileFormat):
 
 @dataclass(frozen=True)
 class StoreFormat:
-    """The files of RocksDB, which the backends RocksDB and ForSt restore by copying them.
+    """The files of RocksDB. The backends RocksDB and ForSt restore them by copying.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class StoreFormat:
     checkpoint_id
         The number of the checkpoint.
     scratch
-        Directory in which stores are made; ``None`` for the default one.
+        Directory of new stores; ``None`` for the default directory.
     shares_files
         See :class:`KeyedFormat`.
     """

@@ -1,4 +1,4 @@
-"""Writing one subtask's keyed state from blobs: what all formats have in common, which is the checks.
+"""Writing one subtask's keyed state from blobs: the checks that all formats have in common.
 
 Entries come as *blobs*: any number of framed entries (int key length, key with its key group, int value length, value) of one
 state and key group, one after the other, as :class:`~state_processor.backends.write.entry_encoder.KeyedStateEncoder` makes them.
@@ -105,7 +105,7 @@ class KeyedStateWriter(ABC):
         Returns
         -------
         bool
-            Whether they do: False where all entries of the state are written, and those of these keys have to be left out.
+            Whether they do: False if all entries of the state are written, so that the entries of these keys have to be left out.
         """
         return False
 
@@ -131,7 +131,7 @@ class KeyedStateWriter(ABC):
 
     @abstractmethod
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
-        """Write entries, of which the last one begins at ``last``."""
+        """Write entries. The last entry begins at ``last``."""
 
     def _enter(self, place: GroupState) -> None:
         key_group, state_id = place

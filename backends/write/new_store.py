@@ -1,11 +1,11 @@
 """A new store of RocksDB: sorted entries of column families become SST files, and a manifest that lists them.
 
-Files are written with ``rocksdict``, whose RocksDB is newer than those of Flink. Their format and checksums are such that those
-open them: 6.20.3, which Flink has since 1.14, and 8.10.0, since 2.0.
+Files are written with ``rocksdict``, whose RocksDB is newer than the versions in Flink. Their format and checksums are such that
+the versions in Flink open them: 6.20.3 (since Flink 1.14) and 8.10.0 (since 2.0).
 
 A store may have column families of a store of the source savepoint, in the same files. RocksDB is not told of these: it opens a
 manifest with the same column families and none of their files, goes on with its numbers, and the files get into the manifest that
-it leaves. So they stay where they are until they are copied, and changes become files that lie above them.
+it leaves. So they stay where they are until they are copied, and changes become files above them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NewStore:
     directory
         An empty directory.
     families
-        The column families, beside the empty ``default`` that each store has.
+        The column families, in addition to the empty ``default`` that each store has.
     context
         Operator and subtask, for error messages.
     base
@@ -71,18 +71,18 @@ class NewStore:
     def add(self, family: int, entries: Iterable[Pairs]) -> None:
         """Write entries, whose keys ascend, to a column family.
 
-        Where they do not follow those of the calls before, files overlap, and are merged at the end.
+        If they do not follow the entries of earlier calls, files overlap, and are merged at the end.
 
         Raises
         ------
         ScratchSpaceError
-            If there is no room.
+            If the disk is full.
         """
         with self._reporting():
             self._families[family].add(entries)
 
     def put(self, family: int, entries: Iterable[Pairs]) -> None:
-        """Put entries above those that a column family has; see :meth:`add`."""
+        """Put entries above the entries of a column family; see :meth:`add`."""
         with self._reporting():
             handle = self._store.get_column_family_handle(self._names[family])
             for keys, values in entries:
@@ -94,7 +94,7 @@ class NewStore:
     def delete(self, family: int, markers: Iterable[Pairs]) -> None:
         """Delete entries that a column family has; see :meth:`add`.
 
-        ``markers`` are those of :mod:`~state_processor.backends.write.tombstones`: whole keys, or what keys begin with.
+        ``markers`` come from :mod:`~state_processor.backends.write.tombstones`: whole keys, or prefixes of keys.
         """
         with self._reporting():
             handle = self._store.get_column_family_handle(self._names[family])
@@ -108,12 +108,12 @@ class NewStore:
                 self._write(batch)
 
     def close(self) -> list[Path]:
-        """Complete the store and return its files, without those of the other store.
+        """Complete the store and return its files, without the files of the other store.
 
         Raises
         ------
         ScratchSpaceError
-            If there is no room.
+            If the disk is full.
         """
         with self._reporting():
             live = self._complete()
@@ -165,7 +165,7 @@ class NewStore:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """Translate errors of RocksDB, which are plain exceptions, and those of files beside it."""
+        """Translate errors of RocksDB (plain exceptions) and of its files."""
         try:
             yield
         except Exception as problem:

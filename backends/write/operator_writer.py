@@ -31,9 +31,9 @@ class OperatorStateFileWriter:
     Parameters
     ----------
     sink
-        The file, beside ``_metadata``; it is closed at the end.
+        The file, next to ``_metadata``; it is closed at the end.
     states
-        All operator states of the subtask, also those that stay empty.
+        All operator states of the subtask, empty states included.
     registered
         Their registrations, where they are to be as another snapshot had them; new ones by default.
     context
@@ -63,7 +63,7 @@ class OperatorStateFileWriter:
         Raises
         ------
         NotFoundError
-            If there is no such state.
+            If the state does not exist.
         InvalidRowError
             If a value is not of the state's type.
         """
@@ -78,12 +78,12 @@ class OperatorStateFileWriter:
         self._write(data.data)
 
     def add_broadcast(self, name: str, keys: pa.Array, values: pa.Array) -> None:
-        """Write broadcast state, which is written once and whole; each subtask has a full copy.
+        """Write broadcast state once and whole; each subtask has a full copy.
 
         Raises
         ------
         NotFoundError
-            If there is no such state.
+            If the state does not exist.
         InvalidRowError
             If a key or value is not of the state's type, or a key occurs twice.
         """

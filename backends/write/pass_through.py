@@ -1,9 +1,9 @@
 """Pass-through: entries of states that nobody changed, taken over as bytes. Values are delimited, not decoded.
 
-* Entries that have lengths (canonical files, embedded stores) are framed anew, one by one.
+* Entries that have lengths (canonical files, embedded stores) are framed again, one by one.
 * Entries without lengths (heap files) are stepped through once; the spans of key, namespace, value, list elements and map
   entries (:mod:`~state_processor.backends.formats.serialized_entries`) are put together in the canonical format. So are the
-  timers of raw keyed state, which become those of a queue: canonical savepoints hold no other timers, and Flink restores
+  timers of raw keyed state, which become timers of a queue: canonical savepoints hold no other timers, and Flink restores
   them into any backend.
 
 Entries become blobs, as new ones do (:data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`), which go to the subtask
@@ -65,7 +65,7 @@ class KeyedPassThrough:
         source
             The keyed state of one handle.
         name
-            The state; none of that name has no entries.
+            The state; a state that does not exist yields nothing.
         state_id
             Its position in the header of the files to write.
         key_groups

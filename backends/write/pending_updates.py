@@ -66,7 +66,7 @@ class PendingValueResolver:
         self._replaced.update(entries)
 
     def resolved(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
-        """Return new entries with bytes in the place of pending values.
+        """Return new entries with bytes instead of pending values.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class PendingValueResolver:
 
 
 def _entries(state: StateDescription) -> PendingEntries:
-    """Return the resolver of the values of entries, which have the layout of canonical savepoints."""
+    """Return the resolver of the values of entries in the layout of canonical savepoints."""
     if state.kind == LIST:
         return PendingEntries(JoinedListSerializer(state.value), "value")
     if state.kind == MAP:

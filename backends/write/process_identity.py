@@ -68,7 +68,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of ``/proc/PID/stat`` behind the name; none if there is no such file."""
+    """Return the fields of ``/proc/PID/stat`` behind the name; empty if the file does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Writing one subtask's timers into raw keyed state, where jobs look for them that keep them on the heap beside RocksDB or ForSt.
+"""Writing one subtask's timers into raw keyed state, for jobs that keep timers on the heap and other state in RocksDB or ForSt.
 
 Flink: ``InternalTimerServiceSerializationProxy``, ``InternalTimersSnapshotReaderWriters``. The reader is
 :mod:`~state_processor.backends.formats.raw_timers`.
@@ -26,14 +26,15 @@ _SIGN: Final = 0x80
 
 
 class RawTimersWriter(KeyedStateWriter):
-    """Writes the timers of one subtask; those of a key group are in memory at a time.
+    """Writes the timers of one subtask; the timers of one key group are in memory at a time.
 
     Parameters
     ----------
     sink
-        The file, beside ``_metadata``; it is closed at the end.
+        The file, next to ``_metadata``; it is closed at the end.
     header, key_groups, max_parallelism, context
-        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`. States that are no timers are left to others.
+        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`. States that are not timers are left to other
+        writers.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ def _objects(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], column: 
 
 
 def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
-    """Return the order of keys: sorts by the first eight bytes behind the key group, and as a whole those that share these."""
+    """Return the order of keys. The first eight bytes behind the key group are compared first, then the whole key."""
     words = _first_words(data, spans, prefix)
     order = np.argsort(words, kind="stable")
     ordered = words[order]

@@ -1,15 +1,15 @@
-"""The directory of a new savepoint until ``_metadata`` completes it: files named by the write, which an abort removes.
+"""The directory of a new savepoint until ``_metadata`` completes it: files named by the write; an abort removes them.
 
 Files are written where they stay, since renaming costs a copy in an object store. What distinguishes them from others is the
 write's token at the beginning of their names; until ``_metadata`` is there, nothing reads them.
 
-A directory may be written to by several at a time. The first that is complete counts: it takes away what the others have
-there, and these fail. So goes, too, what a write has left whose process was killed. Two that want to become complete at the
-same moment see each other by their claims, and give up. Marks and claims hold the identity of the process that they stand for.
+A directory may be written to by several at a time. The first that is complete counts: it removes the files of the
+others, and these fail. The files of a write whose process was killed go, too. Two that want to become complete at the
+same moment see each other by their claims, and give up. Marks and claims hold the identity of their process.
 
-What others act on as soon as they see it, claims and ``_metadata``, is written under another name and moved. Remote storage
-may fail to say whether it has moved ``_metadata``, or do so later: then the files of the write stay, so that what appears is
-complete, and the next write removes them if nothing appears.
+What others act on as soon as they see it, claims and ``_metadata``, is written under another name and moved. Remote storage may
+fail to say whether it has moved ``_metadata``, or do so later: then the files of the write stay, so that the savepoint is
+complete if it appears, and the next write removes them if nothing appears.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _committing: Final[set[str]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Strays:
-    """Files of writes that the savepoint beside them does not refer to.
+    """Files of writes that the savepoint in the same directory does not refer to.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Strays:
         Those of writes whose process certainly runs no more.
     open
         Those of writes that go on, or whose process is on another machine; and files without a sign of their write where no
-        ``_metadata`` is, or one that can't be read: they may be those of a savepoint.
+        ``_metadata`` is, or one that can't be read: they may belong to a savepoint.
     """
 
     over: list[str]
@@ -80,7 +80,7 @@ class Staging:
     directory
         The savepoint's directory, as a path or URL.
     token
-        Names this write: letters and digits, different from those of other writes into the directory.
+        Names this write: letters and digits, different from the tokens of other writes into the directory.
     storage
         Access to files.
     replaces
@@ -127,9 +127,9 @@ class Staging:
             raise
 
     def sweep(self) -> list[str]:
-        """Remove what writes have left whose process runs no more, as far as that can be seen, and return the names.
+        """Remove files of writes whose process has ended, as far as this is visible, and return the names.
 
-        Files that ``_metadata`` refers to stay, and so do those of writes that go on or whose process is on another machine.
+        Files that ``_metadata`` refers to stay, and so do files of writes that go on or whose process is on another machine.
         """
         over = self.strays().over
         self._clean(over)
@@ -139,7 +139,7 @@ class Staging:
         """Return the files of other writes that ``_metadata`` does not refer to.
 
         A write that becomes complete meanwhile first puts its claim, then removes its mark, then puts ``_metadata``, and removes
-        its claim last: what is over at two times, with the same marks and claims, was over before ``_metadata`` is read.
+        its claim last: a write that is over at two times, with the same marks and claims, was over before ``_metadata`` is read.
         """
         before = self._of_others()
         over = {token for token, files in before.items() if all(map(self._is_left, _signs(files)))}
@@ -187,7 +187,7 @@ class Staging:
         return f"{self.token}-{_MARK}"
 
     def is_open(self) -> bool:
-        """Return whether the write goes on; what a task that was left behind adds later would never be removed."""
+        """Return whether the write goes on; files that a late task adds would never be removed."""
         self._forget_listings()
         return self.storage.exists(self._path(self._mark))
 
@@ -229,7 +229,7 @@ class Staging:
         return FileSink(self.storage, self._path(name))
 
     def remove_all_but(self, names: Collection[str]) -> None:
-        """End the write, and remove its files but for those that are named: what attempts that failed have left."""
+        """End the write, and remove its files except the named files: failed attempts have left them."""
         try:
             self.remove(self._mark)
         finally:
@@ -269,7 +269,7 @@ class Staging:
                 os.rmdir(self.directory)
 
     def give_up(self, failure: BaseException) -> None:
-        """Abort for a failure, which is told what comes of it; an abort that fails does not hide it."""
+        """Abort for a failure, and add the result to its message; an abort that fails does not hide it."""
         try:
             if self._is_complete():
                 failure.add_note(f"{redacted(self.directory)} is complete nevertheless")
@@ -305,7 +305,7 @@ class Staging:
         sizes
             The files that it refers to, with their lengths.
         replaced
-            Other files to remove then: those of the savepoint that was there.
+            Other files to remove then: the files of the former savepoint.
 
         Raises
         ------
@@ -345,7 +345,7 @@ class Staging:
                 f"{self.directory}: another write is becoming complete right now ({rivals[0]}); "
                 "if it was killed, remove this file, or try again in ten minutes"
             )
-        # nobody else has a claim, so what is not there now is not put there until this write is complete
+        # no other write has a claim, so that none of them puts a savepoint there until this write is complete
         if not self.replaces and (METADATA_FILE in found or self.storage.exists(self._path(METADATA_FILE))):
             raise OptionError(f"{self.directory} has been filled with another savepoint meanwhile")
         if self._mark not in found:
@@ -417,7 +417,7 @@ class Staging:
             raise WriteError(f"{self.directory} can't be brought to the disk: {problem}") from problem
 
     def _clean(self, names: Collection[str]) -> None:
-        """Remove files beside a savepoint that is complete: the write succeeds even if this fails."""
+        """Remove files in the directory of a savepoint that is complete: the write succeeds even if this fails."""
         try:
             self._remove_all(names)
         except StateProcessorError as problem:

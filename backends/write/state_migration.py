@@ -1,8 +1,8 @@
-"""State for Flink 2.x from what Flink 1.x wrote: which states change, and their entries with other bytes.
+"""State for Flink 2.x from state of Flink 1.x: which states change, and their entries with other bytes.
 
 A migration is an evolution whose new serializers follow from the old ones by rules
-(:mod:`~state_processor.serializers.evolution.migration`). Keys stay in their key groups, which are those of the Java objects, and
-what has the same bytes under both versions is carried as such.
+(:mod:`~state_processor.serializers.evolution.migration`). Keys stay in their key groups, because the Java objects
+stay the same. State with the same bytes in both versions is copied.
 
 Paths of types begin with the part of the state: ``key:``, ``namespace:``, ``map_key:``; those without are of the
 value (of a list's element, of a map's value).
@@ -59,7 +59,7 @@ class StateMigration:
     Parameters
     ----------
     new, reading
-        Its registration for Flink 2.x, and one whose serializers read what Flink 1.x wrote as values of the new.
+        Its registration for Flink 2.x, and one whose serializers read values of Flink 1.x as values of the new.
     changes, problems
         What is converted, and what can't be.
     undecided
@@ -82,7 +82,7 @@ class StateMigration:
 
     @classmethod
     def of(cls, meta: state_headers.StateMetaInfo, roles: Mapping[str, Migrated], migration: TypeMigration) -> StateMigration:
-        """Build the migration of a state from those of its serializers."""
+        """Build the migration of a state from the migrations of its serializers."""
         notes = (tuple(migration.changes), tuple(migration.problems), dict(migration.undecided), frozenset(migration.used))
         if not any(m.is_changed for m in roles.values()):
             return cls(meta, meta, *notes)
@@ -100,19 +100,19 @@ class KeyedMigration:
     states: Mapping[str, StateMigration]
 
     def roles(self, name: str) -> tuple[KeyedDescription, KeyedDescription]:
-        """Return a state with the serializers that read it, and with those that write it."""
+        """Return a state with the serializers that read it, and with the serializers that write it."""
         state = self.states[name]
         return describe_keyed(self.reading, state.reading), describe_keyed(self.new, state.new)
 
     def converted(self, name: str, *, write: bool = True) -> KeyedDescription:
-        """Return the state with bytes in the place of all values: those for Flink 2.x.
+        """Return the state with bytes for Flink 2.x instead of values.
 
         Parameters
         ----------
         name
             The state.
         write
-            ``False`` to read values without writing them: the bytes are none.
+            ``False`` to read values without writing them: the result is empty.
         """
         old, new = self.roles(name)
         writing = new.serializers
@@ -132,7 +132,7 @@ def migrate_keyed(
     types
         New types by state and path. Those of keys may stand with any state: all share one key.
     adapt
-        What makes the serializers that read Kryo's values, by state; by default those that convert them.
+        What makes the serializers that read Kryo's values, by state; by default serializers that convert them.
     """
     of_keys = {path: type_ for paths in types.values() for path, type_ in paths.items() if path.startswith(KEY_PATH)}
     states = {}
@@ -165,7 +165,7 @@ def migrate_operator_state(meta: state_headers.StateMetaInfo, types: TypesByPath
 
 
 def _migrated_value(meta: state_headers.StateMetaInfo, migration: TypeMigration) -> Migrated:
-    """Migrate the value as it is registered; the parts of lists, maps and timers have separate paths."""
+    """Migrate the registered value; the parts of lists, maps and timers have separate paths."""
     value, kind = meta.serializers[state_headers.VALUE], meta.options.get(state_headers.KEYED_STATE_TYPE)
     paths: tuple[str, ...] = ()
     if meta.backend_type == state_headers.PRIORITY_QUEUE and value.class_name == TimerSerializer.snapshot_class:

@@ -42,10 +42,10 @@ _WHOLE: Final = b"\x01"
 
 
 class OpenSink(Protocol):
-    """Opener of a new file of the savepoint for some purpose, which is part of its name: letters and hyphens."""
+    """Opener of a new file of the savepoint. The purpose is part of its name: letters and hyphens."""
 
     def __call__(self, what: str) -> AbstractContextManager[FileSink]:
-        """Return the file, which is removed on failure."""
+        """Return the file; it is removed on failure."""
 
 
 class KeyedStateStoreWriter(KeyedStateWriter):
@@ -144,7 +144,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         return entries_of_keys(self._of_base(), name, keys, self.prefix)
 
     def _of_base(self) -> Store:
-        """Return the store of the source savepoint, which has column families that are patched."""
+        """Return the store of the source savepoint, with the patched column families."""
         assert self._opened is not None
         return self._opened
 
@@ -202,7 +202,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
 
 
 def _mark_forst(paths: Iterable[Path]) -> None:
-    """Name a working directory as ForSt does in its options: nothing else tells its files from those of RocksDB."""
+    """Name a working directory as ForSt does in its options: nothing else distinguishes its files from files of RocksDB."""
     for path in paths:
         if path.name.startswith("OPTIONS-"):
             head, section, rest = path.read_text("utf-8").partition("[DBOptions]\n")

@@ -1,4 +1,4 @@
-"""SIGTERM while a savepoint is written: an exit, which removes the files of the write, in place of an end at once.
+"""SIGTERM while a savepoint is written: an exit, instead of an immediate end. The exit removes the files of the write.
 
 Schedulers end drivers by SIGTERM. What a process leaves that ends at once is removed by the next write to the directory, but only
 on the same machine, and a container is gone then.
@@ -23,7 +23,7 @@ def exit_on_sigterm(cancel: Callable[[], None]) -> Iterator[None]:
     Parameters
     ----------
     cancel
-        Ends what the block waits for.
+        Ends the jobs that the block waits for.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:

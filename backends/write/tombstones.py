@@ -56,11 +56,11 @@ class _AnyNamespace(VoidNamespaceSerializer):
 
 
 class TombstoneEncoder:
-    """Writes the keys of rows as markers: with the namespace where there is a column of it, else for all namespaces.
+    """Writes the keys of rows as markers: with the namespace if the rows have its column, else for all namespaces.
 
     Of rows with ``map_key`` it is the entries of a map that are marked, which always have a namespace.
 
-    Parameters are those of :class:`~state_processor.backends.write.entry_encoder.KeyedStateEncoder`.
+    The parameters are the same as for :class:`~state_processor.backends.write.entry_encoder.KeyedStateEncoder`.
     """
 
     def __init__(self, state: KeyedDescription, address: BlobAddress, schema: pa.Schema, **options: Any) -> None:
@@ -120,7 +120,7 @@ class Tombstones:
         self._counts: dict[int, ChangeCounts] = {}
 
     def add(self, key_group: int, state_id: int, markers: Bytes) -> None:
-        """Mark keys; those of another key group or state are forgotten."""
+        """Mark keys; keys of another key group or state are forgotten."""
         if self._place != (key_group, state_id):
             self._settle()
             self._place = (key_group, state_id)
@@ -130,7 +130,7 @@ class Tombstones:
         self._lengths.update(np.unique(keys[:, 1] - keys[:, 0]).tolist())
 
     def without(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
-        """Return framed entries of the source savepoint except those of marked keys, which count as removed."""
+        """Return framed entries of the source savepoint without marked keys; entries of marked keys count as removed."""
         if self._place != (key_group, state_id):
             return entries
         matched = self._match(entries)
@@ -150,7 +150,7 @@ class Tombstones:
         return entries[:0] if self._place != (key_group, state_id) else _selected(entries, self._match(entries), wanted=True)
 
     def count_new(self, key_group: int, state_id: int, entries: Bytes, count: int) -> None:
-        """Count framed entries from rows: those of keys that were removed update them."""
+        """Count framed entries from rows: an entry whose key was removed is an update."""
         updated = 0
         if self._place == (key_group, state_id):
             self._match(entries)
@@ -199,7 +199,7 @@ class _KeySet:
         self.used = 0
 
     def with_room(self, more: int) -> npt.NDArray[np.uint64]:
-        """Return the table, which has room for more keys."""
+        """Return the table with room for more keys."""
         self.table = with_room(self.table, self.used + more)
         return self.table
 
@@ -210,7 +210,7 @@ class _KeySet:
 
 
 def _selected(entries: Bytes, matched: Bytes, *, wanted: bool) -> Bytes:
-    """Return the framed entries that match, or those that do not."""
+    """Return the framed entries that match, or the others."""
     found = int(matched.sum())
     if found == (len(matched) if wanted else 0):
         return entries
@@ -277,7 +277,7 @@ def _match(data, skip, lengths, marked, met, matched):  # type: ignore[no-untype
 
 @entry_point(read(uint8), read(uint8), boolean, written(uint8))
 def _select(data, matched, wanted, out):  # type: ignore[no-untyped-def]
-    """Copy the entries that match, or those that do not; return their size."""
+    """Copy the entries that match, or the others; return their size."""
     size = 0
     pos = 0
     for entry in range(len(matched)):

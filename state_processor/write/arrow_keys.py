@@ -30,7 +30,7 @@ def key_numbers(columns: Sequence[pa.ChunkedArray]) -> Numbers:
 
 
 def shared_key_numbers(one: Sequence[pa.ChunkedArray], other: Sequence[pa.ChunkedArray]) -> tuple[Numbers, Numbers]:
-    """Return the numbers of the rows of two tables; -1 for rows with a null, which has no equal."""
+    """Return the numbers of the rows of two tables; -1 for rows with a null, because a null equals nothing."""
     together = [
         pa.chunked_array([*a.cast(type_).chunks, *b.cast(type_).chunks], type_)
         for a, b, type_ in ((a, b, _common(a.type, b.type)) for a, b in zip(one, other, strict=True))

@@ -166,7 +166,7 @@ class ArrowRows:
         return ArrowRows(pa.table(made))
 
     def without(self, columns: Sequence[str], others: ArrowRows, other_columns: Sequence[str]) -> ArrowRows:
-        """Return the rows for which other rows have no row with the same key.
+        """Return the rows whose key does not occur in other rows.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class ArrowRows:
         Raises
         ------
         InvalidRowError
-            If a row has no domain or service, a namespace where there is none, or two times.
+            If a row lacks its domain or service, has two times, or has a namespace without a type.
         """
         table = self.to_arrow()
         for name in (
@@ -236,7 +236,7 @@ def _of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return columns in the types that Spark would hand to the encoder: one sort of text, lists and moments."""
-    table = with_plain_columns(table)  # dictionaries and views have no casts
+    table = with_plain_columns(table)  # casts do not support dictionaries and views
     types = [_plain_type(field.type) for field in table.schema]
     if types == table.schema.types:
         return table
@@ -276,7 +276,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _places(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the indexes of elements; those that are null come first."""
+    """Return the indexes of elements; null comes first."""
     return np.asarray(column.cast(pa.int64()).fill_null(-1))
 
 

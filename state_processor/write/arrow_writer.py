@@ -69,7 +69,7 @@ class SavepointWriter(StateWriter):
         Raises
         ------
         NotASnapshotError, CorruptSnapshotError
-            If there is no snapshot, or its ``_metadata`` is damaged.
+            If the snapshot does not exist, or its ``_metadata`` is damaged.
         """
         return cls(SavepointBuild.from_existing(path, flink_version, SnapshotAccess.of(**options)))
 

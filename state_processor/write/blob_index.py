@@ -82,7 +82,7 @@ def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
     Yields
     ------
     pyarrow.RecordBatch
-        One row of :data:`BLOB_INDEXES`, or nothing if there are no blobs.
+        One row of :data:`BLOB_INDEXES`, or nothing without blobs.
     """
     if not table.num_rows:
         return

@@ -132,7 +132,7 @@ class SavepointBuild:
         Raises
         ------
         NotFoundError
-            If there is no such operator.
+            If the operator does not exist.
         """
         identifier = self._identifier(uid)
         if identifier.uid_hash not in self._drafts:
@@ -141,7 +141,9 @@ class SavepointBuild:
 
     @contextmanager
     def change(self, uid: Uid, *, existing: bool = False) -> Iterator[OperatorDraft]:
-        """Change the draft of an operator, which is added if need be. On failure it stays as it was; errors name the operator.
+        """Change the draft of an operator, and add it if it is new.
+
+        On failure the draft does not change. Errors name the operator.
 
         Parameters
         ----------
@@ -157,7 +159,7 @@ class SavepointBuild:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Change several operators; on failure all stay as they were."""
+        """Change several operators; on failure none of them changes."""
         before = dict(self._drafts)
         try:
             yield
@@ -175,13 +177,13 @@ class SavepointBuild:
             draft.remove(name)
 
     def rename_operator(self, old: Uid, new: Uid) -> None:
-        """Give an operator another identifier, which it has in the new savepoint."""
+        """Set the identifier that an operator has in the new savepoint."""
         with self.change(old, existing=True) as draft:
             draft.changes.renamed = OperatorIdentifier.of(new)
             self._check_free(draft)
 
     def rename_operators(self, uids: Mapping[str, str]) -> None:
-        """Give operators other uids at once, by the hashes of their uids: one may have that which another had before."""
+        """Give operators other uids at once, by the hashes of their uids. An operator may take the former uid of another."""
         new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in uids.items()}
         renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
         for uid_hash, draft in renamed.items():
@@ -197,7 +199,7 @@ class SavepointBuild:
         draft.changes.parallelism = parallelism
 
     def set_asynchronous(self, uid: Uid | None, asynchronous: bool) -> None:
-        """Say which API an operator has its keyed state in, or all of those that are there.
+        """Set whether an operator uses the asynchronous state API; ``None`` means all operators with keyed state.
 
         Raises
         ------
@@ -231,7 +233,7 @@ class SavepointBuild:
         return draft is not None and draft.stored(state) in draft.source_keyed
 
     def _identifier(self, uid: Uid) -> OperatorIdentifier:
-        """Return the identifier of an operator, which the plan of a query may have another name for: ``group-aggregate[5]``."""
+        """Return the identifier of an operator. The plan of a query may have another name for it: ``group-aggregate[5]``."""
         identifier = OperatorIdentifier.of(uid)
         if identifier.uid is None or self.snapshot is None or self.snapshot.query_plan is None:
             return identifier
@@ -275,7 +277,7 @@ class SavepointBuild:
         Raises
         ------
         OptionError
-            If there was no migration.
+            Without a migration.
         """
         if self._migrated_to is None:
             raise OptionError("there is no migration to report on; call migrate first")
@@ -313,7 +315,7 @@ class SavepointBuild:
         Parameters
         ----------
         access
-            Options of access to the directory, by default those of the source savepoint.
+            Options of access to the directory; by default the options of the source savepoint.
         """
         storage = (access or self.access).storage()
         overwrite = BOOLEAN.of_argument("overwrite", overwrite)
@@ -327,7 +329,7 @@ class SavepointBuild:
                 raise
 
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
-        """Write into a directory that is prepared. On failure the caller has to remove what was written."""
+        """Write into a directory that is prepared. On failure the caller has to remove the files."""
         jobs = self._jobs(engine, staging)
         outcomes = [job.outcome for job in jobs]
         copies = copy_unchanged(engine, outcomes, staging)
@@ -368,7 +370,7 @@ class SavepointBuild:
         return tuple(o.uid or o.operator_id for o in operators if o.operator_id not in left)
 
     def _changes_nothing(self, outcomes: Sequence[OperatorOutcome], operators: Sequence[OperatorSummary]) -> bool:
-        """Return whether the state of all operators is as it was, whatever was asked for."""
+        """Return whether the state of all operators is unchanged, despite the requested changes."""
         if self.snapshot is None or self._removed or self._migrated_to is not None:
             return False
         without_effect = all(change.is_empty for operator in operators for change in operator.changes)
@@ -390,7 +392,7 @@ class SavepointBuild:
 
     @property
     def _restoring_version(self) -> str | None:
-        """The oldest Flink version that has to restore the savepoint, as far as it is known."""
+        """The oldest Flink version that has to restore the savepoint; ``None`` if it is unknown."""
         if self._flink_version is None and self.snapshot is not None:
             return oldest_flink_version(self.snapshot.metadata.version)
         return self._flink_version

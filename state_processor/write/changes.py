@@ -1,4 +1,4 @@
-"""Changes to one operator, as they were asked for."""
+"""Requested changes to one operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RowForm = tuple[tuple[JavaType, ...], bool]
 
 @dataclass
 class OperatorChanges:
-    """Changes to one operator. :func:`~state_processor.write.outcome.outcome_of` computes what they lead to.
+    """Requested changes to one operator. :func:`~state_processor.write.outcome.outcome_of` computes their outcome.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class OperatorChanges:
 
     @property
     def summary(self) -> str:
-        """The changes in a few words; empty if there are no changes."""
+        """The changes in a few words; empty without changes."""
         written = dict.fromkeys([*(name for given in self.state_rows for name in given.columns), *self.operator_states])
         parts = [
             f"write {', '.join(written)}" if written else "",

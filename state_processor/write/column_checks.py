@@ -73,7 +73,7 @@ def require(names: Collection[str], columns: Collection[str]) -> None:
 
 
 def refuse_others(names: Collection[str], known: Collection[str], hint: str = "") -> None:
-    """Refuse rows with columns that would be ignored, except those of :data:`METADATA`.
+    """Refuse rows with columns that would be ignored, except the columns of :data:`METADATA`.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def check_types(
     schema
         The columns of the rows.
     columns
-        The encoder's names to those of the rows.
+        The columns of the rows by the encoder's names.
     max_parallelism
         Of the operator.
     flink_major

@@ -99,7 +99,7 @@ class OperatorDraft:
 
     @property
     def max_parallelism(self) -> int:
-        """The max parallelism in the new savepoint: 1 for rows without a key, which Flink SQL gives one subtask."""
+        """The max parallelism in the new savepoint: 1 for rows without a key, because Flink SQL gives them one subtask."""
         if self.changes.max_parallelism is not None:
             return 1 if isinstance(self.key, RowDataSerializer) and not self.key.slot.type.types else self.changes.max_parallelism
         return self.source.operator.max_parallelism if self.source is not None else DEFAULT_MAX_PARALLELISM
@@ -138,7 +138,7 @@ class OperatorDraft:
         Raises
         ------
         NotFoundError
-            If the source savepoint has no keyed state of this name, or the new one does not keep it.
+            If the source savepoint lacks a keyed state of this name, or the new one does not keep it.
         """
         kept = self.kept_keyed()
         if name not in kept:
@@ -183,7 +183,7 @@ class OperatorDraft:
         Raises
         ------
         OptionError
-            If the operator has keys of another type, or there is no type.
+            If the operator has keys of another type, or the type is unknown.
         """
         known = self.key
         if known is not None and given is not None and not _is_same(known, given):
@@ -257,7 +257,7 @@ class OperatorDraft:
         Raises
         ------
         NotFoundError
-            If there is no state of this name.
+            If a state of this name does not exist.
         """
         name, changes = self.stored(name), self.changes
         left = [*(n for n in self.source_states if n not in changes.removed), *changes.added, *changes.operator_states]

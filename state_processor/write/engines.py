@@ -22,7 +22,7 @@ Written = dict[int, WrittenFile]
 
 @dataclass(frozen=True)
 class RowsPass:
-    """Pass 1 over some columns of rows, which are :class:`~state_processor.write.row_protocol.Rows` of the engine's kind."""
+    """Pass 1 over some columns of rows: :class:`~state_processor.write.row_protocol.Rows` of the engine's kind."""
 
     rows: Any
     columns: Sequence[str]

@@ -1,4 +1,4 @@
-"""Choice of the format of keyed state, by its name and that of the state backend."""
+"""Choice of the format of keyed state by the names of format and state backend."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keyed_format(
     *,
     shares_files: bool = False,
 ) -> KeyedFormat:
-    """Return the format that names stand for.
+    """Return the format with these names.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def keyed_format(
 
 
 def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator: str) -> None:
-    """Refuse asynchronous states with time-to-live in backends where Flink leaves that out, unless it restores them nevertheless.
+    """Refuse asynchronous states with time-to-live in backends where Flink leaves TTL out, unless Flink restores them.
 
     Flink: ``TtlAwareSerializer``, which all of its backends have since 2.2.
 
@@ -96,5 +96,5 @@ def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """Return major and minor version; ``x`` stands for the first minor version."""
+    """Return major and minor version; ``x`` means the first minor version."""
     return tuple(int(part) if part.isdigit() else 0 for part in re.split(r"[.-]", text)[:2])

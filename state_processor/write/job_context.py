@@ -13,7 +13,7 @@ from state_processor.write.outcome import OperatorOutcome
 
 @dataclass(frozen=True)
 class JobContext:
-    """The operator that jobs write, and what the jobs need.
+    """The operator that jobs write, and the resources of the jobs.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def _check_all(job: JobContext, source: SourceOperator, key: TypeSerializer, rul
 
 @dataclass(frozen=True)
 class CheckKeys:
-    """Task that checks rules with all keys of a part, which is a range of key groups.
+    """Task that checks rules with all keys of a part. A part is a range of key groups.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def add_keyed_states(
         if context.keys() & {key, column}:
             taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
             raise InvalidRowError(f"state {name!r}: column {taken} says more of an entry; rename the key's or value's")
-        if not state.has_ttl and has_ttl:  # the times are those of the other states
+        if not state.has_ttl and has_ttl:  # the other states use the times
             context.pop(LAST_ACCESS, None)
         if draft.source_key is not None:
             check_key_types(state, schema, {KEY: key})
@@ -255,7 +255,7 @@ def replace_keyed_state(draft: OperatorDraft, new: KeyedDescription, rows: Rows)
 
 
 def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
-    """Write a new keyed state from rows as reading gives them: those of a map have an entry each."""
+    """Write a new keyed state from rows in the shape of reading; rows of a map have an entry each."""
     with naming(f"state {name!r}"):
         key = _take_key(draft, rows.schema, KEY, key_type)
     replace_entries(draft, spec.describe(name, key), rows)
@@ -291,13 +291,13 @@ def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonTyp
 
 
 def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: ColumnNames) -> None:
-    """Remove from rows that were given before those with the same keys as later ones: the last change of a key counts."""
+    """Remove the keys of later rows from earlier rows: the last change of a key counts."""
     names = [n for n in columns if n in _IDENTIFYING]
     for i, earlier in enumerate(draft.changes.state_rows):
         if not set(earlier.columns) & set(states):
             continue
-        name, given = next(iter(earlier.columns.items()))  # several states are new ones, which have the key in common
-        if earlier.replaces and MAP_KEY in columns and MAP_KEY not in given:  # whole maps, of which some entries change
+        name, given = next(iter(earlier.columns.items()))  # several states are new, and share the key
+        if earlier.replaces and MAP_KEY in columns and MAP_KEY not in given:  # some entries of whole maps change
             whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
             draft.changes.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
             entries, given = earlier.rows.explode_map(given)
@@ -314,7 +314,7 @@ def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schem
 def _take_key(
     draft: OperatorDraft, schema: pa.Schema, key: str, given: TypeSerializer | None, python: bool = False
 ) -> TypeSerializer:
-    """Return the key's type: given, or that of the operator, or inferred from the column."""
+    """Return the type of the key: the given type, the operator's, or the type that the column suggests."""
     if given is not None and not isinstance(given, TypeSerializer):
         raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
     python = python or draft.has_python_keys

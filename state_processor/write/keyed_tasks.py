@@ -1,7 +1,6 @@
 """Tasks that write keyed state: encode rows, pass entries of the source savepoint through, write the file of a subtask.
 
-Serializers do not travel to tasks: a task restores them from the header of the files to write. So what is written is what a
-reader of the header will read.
+Serializers do not travel to tasks: a task restores them from the header of the files to write, like readers of the files.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class KeyedTarget:
         return state_headers.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
 
     def open_managed_header(self) -> state_headers.KeyedHeader:
-        """Read the header without timers in raw keyed state, which are behind all other states."""
+        """Read the header without timers in raw keyed state. These timers are behind all other states."""
         header = self.open_header()
         managed = tuple(s for s in header.states if not (self.raw_timers and s.backend_type == state_headers.PRIORITY_QUEUE))
         return replace(header, states=managed)
@@ -220,7 +219,7 @@ class _StateEncoder:
 
 @dataclass(frozen=True)
 class PassThroughEntries:
-    """Pass 1 over the source savepoint: unchanged entries of keyed states in a part, which is a range of key groups.
+    """Pass 1 over the source savepoint: unchanged entries of keyed states in a part. A part is a range of key groups.
 
     Parameters
     ----------

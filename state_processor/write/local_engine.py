@@ -37,7 +37,7 @@ class EncodedRows:
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise OptionError(
-            "rows of this shape have to be gathered first, which a data source can't: write one row per key (read with "
+            "rows of this shape have to be gathered first, and a data source can't do this: write one row per key (read with "
             f"{spelled('flatten', False)}), or use SavepointWriter"
         )
 
@@ -47,8 +47,8 @@ class EncodedRows:
 class LocalEngine:
     """Runs tasks in threads of this process.
 
-    Rows are :class:`EncodedRows` or :class:`~state_processor.write.arrow_rows.ArrowRows`. Tasks spend their time in compiled
-    functions and in waiting for files, both of which let other threads run.
+    Rows are :class:`EncodedRows` or :class:`~state_processor.write.arrow_rows.ArrowRows`. Tasks call compiled functions
+    and wait for files; other threads run meanwhile.
     """
 
     def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:

@@ -57,7 +57,7 @@ def plan_migrations(
     OptionError
         If a type is given for a path without a value that Kryo wrote.
     NotFoundError
-        If there is no state of a name.
+        If a state does not exist.
     """
     plans = {
         draft.source.operator.operator_id: _Plan(draft.source, draft.identifier, types.get(draft.source.operator.operator_id, {}))
@@ -127,7 +127,7 @@ class _Plan:
                 yield ScanPart(operator.operator_id, split, *wanted)
 
     def _to_be_read(self, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the states whose values are read, and those whose entries are counted: they are left out if there are none."""
+        """Return the states whose values are read, and the states whose entries are counted: empty states are left out."""
         states = {name: self.first.states[name] for name in names}
         read = tuple(name for name, state in states.items() if state.is_changed and not state.problems)
         return read, tuple(name for name, state in states.items() if state.problems)

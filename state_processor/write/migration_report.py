@@ -29,8 +29,8 @@ class StateReport:
     state, kind
         Its name (empty if the operator's states can't be determined) and kind.
     outcome
-        ``"unchanged"``: copied byte for byte; ``"converted"``; ``"left out"``: Flink 2.x does not have its serializer, but there
-        are no entries, or the caller drops the operator; ``"new"``: the new query has it, and starts without entries; or
+        ``"unchanged"``: copied byte for byte; ``"converted"``; ``"left out"``: Flink 2.x does not have its serializer, but the
+        state is empty, or the caller drops the operator; ``"new"``: the new query has it, and starts without entries; or
         ``"impossible"``.
     changes
         The converted parts: paths inside the type, and their new types.
@@ -134,7 +134,7 @@ class QueryMigrationReport(_Reports):
     Parameters
     ----------
     states
-        The states, in the order of the operators; then those of the new query that start without entries.
+        The states, in the order of the operators; then the states of the new query that start without entries.
     """
 
     OUTCOMES: ClassVar[tuple[str, ...]] = QUERY_OUTCOMES

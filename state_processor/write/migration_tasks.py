@@ -135,7 +135,7 @@ class ScanValues:
             return
         migration = migrate_keyed(source.header, types, {name: seen.adapt})
         for _ in serialized_entries(source, migration.converted(name, write=False), split.key_groups):
-            pass  # reading notes what it sees
+            pass  # reading notes the values
 
     def _read_elements(self, split: OperatorSplit, name: str, types: TypesByPath, seen: Observations) -> None:
         state = _operator_state(self.snapshot, split, name, types, seen)

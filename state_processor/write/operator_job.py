@@ -155,6 +155,6 @@ def _check_raw(outcome: OperatorOutcome) -> None:
         raw_keyed = subtask.raw_keyed is not None and subtask.index not in timers
         if raw_keyed or subtask.raw_operator is not None:
             raise UnsupportedFormatError(
-                f"{outcome.label}, subtask {subtask.index} has raw state, which only its own code can distribute anew; "
+                f"{outcome.label}, subtask {subtask.index} has raw state, and only its own code can redistribute it; "
                 "keep the operator's parallelism and max parallelism"
             )

@@ -38,7 +38,7 @@ class OperatorMigration:
 
     @cached_property
     def left_out(self) -> frozenset[str]:
-        """States that can't be migrated, and have no entries."""
+        """Empty states that can't be migrated."""
         return frozenset(r.state for r in self.reports if r.outcome == LEFT_OUT)
 
     def converts(self, name: str) -> bool:

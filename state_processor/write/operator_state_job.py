@@ -74,7 +74,7 @@ def operator_state_files(job: JobContext) -> StateFiles | None:
 
 
 def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: OperatorRows, label: str) -> BroadcastBytes:
-    """Encode broadcast state from rows, which are collected."""
+    """Collect rows, and encode them as broadcast state."""
     table = rows.to_arrow().combine_chunks()
     if not table.num_rows:
         return BroadcastBytes(state_id, 0, b"", is_new=True)
@@ -116,7 +116,7 @@ def _kept_broadcasts(
 def _kept_lists(
     job: JobContext, source: SourceOperator, splits: tuple[OperatorSplit, ...], target: OperatorTarget, ids: Mapping[str, int]
 ) -> Iterator[PartsPass]:
-    """Yield the passes over lists of the source savepoint: over those whose bytes stay the same, and over converted ones."""
+    """Yield the passes over lists of the source savepoint: over lists whose bytes stay the same, and over converted lists."""
     common = (target, snapshot_for_tasks(source.snapshot))
     in_place = source.operator.parallelism == job.outcome.parallelism
     same = tuple((name, i) for name, i in ids.items() if name not in job.outcome.converted)

@@ -41,7 +41,7 @@ _LENGTH: Final = np.dtype("<i8")
 class OperatorTarget:
     """Operator state of one operator of the new savepoint; it can be pickled. See ``KeyedTarget`` for the attributes.
 
-    ``names`` are those of the fields of rows by state, which headers do not contain.
+    ``names`` has the names of the fields of rows by state: headers do not contain them.
     """
 
     operator_id: str

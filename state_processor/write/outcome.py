@@ -1,4 +1,4 @@
-"""Outcome of the changes to one operator: which of its states stay, which are written, where, and why.
+"""Outcome of the changes to one operator: the states that stay, the states that are written, where, and why.
 
 :func:`outcome_of` is a pure function. The jobs of a write, the metadata of the new savepoint and the summary read its result.
 """
@@ -72,7 +72,7 @@ class OperatorStateOutcome:
     is_written
         Whether files are written; else the files of the source savepoint are copied.
     kept
-        The states of the source savepoint that are in the new one, as they are registered there.
+        The states of the source savepoint that are in the new one, with their registration in the source.
     """
 
     is_written: bool
@@ -102,7 +102,7 @@ class OperatorOutcome:
     parallelism, max_parallelism
         Of the operator in the new savepoint.
     is_redistributed
-        Whether key groups or subtasks differ from those in the source savepoint.
+        Whether key groups or subtasks differ from the source savepoint.
     converted
         The kept states whose entries the migration converts.
     keyed, operator_state
@@ -140,7 +140,7 @@ class OperatorOutcome:
 
 
 def outcome_of(draft: OperatorDraft, format: KeyedFormat) -> OperatorOutcome:
-    """Return what the changes to an operator lead to.
+    """Return the outcome of the changes to an operator.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
 
 
 def _changed_sizes(draft: OperatorDraft) -> tuple[str, ...]:
-    """Return in words how parallelism and max parallelism differ from those in the source savepoint."""
+    """Return in words how parallelism and max parallelism differ from the source savepoint."""
     if draft.source is None:
         return ()
     old = draft.source.operator

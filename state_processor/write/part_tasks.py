@@ -1,7 +1,7 @@
 """Tasks over numbered parts, and the batches that carry their results to the driver.
 
-A task is a function from the batches of a partition to others; it can be pickled. Small tasks cost more than what they do, so
-that several parts share a task.
+A task is a function from the batches of a partition to others; it can be pickled. Starting a task costs more than a
+small part, so that several parts share a task.
 """
 
 from __future__ import annotations

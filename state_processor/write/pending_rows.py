@@ -31,7 +31,7 @@ class StateRows:
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
     def without_states(self, states: Collection[str]) -> tuple[StateRows, ...]:
-        """Return the rows for other states: none if there are no others."""
+        """Return the rows for other states; empty without other states."""
         columns = {name: given for name, given in self.columns.items() if name not in states}
         return (replace(self, columns=columns),) if columns else ()
 

@@ -74,14 +74,14 @@ class QueryMigration:
     old, new
         The plans.
     drop
-        Operators of the old plan that are left out, by label, uid, or what they do.
+        Operators of the old plan that are left out, by label, uid, or kind.
 
     Raises
     ------
     NotFoundError
-        If the old plan has no operator that is to be dropped.
+        If the old plan lacks an operator that ``drop`` names.
     OptionError
-        If no operator of the savepoint is one of the old plan, or ``drop`` is text in place of a list.
+        If no operator of the savepoint is one of the old plan, or ``drop`` is text instead of a list.
     """
 
     def __init__(self, drafts: Sequence[OperatorDraft], old: CompiledPlan, new: CompiledPlan, drop: Collection[str] = ()) -> None:
@@ -134,7 +134,7 @@ class QueryMigration:
 
     @property
     def left_out(self) -> tuple[OperatorIdentifier, ...]:
-        """The operators that are left out: those that are dropped, and those of the old plan without state."""
+        """The operators that are left out: dropped operators, and operators of the old plan without state."""
         return tuple(o.draft.identifier for o in self.operators if o.dropped or (o.is_planned and not _is_known(o.draft)))
 
     @property
@@ -144,7 +144,7 @@ class QueryMigration:
 
     @property
     def states(self) -> tuple[MigratedState, ...]:
-        """The states that are written anew."""
+        """The states that are rewritten."""
         return tuple(state for o in self.operators for state in o.migrated)
 
 
@@ -199,8 +199,8 @@ class _Operator:
         for name in names:
             if self.draft.changes.changes_entries(name) or not self.draft.keeps(name):
                 raise OptionError(
-                    f"state {name!r} was changed before, which the migration would undo: it starts from the values of the source "
-                    "savepoint. Call migrate_query first"
+                    f"state {name!r} was changed before. The migration would undo this change: it starts from the values "
+                    "of the source savepoint. Call migrate_query first"
                 )
 
     @property
@@ -250,7 +250,7 @@ def _succeeding(old: KeyedDescription, made: Successor) -> KeyedDescription:
 
 
 def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:
-    """Return a serializer with another row in the place of its own.
+    """Return a serializer with another row type.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def _new_row(row: RowDataSerializer, change: RowChange) -> RowDataSerializer:
         if field.type is not None:
             types.append(type_object(field.type))
             nested.append(internal_serializer(field.type).snapshot())
-        else:  # as it was written, with classes that only Java knows
+        else:  # unchanged, with classes that only Java knows
             assert field.source is not None
             types.append(written.types[field.source])
             nested.append(written.nested[field.source])

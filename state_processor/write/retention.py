@@ -201,7 +201,7 @@ def dispose(
     Raises
     ------
     NotASnapshotError
-        If there is no snapshot.
+        If the snapshot does not exist.
     WriteError
         If another snapshot uses files in the directory of this one, the ``_metadata`` of a snapshot can't be read, the snapshot
         is too young, or a file can't be removed.

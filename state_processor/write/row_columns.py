@@ -21,7 +21,7 @@ _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 
 
 def context_columns(state: KeyedDescription, schema: pa.Schema) -> dict[str, str]:
-    """Return the columns that qualify an entry besides its key: namespace, time of last access."""
+    """Return the columns that qualify an entry in addition to its key: namespace, time of last access."""
     names: list[str] = []
     if not state.in_void_namespace:
         names += [n for n in NAMESPACES if n in schema.names]
@@ -36,7 +36,7 @@ def has_bytes(schema: pa.Schema) -> bool:
 
 
 def shaped_rows(rows: Rows, state: KeyedDescription, key: str) -> tuple[Rows, dict[str, str], Replaced]:
-    """Return rows that update a state as they are encoded, their columns by the encoder's names, and what they replace.
+    """Return the rows in the shape of the encoder, their columns by the encoder's names, and the scope of a replacement.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def shaped_rows(rows: Rows, state: KeyedDescription, key: str) -> tuple[Rows, di
     Raises
     ------
     InvalidRowError
-        If a column is missing, has nothing to do with the state, or there are columns of two shapes.
+        If a column is missing or unrelated to the state, or columns have two shapes.
     """
     columns = {KEY: key} | context_columns(state, rows.schema)
     names = rows.schema.names
@@ -66,7 +66,7 @@ def shaped_rows(rows: Rows, state: KeyedDescription, key: str) -> tuple[Rows, di
 
 
 def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str]) -> dict[str, str]:
-    """Return the columns of the value: a whole one, or those of its elements."""
+    """Return the columns of the value: one column, or the columns of its elements."""
     if state.is_timer:
         return {TIMESTAMP: TIMESTAMP}
     elements = [n for n in _ELEMENTS.get(state.kind, ()) if n in names]
@@ -74,7 +74,7 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
     whole = [n for n in dict.fromkeys((VALUE, shown_name(state.name))) if n in names and n not in taken]
     if len(whole) + bool(elements) > 1:
         listed = " and ".join(map(repr, (*whole, *elements)))
-        raise InvalidRowError(f"the columns {listed} all say what the state holds; drop all but the one that is meant")
+        raise InvalidRowError(f"the columns {listed} all have the content of the state; drop all but one")
     if elements:
         return {n: n for n in _ELEMENTS[state.kind]}
     return {VALUE: whole[0] if whole else VALUE}
@@ -86,7 +86,7 @@ def entry_columns(schema: pa.Schema, state: KeyedDescription, key: str) -> dict[
     Raises
     ------
     InvalidRowError
-        If the state is no map, or a column is missing.
+        If the state is not a map, or a column is missing.
     """
     if state.kind != MAP:
         raise InvalidRowError(f"state {state.name!r} is of kind {state.kind}: only a map state (MAP) has entries to delete")
@@ -104,7 +104,7 @@ def key_columns(schema: pa.Schema, key: str, state: KeyedDescription | None, sta
     Parameters
     ----------
     schema
-        The columns of the rows, which may be those that reading gives.
+        The columns of the rows, in the shape of reading or fewer.
     key
         The column of the key.
     state
@@ -115,7 +115,7 @@ def key_columns(schema: pa.Schema, key: str, state: KeyedDescription | None, sta
     Raises
     ------
     InvalidRowError
-        If a column is missing, or has nothing to do with the state.
+        If a column is missing, or unrelated to the state.
     """
     columns = {KEY: key}
     if state is None:

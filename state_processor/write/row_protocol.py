@@ -1,4 +1,4 @@
-"""Rows as a plan knows them: their columns, and the operations that it needs."""
+"""Rows in the form that a writer needs: their columns, and operations on them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OperatorRows(Protocol):
         """Collect the rows."""
 
     def of_bytes(self, values: Sequence[bytes]) -> Self:
-        """Return other rows, which have one binary column."""
+        """Return other rows with one binary column."""
 
 
 class Rows(OperatorRows, Protocol):
@@ -62,7 +62,7 @@ class Rows(OperatorRows, Protocol):
         """Return a row per key from a row per element of its list."""
 
     def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
-        """Return the rows for which other rows have no row with the same key."""
+        """Return the rows whose key does not occur in other rows."""
 
     def timer_queues(self, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], Self]:
         """Divide rows of timers by service and domain; the column of their times is ``timestamp``."""

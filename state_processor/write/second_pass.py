@@ -30,7 +30,7 @@ class SubtaskWriter(Protocol):
     """Writer of the file of one subtask; it can be pickled."""
 
     def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
-        """Write the file from its blobs, which are sorted (:data:`~state_processor.backends.write.blobs.BLOB_ORDER`)."""
+        """Write the file from its blobs, sorted by :data:`~state_processor.backends.write.blobs.BLOB_ORDER`."""
 
 
 @dataclass(frozen=True)

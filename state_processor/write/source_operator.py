@@ -49,7 +49,7 @@ class SourceOperator:
 
     @cached_property
     def header(self) -> state_headers.KeyedHeader | None:
-        """Header that fits the files of all subtasks: each state as it is registered there.
+        """Header that fits the files of all subtasks.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class SourceOperator:
 
     @cached_property
     def operator_metas(self) -> dict[str, state_headers.StateMetaInfo]:
-        """List, union and broadcast states by name, as they are registered.
+        """Registrations of list, union and broadcast states by name.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class SourceOperator:
         return next((state.key for state in states), key_of(self.header))
 
     def is_in(self, format: KeyedFormat) -> bool:
-        """Return whether all keyed state is in files of a format, which can be copied."""
+        """Return whether all keyed state is in files that a format can copy."""
         return all(format.keeps_raw_timers if k.raw else format.has(k.handle) for k in self.handles)
 
     @property
@@ -132,13 +132,13 @@ class SourceOperator:
 
     @property
     def is_asynchronous(self) -> bool:
-        """True if keyed state is registered as that of the asynchronous API."""
+        """True if keyed state is registered for the asynchronous API."""
         return self.header is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in self.header.states)
 
     def _merged(
         self, known: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str
     ) -> state_headers.StateMetaInfo:
-        """Return the state as it is registered in all subtasks so far and in another."""
+        """Return the registration of a state that fits the subtasks so far and another subtask."""
         serializers = {
             role: merged(snapshot, meta.serializers[role])
             for role, snapshot in known.serializers.items()

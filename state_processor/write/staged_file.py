@@ -15,7 +15,7 @@ OF_ALL: Final = "0" * 8
 
 
 class staged_file:  # noqa: N801 - used like a function
-    """Context manager of a new file, which is removed on failure, and if the write was aborted or completed without this task."""
+    """Context manager of a new file. It removes the file on failure, and if the write ended without this task."""
 
     def __init__(self, staging: Staging, operator_id: str, what: str, subtask: int) -> None:
         staging.check_open()

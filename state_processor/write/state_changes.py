@@ -43,7 +43,7 @@ def _source_states(outcome: OperatorOutcome) -> tuple[str, ...]:
 
 
 def _description(outcome: OperatorOutcome, name: str) -> StateDescription:
-    """Return a state that was written, as it is in the new savepoint."""
+    """Return the description in the new savepoint of a state that was written."""
     changes, migration = outcome.changes, outcome.migration
     if name in changes.operator_states:
         return changes.operator_states[name][0]
@@ -60,7 +60,7 @@ def _new(outcome: OperatorOutcome, name: str, counts: ChangeCounts) -> StateChan
     if name not in _source_states(outcome):
         return StateChanges(name, ADDED, counts)
     deleted = _elements(outcome, name)
-    inserted, updated = (counts.inserted, 0) if deleted is not None else (None, None)  # elements of lists have no keys
+    inserted, updated = (counts.inserted, 0) if deleted is not None else (None, None)  # elements of lists lack keys
     return StateChanges(name, REPLACED, replace(counts, inserted=inserted, updated=updated, deleted=deleted))
 
 

@@ -28,7 +28,7 @@ class StateRegistration:
 
     @property
     def is_asynchronous(self) -> bool:
-        """True if states are registered as those of the asynchronous API."""
+        """True if states are registered for the asynchronous API."""
         if not self.format.registers_asynchronous:
             return False
         if self.asynchronous is not None:

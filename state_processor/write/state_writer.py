@@ -93,7 +93,7 @@ class StateWriter(ABC):
         key
             The column of the key. Keys are unique, and never null.
         key_type
-            The type of the key; by default that of the operator, or the one that the column's type suggests.
+            The type of the key; by default the operator's, or the type that the column suggests.
         states
             The states: name of the column, and of the state, to its kind and type. A type alone is value state. By default all
             other columns are value states of the types that they suggest.

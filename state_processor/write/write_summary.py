@@ -57,9 +57,9 @@ class StateChanges:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary:
-    """Summary of one operator: ``entries`` counts those that were written one by one, ``carried`` operators are copies.
+    """Summary of one operator: ``entries`` counts the entries that were written one by one, ``carried`` operators are copies.
 
-    ``rewritten`` has the reasons why all entries were, in place of copying the files of a native savepoint. ``changes`` has the
+    ``rewritten`` has the reasons why all entries were, instead of copying the files of a native savepoint. ``changes`` has the
     states that were changed. ``renamed_from`` is the uid, or hash, in the source savepoint if the operator has another one now.
     """
 
@@ -87,9 +87,9 @@ class WriteSummary:
 
     ``migration`` is the outcome for each state if :meth:`~state_processor.SavepointWriter.migrate` was called.
     ``shares_files_of`` is the source savepoint if the new one refers to files of it, without which it can't be restored.
-    ``removed_operators`` are those of the source savepoint that are left out. ``is_copy`` is true if the state of all operators
-    is that of the source savepoint, because nothing was to be changed, or because keys to delete are not there.
-    ``time_zone`` is the zone in which ``SQL_DATE`` and ``SQL_TIME`` were written, ``None`` if no changed state has them.
+    ``removed_operators`` are the operators of the source savepoint that are left out. ``is_copy`` is true if the state of all
+    operators equals the state of the source savepoint, because nothing was to be changed, or because keys to delete are not
+    there. ``time_zone`` is the zone of ``SQL_DATE`` and ``SQL_TIME`` that were written, ``None`` if no changed state has them.
     """
 
     path: str
@@ -127,7 +127,7 @@ class WriteSummary:
         return f"{table}{html_table(_CHANGES, changes)}" if changes else table
 
     def _notes(self) -> Iterator[str]:
-        """Yield what the tables do not show."""
+        """Yield the facts that the tables do not show."""
         if self.is_copy:
             yield "Nothing was changed: all state is that of the source savepoint"
         if self.removed_operators:

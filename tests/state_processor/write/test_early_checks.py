@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "a typo": (updated("total", "SELECT 'a' AS key, 1L AS valeu"), r"operator orders: state 'total': .*'value'.*mean 'valeu'"),
     "value and the state's name": (
         updated("total", "SELECT 'a' AS key, 1L AS value, 2L AS total"),
-        r"operator orders: state 'total': the columns 'value' and 'total' all say what the state holds",
+        r"operator orders: state 'total': the columns 'value' and 'total' all have the content of the state",
     ),
     "a whole map and its entries": (
         updated("items", "SELECT 'a' AS key, map('x', 1L) AS value, 'x' AS map_key, 1L AS map_value"),
