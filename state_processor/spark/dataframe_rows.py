@@ -77,7 +77,7 @@ class SparkRows:
         return SparkRows(groups.agg(*firsts, lists).select(*map(quoted, by), *taken))
 
     def without(self, columns: Sequence[str], others: SparkRows, other_columns: Sequence[str]) -> SparkRows:
-        """Return the rows for which other rows have no row with the same key.
+        """Return the rows whose key does not occur in other rows.
 
         Raises
         ------
@@ -103,7 +103,7 @@ def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
     Raises
     ------
     OptionError
-        If it is something else, or Spark has no type for one of its columns.
+        If it is something else, or Spark lacks a type for one of its columns.
     """
     if isinstance(given, DataFrame):
         return SparkRows(given)
@@ -119,7 +119,7 @@ def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
 
 
 def _sort_elements(elements: Column, type_: DataType) -> Column:
-    """Sort elements by index. Spark sorts structs by all of their fields, which have to be comparable; maps are not."""
+    """Sort elements by index. Spark sorts structs by all of their fields, and maps are not comparable."""
     if "map<" not in type_.simpleString():
         return f.array_sort(elements)
     return f.array_sort(elements, lambda one, other: f.signum(_index(one) - _index(other)).cast("int"))

@@ -65,7 +65,7 @@ def _name(task: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True)
 class WritePartition:
-    """Pass 2 over shuffled blobs: the number of a partition is that of its file."""
+    """Pass 2 over shuffled blobs: a partition has the number of its file."""
 
     second_pass: SecondPass
 
@@ -133,7 +133,7 @@ class SparkEngine:
                 else:
                     second = self._from_shuffle(blobs, total, second_pass)
                 written = {r.number: pickle.loads(r.value) for r in second.collect()}
-        for number in set(range(total)) - set(written):  # Spark may leave out partitions that it knows to be empty
+        for number in set(range(total)) - set(written):  # Spark may leave out empty partitions
             written |= results_by_number([second_pass.write_file(number, ())])
         return [{i: written[first + i] for i in range(one.parallelism)} for first, one in zip(firsts, files, strict=True)]
 
@@ -183,7 +183,7 @@ class _Table(NamedTuple):
 
 
 def _by_frame(passes: Sequence[tuple[int, RowsPass]]) -> list[_Table]:
-    """Bring together what is encoded from the same rows, so that they are read once."""
+    """Group the passes over the same rows, so that the rows are read once."""
     by_frame: dict[int, list[tuple[int, RowsPass]]] = {}
     for first, given in passes:
         by_frame.setdefault(id(given.rows.frame), []).append((first, given))
@@ -215,7 +215,7 @@ def _encoding(tables: Sequence[_Table]) -> tuple[DataFrame, Task]:
 
 
 def _numbered(table: _Table) -> list[Column]:
-    """Return the columns by number: PySpark does not find columns whose names have dots in what it hands to workers."""
+    """Return the columns by number: PySpark does not find columns with dots in their names when it hands rows to workers."""
     return [f.col(quoted(column)).alias(f"column{i}") for i, column in enumerate(table.encoding.columns)]
 
 

@@ -1,4 +1,4 @@
-"""Entries of a state of a query as those of another query: rows with other fields."""
+"""Entries of a state of a query, converted for another query: rows with other fields."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _succeeding(rows: DataFrame, columns: Mapping[str, str | bool]) -> DataFrame
 
 
 def _changed(value: Column, old: TypeSerializer, change: RowChange, new: TypeSerializer) -> Column:
-    """Return a value with another row in the place of its own."""
+    """Return a value with another row."""
     match old, new:
         case RowDataSerializer(), RowDataSerializer():
             names = old.slot.type.names

@@ -65,7 +65,7 @@ def accumulated(history: Accumulators, given: DataFrame) -> NewState:
 
 
 def kept(history: KeptRow, given: DataFrame) -> NewState:
-    """Return the rows that a deduplication keeps of those of its input, or that there were any.
+    """Return the rows that a deduplication keeps, or whether its input has rows.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _grouped(rows: DataFrame, columns: Sequence[str], aggregates: Sequence[Colum
 
 
 def _checked(given: DataFrame, rows: Input, time: str | None = None) -> DataFrame:
-    """Return rows in the types and by the names of the plan, after comparing their columns with those of an input.
+    """Return rows in the types and by the names of the plan, after comparing their columns with the columns of an input.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _checked(given: DataFrame, rows: Input, time: str | None = None) -> DataFram
     rows
         The input. Columns of processing time may be missing, and are null, as in Flink.
     time
-        The column that tells which rows came later, which is kept under another name.
+        The column with the order of rows; it is kept under another name.
     """
     own = SparkRows(given)
     check_distinct(own)
@@ -231,7 +231,7 @@ def _key(rows: Input) -> Column:
 
 
 def _struct(columns: Sequence[str], type_: RowType, name: str = KEY) -> Column:
-    """Return columns as a struct whose fields are called as those of a type."""
+    """Return columns as a struct with the field names of a type."""
     fields = [f.col(quoted(column)).alias(field) for column, field in zip(columns, type_.names, strict=True)]
     return f.struct(*fields).alias(name)
 

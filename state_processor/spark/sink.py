@@ -144,7 +144,7 @@ def _add_states(draft: OperatorDraft, state: str | None, options: SinkOptions, r
     if state is not None:
         values = [n for n in dict.fromkeys((VALUE, state)) if n in values] or [VALUE]
         if len(values) > 1:
-            raise InvalidRowError(f"state {state!r}: the columns {VALUE!r} and {state!r} both say what it holds; drop one")
+            raise InvalidRowError(f"state {state!r}: the columns {VALUE!r} and {state!r} both have its content; drop one")
     require(schema.names, [key, *values])
     refuse_others(schema.names, [key, *values])
     if options.python_type is not None and (state is None or options.kind is not None or options.value_type is not None):

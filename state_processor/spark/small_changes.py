@@ -1,4 +1,4 @@
-"""Small changes of large stores, which the driver writes: jobs of Spark would cost more than all that they do.
+"""Small changes of large stores. The driver writes them: a job of Spark would cost more than the change.
 
 What a change costs does not depend on the store then, whose files are copied by the file system or stay where they are.
 """

@@ -31,7 +31,7 @@ def with_derived_times(frame: DataFrame) -> DataFrame:
 
 
 def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], DataFrame]:
-    """Divide rows of timers by service and domain, which a job collects.
+    """Divide rows of timers by service and domain; a job collects these.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tu
     Raises
     ------
     InvalidRowError
-        If a row has no domain or service, a namespace where there is none, or two times.
+        If a row lacks its domain or service, has two times, or has a namespace without a type.
     """
     schema = arrow_schema_of(frame.schema)
     for name in (n for n in _DEFAULTS if n in schema.names and not pa.types.is_string(schema.field(n).type)):
@@ -82,7 +82,7 @@ def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tu
 
 
 def _times(frame: DataFrame, schema: pa.Schema, key: str) -> dict[str, Column]:
-    """Return the columns that say when timers fire, with their milliseconds; a single number is checked when it is encoded.
+    """Return the columns with the times of timers, in milliseconds; a single number is checked when it is encoded.
 
     A column that a read has derived from another one, and that is still the same, says nothing about changes of the other.
     """

@@ -73,6 +73,8 @@ def add_keyed_states(
             raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
     if states is None:
         states = _inferred_states(schema, key)
+    if not states:
+        raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
     unknown = [c for c in columns or {} if c not in states]
     if unknown:
         raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
@@ -84,35 +86,47 @@ def add_keyed_states(
     for column, type_or_spec in states.items():
         require(schema.names, [column])
         name = (columns or {}).get(column, column)
-        spec = as_spec(name, type_or_spec)
-        if python:
-            name = PYTHON_PREFIX + shown_name(name)
-        state = spec.describe(name, key_serializer)
-        draft.add(state)
-        if python:
-            state = draft.changes.added[name] = _take_python(draft, in_byte_arrays(state), python_type_of(spec))
-        context = context_columns(state, schema)
-        if context.keys() & {key, column}:
-            taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
-            raise InvalidRowError(f"state {name!r}: column {taken} says more of an entry; rename the key's or value's")
+        state = _add_state(draft, name, as_spec(name, type_or_spec), key_serializer, python=python)
+        context = _context(state, schema, {key, column}, name)
         if not state.has_ttl and has_ttl:  # the other states use the times
             context.pop(LAST_ACCESS, None)
         if draft.source_key is not None:
             check_key_types(state, schema, {KEY: key})
-        encoded[name] = context | {KEY: key, VALUE: column}
-        names[name] = declared_names(state)
-        _check_types(draft, state, schema, encoded[name])
-    if WINDOW in schema.names and key != WINDOW and not any(WINDOW in given.values() for given in encoded.values()):
-        raise InvalidRowError(
-            f"column {WINDOW!r} would be ignored: no state has windows; name namespace=Types.TIME_WINDOW(), or drop it"
-        )
-    if not encoded:
-        raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
+        encoded[state.name] = context | {KEY: key, VALUE: column}
+        names[state.name] = declared_names(state)
+        _check_types(draft, state, schema, encoded[state.name])
+    _check_windows(schema, key, encoded)
     draft.changes.state_rows.append(StateRows(rows, encoded, names=names))
     if key_hash is not None:
         draft.changes.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
     elif draft.changes.hashing is None and draft.source_key is None:
         require_hash_code(key_serializer)
+
+
+def _add_state(draft: OperatorDraft, name: str, spec: StateSpec, key: TypeSerializer, *, python: bool) -> KeyedDescription:
+    """Add a new state to a draft; states of a PyFlink job have other names and bytes."""
+    state = spec.describe(PYTHON_PREFIX + shown_name(name) if python else name, key)
+    draft.add(state)
+    if python:
+        state = draft.changes.added[state.name] = _take_python(draft, in_byte_arrays(state), python_type_of(spec))
+    return state
+
+
+def _context(state: KeyedDescription, schema: pa.Schema, taken: set[str], name: str) -> dict[str, str]:
+    """Return the columns that qualify entries of a new state; the columns of key and value may not be among them."""
+    context = context_columns(state, schema)
+    if context.keys() & taken:
+        listed = " and ".join(map(repr, sorted(context.keys() & taken)))
+        raise InvalidRowError(f"state {name!r}: column {listed} is reserved for metadata; rename the key's or value's column")
+    return context
+
+
+def _check_windows(schema: pa.Schema, key: str, encoded: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse a column of windows that no state uses."""
+    if WINDOW in schema.names and key != WINDOW and not any(WINDOW in given.values() for given in encoded.values()):
+        raise InvalidRowError(
+            f"column {WINDOW!r} would be ignored: no state has windows; name namespace=Types.TIME_WINDOW(), or drop it"
+        )
 
 
 def update_keyed_state(
@@ -334,5 +348,5 @@ def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeS
     reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
     if reserved:
         listed = " and ".join(map(repr, reserved))
-        raise InvalidRowError(f"column {listed} says more of an entry and is no state: name the states by states=, or drop it")
+        raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
     return {n: type_of_column(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}

@@ -99,12 +99,12 @@ REFUSED: dict[str, tuple[Call, str]] = {
             f"SELECT 'a' AS key, {WINDOW} AS window",
             states={"window": sp.ValueState(T.ROW_NAMED(["start", "end"], [T.INSTANT()] * 2), namespace=T.TIME_WINDOW())},
         ),
-        r"operator new: state 'window': column 'window' says more of an entry",
+        r"operator new: state 'window': column 'window' is reserved for metadata",
     ),
     "a window that is no state": (keyed("SELECT 'a' AS key, 1L AS total, 5L AS window"), r"operator new: column 'window' says"),
     "metadata that is no state": (
         keyed("SELECT 'a' AS key, 1L AS total, 5 AS _subtask"),
-        r"operator new: column '_subtask' says more of an entry",
+        r"operator new: column '_subtask' is reserved for metadata",
     ),
     "no state": (keyed("SELECT 'a' AS key"), r"operator new: there is no state to write"),
     "no type": (keyed("SELECT 'a' AS key, interval 1 day AS x"), r"operator new: state 'x': column 'x' is of type duration"),
@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
     ),
     "a whole map and its entries": (
         updated("items", "SELECT 'a' AS key, map('x', 1L) AS value, 'x' AS map_key, 1L AS map_value"),
-        r"operator orders: state 'items': the columns 'value' and 'map_key' and 'map_value' all say",
+        r"operator orders: state 'items': the columns 'value' and 'map_key' and 'map_value' all have",
     ),
     "half an entry": (updated("items", "SELECT 'a' AS key, 'x' AS map_key"), r"state 'items': there is no column 'map_value'"),
     "half an element": (updated("history", "SELECT 'a' AS key, 'x' AS list_value"), r"'history'.*no column 'list_index'"),

@@ -211,5 +211,5 @@ def test_what_does_not_go_together_is_refused(spark: SparkSession) -> None:
     with pytest.raises(sp.OptionError, match=rf"the old plan has none of the operators of the savepoint \(.*{aggregate}"):
         writer.migrate_query(query("over")[1], new)
     writer.delete_keys(aggregate, spark.sql("SELECT named_struct('customer', 'ada') AS key"), "accState")
-    with pytest.raises(sp.StateMigrationError, match="state 'accState' was changed before. The migration would undo"):
+    with pytest.raises(sp.StateMigrationError, match=r"state 'accState' was changed before\. The migration would undo"):
         writer.migrate_query(old, new)
