@@ -23,7 +23,7 @@ class ColumnType(pa.ExtensionType):  # type: ignore[misc]
     domain
         The values, if they are not all values of ``arrow``.
     declares_nanos
-        Whether the type of the values has nanoseconds, which the microseconds of ``arrow`` may not hold.
+        Whether the type of the values has nanoseconds. The microseconds of ``arrow`` may not hold them.
     """
 
     def __init__(self, arrow: pa.DataType, domain: Domain | None = None, declares_nanos: bool = False) -> None:

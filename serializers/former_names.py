@@ -43,4 +43,4 @@ class FormerNames:
                 setattr(cls, former, own[name])
         if _SIZE in own:
             cls.min_size = own[_SIZE]
-            delattr(cls, _SIZE)  # so that the property applies to what an instance sets
+            delattr(cls, _SIZE)  # the property then applies to sizes of instances

@@ -13,7 +13,7 @@ list, set, array                        ``element``
 map                                     ``key`` and ``value``
 ``Either``                              ``left`` and ``right``
 nullable value, value with time-to-live none: the path of the inner type is the path of the type
-others                                  ``0``, ``1``, …, or none if there is one child
+others                                  ``0``, ``1``, …; an only child has no name
 ======================================= =======================================================
 
 Names may contain dots, so a path is compared with known paths (:func:`is_inside`) and not split.

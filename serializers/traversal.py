@@ -43,15 +43,15 @@ def walk(tree: T) -> Iterator[T]:
 
 
 def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path: str = "") -> R:
-    """Return what a function makes of a tree and of the results for its children.
+    """Return the result of a function for a tree, computed from the results for its children.
 
     Parameters
     ----------
     tree
         The tree.
     function
-        Called with the path of a part, the part, and a function that returns the results for the children of a part in the
-        place of this one. A function that does not call it leaves out what is inside.
+        Called with the path of a part, the part, and a function that returns the results for the children of a part at this
+        path. The children are visited only if the function calls it.
     path
         The path of the whole tree.
     """

@@ -157,7 +157,7 @@ class TypeMigration:
         return fold(snapshot, self._migrate, path)
 
     def migrate_nested(self, snapshot: TypeSerializerSnapshot, path: str, paths: Sequence[str]) -> Migrated:
-        """Return the migrated type of a snapshot in which Kryo may occur only in the nested types, at ``paths``."""
+        """Return the migrated type of a snapshot whose nested types have the paths ``paths``."""
         nested = [child for _, child in snapshot.named_children]
         return self._renamed(snapshot, path, [self.migrate(n, inner) for n, inner in zip(nested, paths, strict=True)])
 

@@ -1,4 +1,4 @@
-"""Types of Flink SQL without parameters: one descriptor for each, from which names, columns, serializers and slots follow."""
+"""Types of Flink SQL without parameters: one descriptor for each. Names, columns, serializers and slots follow from it."""
 
 from __future__ import annotations
 
