@@ -1,6 +1,6 @@
-"""Runs of entries, as sources of keyed state give them: with lengths around key and value, or without any.
+"""Runs of entries from sources of keyed state: with lengths around key and value, or without lengths.
 
-Both kinds of a run are decoded into columns; entries with lengths can be copied besides, without a serializer.
+Both kinds of a run are decoded into columns; entries with lengths can also be copied, without a serializer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from state_processor.serializers.io import DataInput
 Entries = npt.NDArray[np.int64]
 Buffer = npt.NDArray[np.uint8]
 Block = tuple[Buffer, int | None, Entries]
-"""Bytes, where in the file they begin (``None`` without a file), and the entries in them as :mod:`framing` indexes them."""
+"""Bytes, their offset in the file (``None`` without a file), and the entries in the form of :mod:`framing`."""
 Guide = Callable[[int], tuple[Buffer, Entries] | None]
-"""Gives the bytes and entries that are known of a key group, if there are some."""
+"""Function that returns the known bytes and entries of a key group, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FramedRun:
     Parameters
     ----------
     state
-        The state as the source of these entries registers it.
+        The state as registered by the source of these entries.
     where
         Operator, subtask, state and file, for messages.
     blocks
@@ -78,7 +78,7 @@ class FramedRun:
         return decode_framed(self.layout(state, columns), options, self.where, self.blocks)
 
     def count(self) -> int:
-        """Count the entries, of which no value is read."""
+        """Count the entries, without reading values."""
         return sum(len(entries) for _, _, entries in self.blocks)
 
 
@@ -95,7 +95,7 @@ class UnframedRun:
     sections
         The entries; they can be iterated over once.
     keys
-        The keys of which entries are decoded; ``None`` for all.
+        The keys to decode; ``None`` decodes all.
     """
 
     state: KeyedDescription
@@ -110,7 +110,7 @@ class UnframedRun:
         Raises
         ------
         CorruptSnapshotError
-            If the entries of a key group do not end where it ends.
+            If the entries of a key group do not end at its end.
         """
         if self.keys is not None:
             yield from BoundedRun(self.state, self.where, self.layout, self._blocks(self.keys)).decode(state, columns, options)
@@ -125,20 +125,20 @@ class UnframedRun:
         yield from decoder.finish()
 
     def bounded(self, guide: Guide | None = None) -> Iterator[Block]:
-        """Yield the entries as framed ones are: what identifies each, which is all of a timer, and its value.
+        """Yield the entries like framed ones: the identity and the value of each. A whole timer is an identity.
 
-        A block is valid until the next one is asked for.
+        A block is valid until the next block.
 
         Parameters
         ----------
         guide
-            Gives entries of a key group that are mostly the same, of a run with the same types and layout. Equal ones end
-            where those do.
+            Function that returns mostly equal entries of a key group, from a run with the same types and layout. Ends of equal
+            entries are taken from them.
 
         Raises
         ------
         CorruptSnapshotError
-            If the entries of a key group do not end where it ends.
+            If the entries of a key group do not end at its end.
         """
         whole = self.state.is_timer
         spans = RowSpans(self.layout(self.state, frozenset()))
@@ -153,7 +153,7 @@ class UnframedRun:
             yield section.buffer, section.base, entries
 
     def _blocks(self, keys: SerializedKeys) -> Iterator[Block]:
-        """Yield the entries of some keys, each as one part; the others are stepped over."""
+        """Yield the entries of some keys as one part each; skip other entries."""
         spans = RowSpans(self.layout(self.state, frozenset()))
         index = KeyIndex(keys, tail=0)
         for section in self.sections:
@@ -165,7 +165,7 @@ class UnframedRun:
             yield section.buffer, section.base, kept
 
     def _rows(self, spans: RowSpans, section: Section) -> Entries:
-        """Step over the rows of a section."""
+        """Skip the rows of a section."""
         locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
         entries = spans.of(section.buffer, section.position, section.count, locator, section.key_group)
         if section.count and entries[-1, 1] != section.end:
@@ -173,7 +173,7 @@ class UnframedRun:
         return entries
 
     def _along(self, spans: RowSpans, section: Section, guide: tuple[Buffer, Entries]) -> Entries:
-        """Find the rows of a section along those of a guide."""
+        """Find the rows of a section along the rows of a guide."""
         locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
         bounds = section.position, section.end
         entries = spans.along(section.buffer, bounds, section.count, locator, section.key_group, guide)
@@ -188,7 +188,7 @@ class UnframedRun:
         )
 
     def count(self) -> int:
-        """Count the entries, of which no value is read."""
+        """Count the entries, without reading values."""
         return sum(section.count for section in self.sections)
 
 
@@ -211,7 +211,7 @@ class BoundedRun:
 
     @classmethod
     def of_parts(cls, state: KeyedDescription, where: str, layout: LayoutOf, buffer: Buffer, entries: Entries) -> Self:
-        """Return entries of two parts that lie together."""
+        """Return entries of two adjacent parts."""
         rows = entries.copy()
         rows[:, 1] = entries[:, 3]
         return cls(state, where, layout, iter([(buffer, None, rows)]))
@@ -221,7 +221,7 @@ class BoundedRun:
         return decode_framed(self.layout(state, columns).framed(), options, self.where, self.blocks)
 
     def count(self) -> int:
-        """Count the entries, of which no value is read."""
+        """Count the entries, without reading values."""
         return sum(len(entries) for _, _, entries in self.blocks)
 
 
@@ -241,7 +241,7 @@ def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, block
 
 @dataclass(slots=True)
 class EntryLocator:
-    """Description of the place of an error: file offset, and the key and value of the entry where they can be read."""
+    """Description of the place of an error: file offset, and key and value of the entry if they can be read."""
 
     context: str
     layout: RowLayout
@@ -260,7 +260,7 @@ class EntryLocator:
                     begin, end = self.entries[entry, 2 * part.slot : 2 * part.slot + 2].tolist()
                     source = DataInput(self.buffer.data, "", begin, end)
                 everything.read(source, part, shown, DecodeOptions(nanos="string"))
-        except Exception:  # the very damage that is reported: what was read so far is shown
+        except Exception:  # this damage is being reported: show the values that were read so far
             pass
         known = [f"{name} {_short(shown[name])}" for name in ("key", "value", "map_value") if name in shown]
         return ", ".join([where, *known])

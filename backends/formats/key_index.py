@@ -1,4 +1,4 @@
-"""Serialized keys that are looked up, and the kernels that find the entries of these keys among others."""
+"""Serialized keys of look-ups, and the kernels that find their entries."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from state_processor.serializers.kernel.memory import load_i64
 from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written
 
 UNKNOWN: Final = -1
-"""Stands for a number of bytes that differs from entry to entry."""
+"""Marks a variable number of bytes."""
 _SLOTS_PER_KEY: Final = 4
 _BITS_PER_KEY: Final = 16
 _FILTER_SHIFT: Final = 40
-"""The filter takes other bits of a hash than the table."""
+"""The filter uses other bits of a hash than the table."""
 
 
 @kernel
 def _mixed(code):  # type: ignore[no-untyped-def]
-    """Return a number in which each bit depends on all of another: the high half of a product does."""
+    """Mix a number: each bit of the result depends on all bits. The high half of a product has this property."""
     code *= np.uint64(0x9E3779B97F4A7C15)
     code = (code ^ (code >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return code ^ (code >> np.uint64(32))
@@ -32,7 +32,7 @@ def _mixed(code):  # type: ignore[no-untyped-def]
 
 @kernel
 def hash_code(data, begin, size):  # type: ignore[no-untyped-def]
-    """Return a hash of some bytes, eight at a time."""
+    """Return a hash of bytes, computed from eight bytes at a time."""
     code = np.uint64(size)
     at = begin
     end = begin + size
@@ -51,7 +51,7 @@ def hash_code(data, begin, size):  # type: ignore[no-untyped-def]
 def _fill_slots(keys, spans, slots, bits):  # type: ignore[no-untyped-def]
     """Fill a hash table of keys: each slot has the number of a key plus one, or 0.
 
-    ``bits`` is a filter that tells most other keys at once, and is smaller than the table. The sizes of both are powers of two.
+    ``bits`` is a filter that excludes most other keys; it is smaller than the table. Both sizes are powers of two.
     """
     for key in range(len(spans)):
         code = hash_code(keys, spans[key, 0], spans[key, 1] - spans[key, 0])
@@ -65,14 +65,14 @@ def _fill_slots(keys, spans, slots, bits):  # type: ignore[no-untyped-def]
 
 @kernel
 def _may_be_key(data, begin, size, bits):  # type: ignore[no-untyped-def]
-    """Return 0 if the filter says that the bytes are no key, else 1."""
+    """Return 0 if the filter excludes the bytes, otherwise 1."""
     bit = (hash_code(data, begin, size) >> _FILTER_SHIFT) & (8 * len(bits) - 1)
     return bits[bit >> 3] >> (bit & 7) & 1
 
 
 @kernel
 def _is_key(data, begin, size, keys, spans, slots):  # type: ignore[no-untyped-def]
-    """Return True if the bytes are a key."""
+    """Return whether the bytes are a wanted key."""
     slot = hash_code(data, begin, size) & (len(slots) - 1)
     while slots[slot] != 0:
         key = slots[slot] - 1
@@ -94,21 +94,21 @@ def _is_key(data, begin, size, keys, spans, slots):  # type: ignore[no-untyped-d
     *(read(uint8), read(int64, 2), read(int32), read(uint8), read(int64)),
 )
 def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes):  # type: ignore[no-untyped-def]
-    """Move the entries with a wanted key to the front of the table. Return how many they are.
+    """Move the entries with a wanted key to the front of the table. Return their number.
 
-    The first loop has no branch on what the filter says, which the processor could not predict; the second looks at the few
-    entries that are left.
+    The first loop does not branch on the filter, because the processor could not predict this branch. The second loop checks the
+    few remaining entries.
 
     Parameters
     ----------
     data, table
         The entries.
     part
-        The part of an entry that the key is in, 0 or 1.
+        The part of an entry with the key, 0 or 1.
     lead, tail
-        Bytes in front of the key in this part, and behind it; a ``tail`` of -1 is any number.
+        Number of bytes before and after the key in this part; a ``tail`` of -1 is any number.
     keys, spans
-        The wanted keys, and where each begins and ends.
+        The wanted keys, and their starts and ends.
     slots, bits
         Their hash table, and its filter.
     sizes
@@ -147,14 +147,14 @@ def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes
     *(read(uint8), read(int64, 2), read(int32), read(uint8)),
 )
 def _keep_rows(data, position, row, before, size, key_group, table, keys, spans, slots, bits):  # type: ignore[no-untyped-def]
-    """Fill in entries for rows of one size that have a wanted key. Return how many they are.
+    """Fill in entries for rows of one size with a wanted key. Return their number.
 
     Parameters
     ----------
     data, position
-        Where the rows begin, as many as the table has lines.
+        Start of the rows; their number is the number of rows of the table.
     row, before, size
-        Bytes of a row, in front of the key in it, and of the key.
+        Sizes of a row, of the bytes before its key, and of the key.
     key_group
         Their key group.
     table
@@ -183,14 +183,14 @@ def _keep_rows(data, position, row, before, size, key_group, table, keys, spans,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SerializedKeys:
-    """Keys as the serializer of keys writes them.
+    """Keys in serialized form.
 
     Parameters
     ----------
     data
         Their bytes.
     spans
-        A line for each: where it begins and ends.
+        A row for each key: start and end.
     """
 
     data: npt.NDArray[np.uint8]
@@ -198,7 +198,7 @@ class SerializedKeys:
 
     @classmethod
     def of(cls, keys: Iterable[bytes]) -> SerializedKeys:
-        """Return keys that are bytes each."""
+        """Return keys from bytes."""
         given = list(keys)
         ends = np.cumsum([len(key) for key in given], dtype=np.int64)
         sizes = np.fromiter(map(len, given), np.int64, len(given))
@@ -213,7 +213,7 @@ class SerializedKeys:
 
 
 class FixedRow(NamedTuple):
-    """A row of one size, with a key of one size at one place."""
+    """A row of a fixed size, with a key of a fixed size at a fixed position."""
 
     size: int
     key_begin: int
@@ -221,14 +221,14 @@ class FixedRow(NamedTuple):
 
 
 class KeyIndex:
-    """An index of keys that are looked for in entries.
+    """An index of wanted keys.
 
     Parameters
     ----------
     keys
         The keys.
     lead, tail
-        Bytes in front of the key in its part of an entry, and behind it, if all entries have as many.
+        Number of bytes before and after the key in its part of an entry, if it is the same for all entries.
     """
 
     def __init__(self, keys: SerializedKeys, lead: int = 0, tail: int = UNKNOWN) -> None:
@@ -240,7 +240,7 @@ class KeyIndex:
         _fill_slots(self._data, self._spans, self._slots, self._bits)
 
     def keep(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], part: int = 0) -> npt.NDArray[np.int64]:
-        """Return the entries that have one of the keys in a part, which are moved to the front."""
+        """Move the entries with one of the keys in a part to the front, and return them."""
         kept = _keep_entries(
             *(buffer, entries, part, self._lead, self._tail),
             *(self._data, self._spans, self._slots, self._bits, self._sizes),
@@ -250,7 +250,7 @@ class KeyIndex:
     def keep_rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, row: FixedRow, key_group: int
     ) -> npt.NDArray[np.int64]:
-        """Return the entries of ``count`` rows of one size, which lie back to back, that have one of the keys."""
+        """Return the entries with one of the keys, from ``count`` adjacent rows of one size."""
         table = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
         kept = _keep_rows(
             *(buffer, position, row.size, row.key_begin, row.key_size, key_group, table),

@@ -1,7 +1,7 @@
-"""The files of an embedded store (RocksDB, ForSt) as one snapshot has them: column families, whose tables are read in place.
+"""The files of an embedded store (RocksDB, ForSt) in a snapshot: column families with tables that are read in place.
 
-The manifest lists the tables. It is compared with the files of the handle: a manifest that was cut off can still be read, but has
-fewer tables.
+The manifest lists the tables. It is compared with the files of the handle: a manifest that is cut off can be read, but has fewer
+tables.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _TABLE_NAME: Final = re.compile(r"\d+\.sst")
 
 
 class Store:
-    """A store. It has no open files but those of tables that are read.
+    """A store. It opens only the files of tables that are read.
 
     Parameters
     ----------
     snapshot
-        Gives access to the files.
+        The snapshot, with access to its files.
     handle
         The files.
     context
@@ -50,11 +50,11 @@ class Store:
     Raises
     ------
     MissingFileError
-        If a file is not there.
+        If a file does not exist.
     CorruptSnapshotError
         If the manifest is damaged, or lists other files than the handle has.
     UnsupportedFormatError
-        If the store has files that are not read.
+        If the store has unsupported files.
     """
 
     def __init__(self, snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> None:
@@ -82,7 +82,7 @@ class Store:
         """
         if name not in self._families:
             raise CorruptSnapshotError(
-                f"{self._where()}: state {name!r} is registered, but the store has no column family for it"
+                f"{self._where()}: state {name!r} is registered, but the store does not have its column family"
             )
         return self._families[name]
 
@@ -92,18 +92,18 @@ class Store:
         Parameters
         ----------
         family
-            The column family, which is the state's name.
+            The column family; its name is the name of the state.
         lower, upper
             Bounds of the keys.
         prefix
-            Bytes of the key group in front of each key.
+            Bytes of the key group before each key.
 
         Raises
         ------
         CorruptSnapshotError
-            If the store has no such column family, or a file is damaged.
+            If the store does not have the column family, or a file is damaged.
         UnsupportedFormatError
-            If a table has what is not read.
+            If a table has unsupported content.
         """
         where = f"{self._where()}, state {family!r}"
         files = self.family(family).files
@@ -142,10 +142,10 @@ class Store:
 
     def _read_manifest(self) -> Manifest:
         if "CURRENT" not in self._streams:
-            raise CorruptSnapshotError(f"{self._where()}: the snapshot has no file CURRENT of it")
+            raise CorruptSnapshotError(f"{self._where()}: the snapshot does not have its file CURRENT")
         name = bytes(self._opened("CURRENT").read()).decode("ascii", "replace").strip()
         if name not in self._streams:
-            raise CorruptSnapshotError(f"{self._where()}: CURRENT names {name!r}, which the snapshot does not have")
+            raise CorruptSnapshotError(f"{self._where()}: CURRENT names {name!r}; the snapshot does not have this file")
         stream = self._opened(name)
         manifest = read_manifest(stream.read(), f"{self._where()}, {stream.describe()}")
         found = {name: stream.state_size for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name)}
@@ -169,19 +169,19 @@ class Store:
 
 
 def _streams(handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> dict[str, h.StreamStateHandle]:
-    """Return the files of a store by their names in it."""
+    """Return the files of a store by their names in the store."""
     for file in handle.files:
         if not _FILE_NAME.fullmatch(file.local_name) or file.local_name.startswith("."):
             raise CorruptSnapshotError(f"{context}: {file.local_name!r} is not the name of a RocksDB file")
         if _LOG_NAME.fullmatch(file.local_name) and file.stream.state_size:
-            raise UnsupportedFormatError(f"{context}: {file.local_name} is a write-ahead log, which Flink does not use")
+            raise UnsupportedFormatError(f"{context}: {file.local_name} is a write-ahead log. Flink does not use them")
         if file.local_name.endswith(".blob"):
-            raise UnsupportedFormatError(f"{context}: {file.local_name} is a blob file, which Flink does not use")
+            raise UnsupportedFormatError(f"{context}: {file.local_name} is a blob file. Flink does not use them")
     return {file.local_name: file.stream for file in handle.files}
 
 
 def behind(beginning: bytes) -> bytes:
-    """Return the least key behind all that begin with these bytes; the first is of a key group, which is never 0xFF."""
+    """Return the smallest key after all keys with this prefix. The first byte belongs to a key group; it is never 0xFF."""
     stem = beginning.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1])
 
@@ -191,12 +191,12 @@ _stores_lock = threading.Lock()
 
 
 def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> Store:
-    """Open the store of a handle. The last few stay open, since tasks of one process read neighbouring key groups.
+    """Open the store of a handle. The last stores stay open, because tasks of one process read neighbouring key groups.
 
     Parameters
     ----------
     snapshot
-        Gives access to the files.
+        The snapshot, with access to its files.
     handle
         The files of the store.
     context
@@ -205,11 +205,11 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
     Raises
     ------
     MissingFileError
-        If a file is not there, or has another length than recorded.
+        If a file does not exist, or has another length than recorded.
     CorruptSnapshotError
         If the manifest is damaged, or lists other files than the handle has.
     UnsupportedFormatError
-        If the store has files that are not read.
+        If the store has unsupported files.
     """
     key = (snapshot.directory, handle)
     with _stores_lock:
@@ -224,7 +224,7 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
 
 
 def close_stores() -> None:
-    """Forget the stores that are kept open."""
+    """Forget the open stores."""
     with _stores_lock:
         _stores.clear()
 

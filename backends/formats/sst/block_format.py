@@ -1,4 +1,4 @@
-"""Blocks as they lie in tables: checksums are verified, and compressed blocks are decompressed within limits.
+"""Stored blocks of tables: verification of checksums, and decompression within limits.
 
 A block is followed by the number of its compression and by a checksum (RocksDB: ``table/format.h``, ``util/compression.h``).
 """
@@ -25,9 +25,9 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 TRAILER: Final = 5
-"""Bytes behind a block: its compression and its checksum."""
+"""Bytes after a block: its compression and its checksum."""
 LARGEST_BLOCK: Final = (2 << 30) - 1024
-"""Bytes of a decompressed block up to which it is read: an Arrow column holds no larger value."""
+"""Maximum size of a decompressed block: values of Arrow columns can't be larger."""
 
 NO_CHECKSUM, CRC32C, XXHASH, XXHASH64, XXH3 = 0, 1, 2, 3, 4
 CHECKSUMS: Final = frozenset({NO_CHECKSUM, CRC32C, XXHASH, XXHASH64, XXH3})
@@ -36,7 +36,7 @@ _LOW: Final = 0xFFFFFFFF
 
 _NONE, _SNAPPY = 0, 1
 _LARGEST_NUMBER: Final = 5
-"""Bytes of the decompressed size in front of compressed bytes."""
+"""Maximum number of bytes of the decompressed size before compressed bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ _COMPRESSIONS: Final = {
     5: _Compression("LZ4HC", 256, cramjam.lz4.decompress_block_into),
     7: _Compression("ZSTD", 1 << 16, cramjam.zstd.decompress_into),
 }
-_UNREAD: Final = {3: "bzip2", 6: "XPRESS", 0x40: "ZSTD before its format was final", 0xFE: "a compression that is not named"}
+_UNREAD: Final = {3: "bzip2", 6: "XPRESS", 0x40: "ZSTD before its format was final", 0xFE: "an unnamed compression"}
 
 
 @entry_point(read(uint8), read(int64, 2), written(int64, 2))
 def _inspect(data, spans, found):  # type: ignore[no-untyped-def]
-    """Fill in the compression of each block, where its compressed bytes begin, its decompressed size or -1, and its checksum."""
+    """Fill in the compression of each block, the start of its compressed bytes, its decompressed size or -1, and its checksum."""
     for i in range(len(spans)):
         begin = spans[i, 0]
         end = spans[i, 1]
@@ -71,23 +71,23 @@ def _inspect(data, spans, found):  # type: ignore[no-untyped-def]
         if kind != 0:
             size, at = varint(data, begin, min(end, begin + _LARGEST_NUMBER))
             found[i, 2] = size if at >= 0 else np.int64(-1)
-            if kind != 1:  # snappy has the number itself
+            if kind != 1:  # snappy contains the size itself
                 found[i, 1] = at
         found[i, 3] = load_i32(data, end + 1) & 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class RawBlocks:
-    """Blocks as they lie in a table.
+    """Stored blocks of a table.
 
     Attributes
     ----------
     data
         Bytes of the table.
     spans
-        Where each block begins and ends in ``data``, without its trailer.
+        Start and end of each block in ``data``, without its trailer.
     found
-        For each: the compression, where its compressed bytes begin, its decompressed size, its checksum.
+        For each block: the compression, the start of its compressed bytes, its decompressed size, its checksum.
     base
         The offset of ``data`` in the table.
     """
@@ -99,7 +99,7 @@ class RawBlocks:
 
     @classmethod
     def of(cls, data: Bytes, base: int, offsets: Numbers, sizes: Numbers) -> RawBlocks:
-        """Return blocks of a table, whose offsets and sizes lie within ``data``."""
+        """Return blocks of a table; their offsets and sizes are within ``data``."""
         begins = offsets - base
         spans = np.stack([begins, begins + sizes], axis=1)
         found = np.empty((len(spans), 4), dtype=np.int64)
@@ -112,34 +112,34 @@ class RawBlocks:
 
     @property
     def plain_sizes(self) -> Numbers:
-        """The decompressed sizes, as the blocks declare them."""
+        """The decompressed sizes that the blocks declare."""
         return self.found[:, 2]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFormat:
-    """What all blocks of a table have in common.
+    """Common properties of all blocks of a table.
 
     Parameters
     ----------
     checksum
         The kind of checksum.
     context
-        The number that checksums also depend on, with the offset of the block, since format version 6; else 0.
+        Since format version 6, checksums also depend on this number and the offset of the block; otherwise 0.
     """
 
     checksum: int
     context: int
 
     def decompress(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> int:
-        """Verify and decompress blocks to ``target`` from ``at`` on; return where they end.
+        """Verify and decompress blocks to ``target`` from ``at``; return their ends.
 
         Raises
         ------
         CorruptSnapshotError
             If a checksum is wrong, or compressed bytes are damaged.
         UnsupportedFormatError
-            If a compression is not read.
+            If a compression is not supported.
         """
         self._verify(blocks, where)
         data, view, plain = blocks.data, blocks.data.data, target.data
@@ -154,13 +154,13 @@ class BlockFormat:
                     raise CorruptSnapshotError(f"{where}, block at {blocks.base + begin}: {problem}") from None
                 if got != size:
                     raise CorruptSnapshotError(
-                        f"{where}, block at {blocks.base + begin}: {got} bytes when decompressed, its header says {size}"
+                        f"{where}, block at {blocks.base + begin}: {got} bytes when decompressed; its header records {size}"
                     )
             at = behind
         return at
 
     def check_sizes(self, blocks: RawBlocks, where: str) -> None:
-        """Refuse blocks with a compression that is not read, or that declare more bytes than it makes of theirs."""
+        """Refuse blocks with an unsupported compression, or with an impossible decompressed size."""
         kinds, sizes = blocks.found[:, 0], blocks.found[:, 2]
         compressed = blocks.spans[:, 1] - blocks.found[:, 1]
         for kind in np.unique(kinds).tolist():
@@ -169,8 +169,8 @@ class BlockFormat:
                 continue
             if compression is None:
                 raise UnsupportedFormatError(
-                    f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; read are none, "
-                    f"{', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
+                    f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; supported are "
+                    f"none, {', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
                 )
             wrong = (kinds == kind) & ((sizes < 0) | (sizes > np.maximum(compressed, 0) * compression.most + 64))
             if wrong.any():
@@ -196,7 +196,7 @@ class BlockFormat:
         if len(wrong):
             offset = blocks.base + int(blocks.spans[wrong[0], 0])
             raise CorruptSnapshotError(
-                f"{where}, block at {offset}: its checksum is {int(computed[wrong[0]]):#010x}, the file says "
+                f"{where}, block at {offset}: its checksum is {int(computed[wrong[0]]):#010x}, the file records "
                 f"{int(expected[wrong[0]]):#010x}; the file is damaged"
             )
 

@@ -1,12 +1,12 @@
 """Kernels over decompressed blocks of tables: entries with internal keys, and the entries of indexes.
 
 An entry has three varints, the rest of its key, and its value. The varints are the number of bytes that the key shares with the
-previous key, the number of other bytes of the key, and the number of bytes of the value. Behind the entries are the offsets of
-the restarts, which share nothing, and the number of restarts. An internal key ends with eight bytes, the *tag*: the sequence
-number and the type of the entry (RocksDB: ``table/block_based/block.cc``, ``db/dbformat.h``).
+previous key, the number of other bytes of the key, and the number of bytes of the value. After the entries follow the offsets of
+the restarts, whose keys don't share bytes, and the number of restarts. An internal key ends with eight bytes, the *tag*: the
+sequence number and the type of the entry (RocksDB: ``table/block_based/block.cc``, ``db/dbformat.h``).
 
-Every length is compared with the bytes that are left before it is used. Buffers have :data:`SLACK` bytes behind their content:
-copies and comparisons take eight bytes at a time.
+Every length is compared with the remaining bytes before its use. Buffers have :data:`SLACK` bytes after their content: copies and
+comparisons take eight bytes at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from state_processor.serializers.kernel.memory import load_be_i64, load_i32, loa
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 SLACK: Final = 16
-"""Bytes behind the content of a buffer."""
+"""Bytes after the content of a buffer."""
 TAG_BYTES: Final = 8
 
 # Columns of a table of entries
@@ -272,11 +272,11 @@ def decode_index(  # type: ignore[no-untyped-def]
     data, begin, size
         The decompressed block of the index.
     lower, upper, lower_size, upper_size
-        The bounds, and their lengths; an ``upper_size`` of -1 is no bound.
+        The bounds, and their lengths; an ``upper_size`` of -1 means no upper bound.
     tail
-        Bytes of the tag behind a key: 8, or 0 if the keys have none.
+        Bytes of the tag after a key: 8, or 0 for keys without tags.
     is_delta
-        Whether handles are told by their difference to the ones before, and values have no length.
+        Whether handles are differences to the previous ones, and values don't have lengths.
     has_first
         Whether values have the first key of the block behind its handle.
     table

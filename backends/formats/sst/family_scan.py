@@ -73,14 +73,14 @@ class FamilyScan:
     threads: ThreadPoolExecutor | None = None
 
     def blocks(self, lower: bytes, upper: bytes) -> Iterator[tuple[Bytes, Numbers]]:
-        """Yield the entries from ``lower`` to before ``upper``: bytes, and entries as :mod:`framing` has them.
+        """Yield the entries from ``lower`` to before ``upper``: bytes, and entries in the form of :mod:`framing`.
 
         Raises
         ------
         CorruptSnapshotError
             If a table is damaged.
         UnsupportedFormatError
-            If a table has what is not read.
+            If a table has unsupported content.
         """
         runs = [RunScan(files, self.open_table, lower, upper, self.threads) for files in runs_of(self.files, lower, upper)]
         share = max(_LEAST_SHARE, _COMPRESSED // max(1, len(runs)))
@@ -101,7 +101,7 @@ class FamilyScan:
         return [future.result() for future in [self.threads.submit(copy_context().run, function, run) for run in runs]]
 
     def _round(self, pieces: list[list[Piece]], lower: bytes, upper: bytes) -> tuple[tuple[Bytes, Numbers], bytes]:
-        """Return the entries of a round, and the key before which it ends."""
+        """Return the entries of a round, and the key that ends it."""
         growth = 1
         while True:
             pieces = [[piece.cut(upper) for piece in run] for run in pieces]
@@ -207,7 +207,7 @@ class _Decoding:
 def _problem(status: int, where: int, block: str, table: str) -> StateProcessorError:
     if status == k.BAD_TYPE:
         what = _TYPES.get(where, f"an entry of the unknown type {where}")
-        return UnsupportedFormatError(f"{table}: it has {what}, which Flink does not write; write a canonical savepoint")
+        return UnsupportedFormatError(f"{table}: it has {what}. Flink does not write this; write a canonical savepoint")
     if status == k.BAD_ORDER:
         return CorruptSnapshotError(f"{block}: its keys are not in order")
     if status == k.NEWER_BLOCK:
@@ -216,7 +216,7 @@ def _problem(status: int, where: int, block: str, table: str) -> StateProcessorE
 
 
 def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[bytes]:
-    """Yield, for each run, the key before which about ``budget`` decompressed bytes are, if there are more."""
+    """Yield, for each run with more bytes, the key that ends the next ``budget`` decompressed bytes (about)."""
     for run in pieces:
         left, reached = budget, b""
         for piece in run:

@@ -1,6 +1,6 @@
-"""The kernel that merges runs of entries: of each key, the newest entry counts, as far as no range deletion is newer.
+"""The kernel that merges runs of entries: the newest entry of each key counts, unless a range deletion is newer.
 
-Merge operands are joined by commas, as Flink's list states have them (RocksDB: ``StringAppendTESTOperator``).
+Merge operands are joined with commas, like in Flink's list states (RocksDB: ``StringAppendTESTOperator``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DELIMITER: Final = ord(",")
 
 @inlined_kernel
 def _is_before(data, table, runs, one, other):  # type: ignore[no-untyped-def]
-    """Return whether the entry that a run is at comes before that of another: by key, then the newest, then the newest run."""
+    """Return whether the current entry of a run precedes another run's: by key, then newest entry, then newest run."""
     left = runs[one, 0]
     right = runs[other, 0]
     order = compare(data, table[left, KEY], table[left, KEY_END], data, table[right, KEY], table[right, KEY_END])
@@ -43,7 +43,7 @@ def _is_before(data, table, runs, one, other):  # type: ignore[no-untyped-def]
 
 @inlined_kernel
 def _sift(data, table, runs, heap, size, place):  # type: ignore[no-untyped-def]
-    """Move a run down the heap to its place."""
+    """Move a run down the heap to its position."""
     run = heap[place]
     while True:
         child = 2 * place + 1
@@ -60,7 +60,7 @@ def _sift(data, table, runs, heap, size, place):  # type: ignore[no-untyped-def]
 
 @inlined_kernel
 def _joined(data, table, stack, operands, base, at):  # type: ignore[no-untyped-def]
-    """Write an existing value (``base``, -1 without one) and merge operands, the newest of which is the first; return the end."""
+    """Write an existing value (``base``, -1 without a value) and merge operands, newest first; return the end."""
     first = True
     if base >= 0:
         for i in range(table[base, VALUE], table[base, VALUE_END]):
@@ -106,22 +106,22 @@ def merge_runs(data, table, runs, heap, bounds, deletions, prefix, joined, stack
     data, table
         The entries of all runs. Behind ``joined``, ``data`` has room for all values that are merged.
     runs
-        Where the entries of each run begin and end in ``table``, the newest run first. The beginnings are moved.
+        Start and end of the entries of each run in ``table``, newest run first. The starts are updated.
     heap
         Room for a number per run.
     bounds, deletions
-        The range deletions: a line for each key from which on another one is the newest, with where this key begins and ends in
-        ``bounds``, and its sequence number. A number of 0 deletes nothing.
+        The range deletions: a row for each key where the newest deletion changes, with start and end of this key in ``bounds``,
+        and its sequence number. A number of 0 deletes nothing.
     prefix
         Bytes of the key group in front of each key.
     joined
-        Where merged values begin in ``data``.
+        Start of merged values in ``data``.
     stack
         Room for a number per entry.
     out
         Receives the entries as :mod:`~state_processor.backends.formats.framing` has them.
     result
-        The status, and how many entries there are.
+        The status, and the number of entries.
     """
     size = 0
     for run in range(len(runs)):

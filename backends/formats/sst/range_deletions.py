@@ -1,4 +1,4 @@
-"""Range deletions: which is the newest at each key (RocksDB: ``db/range_tombstone_fragmenter.h``)."""
+"""Range deletions: the newest deletion of each key (RocksDB: ``db/range_tombstone_fragmenter.h``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fragments(deletions: Iterable[Deletion]) -> list[Deletion]:
     """Return the newest deletion of each key: deletions that do not overlap, in the order of their keys."""
     waiting = sorted(deletions, reverse=True)
     found: list[Deletion] = []
-    active: list[tuple[int, bytes]] = []  # the negated sequence number, and where it ends
+    active: list[tuple[int, bytes]] = []  # the negated sequence number, and the end
     at = b""
     while waiting or active:
         if not active:
@@ -50,12 +50,12 @@ def fragments(deletions: Iterable[Deletion]) -> list[Deletion]:
 
 
 def within(parts: Sequence[Deletion], lower: bytes, upper: bytes) -> Sequence[Deletion]:
-    """Return those of some fragments that delete keys from ``lower`` to before ``upper``."""
+    """Return the fragments that delete keys from ``lower`` to before ``upper``."""
     return parts[bisect_right(parts, lower, key=itemgetter(1)) : bisect_left(parts, upper, key=itemgetter(0))]
 
 
 def bounds(parts: Sequence[Deletion]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return fragments as the kernel takes them; see :func:`~state_processor.backends.formats.sst.merge_kernel.merge_runs`."""
+    """Return fragments in the form of the kernel; see :func:`~state_processor.backends.formats.sst.merge_kernel.merge_runs`."""
     data, rows = bytearray(), []
     for i, part in enumerate(parts):
         follows = i + 1 < len(parts) and parts[i + 1].begin == part.end

@@ -1,4 +1,4 @@
-"""Reads of a file from front to back. From remote storage, the bytes behind a read are fetched while it is decoded."""
+"""Reads of a file from front to back. From remote storage, the following bytes are fetched while a read is decoded."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class ReadAhead:
     stream
         The file.
     end
-        Where the last read ends.
+        End of the last read.
     ahead
         Bytes to fetch ahead.
     threads
-        The threads that fetch; ``None`` reads when asked.
+        The threads that fetch; ``None`` reads on demand.
     """
 
     def __init__(self, stream: StateStream, end: int, ahead: int, threads: ThreadPoolExecutor | None) -> None:
@@ -33,7 +33,7 @@ class ReadAhead:
         self._next: tuple[int, Future[memoryview]] | None = None
 
     def read(self, begin: int, end: int) -> tuple[int, memoryview]:
-        """Return bytes of the file that have those from ``begin`` to ``end``, and where they begin."""
+        """Return bytes of the file that include the range from ``begin`` to ``end``, and their offset."""
         if self._threads is None:
             return begin, self._stream.read(begin, end - begin)
         if begin < self._start or end > self._start + len(self._data):

@@ -35,7 +35,7 @@ def last_key(file: TableFile) -> bytes:
 def runs_of(files: Iterable[TableFile], lower: bytes, upper: bytes) -> list[list[TableFile]]:
     """Return the tables that may have keys from ``lower`` to before ``upper``, as runs.
 
-    A level is a run, or several where tables overlap, as those of level 0 do. Sequence numbers tell which entry is newer.
+    A level is a run, or several runs if its tables overlap, like in level 0. Sequence numbers define which entry is newer.
     """
     wanted = [file for file in files if first_key(file) < upper and last_key(file) >= lower]
     levels = sorted({file.level for file in wanted})
@@ -43,7 +43,7 @@ def runs_of(files: Iterable[TableFile], lower: bytes, upper: bytes) -> list[list
 
 
 def _order(internal_key: bytes) -> tuple[bytes, int]:
-    """Return what internal keys are ordered by: the key, then the newest entry first."""
+    """Return the sort key of internal keys: the key, then the newest entry first."""
     return internal_key[:-TAG_BYTES], -int.from_bytes(internal_key[-TAG_BYTES:], "little")
 
 
@@ -86,7 +86,7 @@ class TableScan:
         begin, end = int(rows[0, OFFSET]), int(rows[-1, OFFSET] + rows[-1, SIZE]) + TRAILER
         if end - begin > int(self.sizes[behind] - self.sizes[first]) + _LARGEST_GAP:
             raise CorruptSnapshotError(
-                f"{self.table.where}: blocks of entries are far from each other, which RocksDB does not write"
+                f"{self.table.where}: blocks of entries are far from each other; RocksDB does not write such tables"
             )
         base, data = (self.table.tail_begin, self.table.tail) if begin >= self.table.tail_begin else self._reads.read(begin, end)
         blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), base, rows[:, OFFSET], rows[:, SIZE])
@@ -96,7 +96,7 @@ class TableScan:
 
 @dataclass(slots=True)
 class Piece:
-    """Blocks of a table that a round decodes: the first one, the one behind the last, and their bytes."""
+    """Blocks of a table that a round decodes: the first one, the one after the last, and their bytes."""
 
     scan: TableScan
     first: int
@@ -136,7 +136,7 @@ class RunScan:
         self._at = 0
 
     def reach(self, lower: bytes, budget: int) -> bytes | None:
-        """Return the key before which about ``budget`` bytes are to be read; ``None`` if that is all."""
+        """Return the key that ends the next ``budget`` bytes (about); ``None`` if everything fits."""
         while self._at < len(self._files) and last_key(self._files[self._at]) < lower:
             self._scans.pop(self._at, None)
             self._at += 1

@@ -1,6 +1,6 @@
 """One table: its footer, properties, index and range deletions (RocksDB: ``table/format.cc``, ``table/block_based``).
 
-The end of a file has all of them. It is read first; an index that is larger than that is read when blocks are asked for.
+They are at the end of a file. The end is read first; a larger index is read together with blocks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_KEY_BYTES: Final = 256 << 20
 _BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY = 0, 1, 2, 3
 COMPARATOR: Final = b"leveldb.BytewiseComparator"
 _MERGE_OPERATORS: Final = frozenset({b"StringAppendTESTOperator", b"StringAppendOperator", b"stringappendtest", b"nullptr", b""})
-"""Names of Flink's merge operator, and what tables have that were written without one."""
+"""Names of Flink's merge operator, and names in tables without a merge operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class BlockList:
     keys
         Bytes of the separators.
     rows
-        A line for each block: where its separator begins and ends in ``keys``, its offset and size.
+        A row for each block: start and end of its separator in ``keys``, its offset and size.
     """
 
     keys: Bytes
@@ -70,7 +70,7 @@ class BlockList:
         return len(self.rows)
 
     def separator(self, block: int) -> bytes:
-        """Return a key that is not before the last key of a block, and not behind the first of the next one."""
+        """Return a key that is at or after the last key of a block, and at or before the first key of the next block."""
         begin, end = self.rows[block, :2].tolist()
         return self.keys[begin:end].tobytes()
 
@@ -80,7 +80,7 @@ class BlockList:
 
 
 def padded(key: bytes) -> Bytes:
-    """Return bytes as an array, with room behind them for kernels."""
+    """Return bytes as an array, with additional space for kernels."""
     return np.frombuffer(key + bytes(k.SLACK), dtype=np.uint8)
 
 
@@ -92,21 +92,21 @@ class Table:
     stream
         The file.
     file
-        What the manifest says of it.
+        The manifest's record of the table.
     where
         Operator, subtask, store and file, for messages.
 
     Attributes
     ----------
     tail, tail_begin
-        The end of the file, which was read first, and where it begins.
+        The end of the file, read first, and its start.
 
     Raises
     ------
     CorruptSnapshotError
-        If it is damaged.
+        If the table is damaged.
     UnsupportedFormatError
-        If it has another format, or what is not read.
+        If it has another format, or unsupported content.
     """
 
     def __init__(self, stream: StateStream, file: TableFile, where: str) -> None:
@@ -163,23 +163,23 @@ class Table:
         return BlockList(np.concatenate([p.keys for p in inner]), np.concatenate([p.rows for p in inner]))
 
     def blocks_before(self, blocks: BlockList, upper: bytes) -> int:
-        """Return how many blocks of a list may have keys before ``upper``."""
+        """Return the number of blocks of a list that may have keys before ``upper``."""
         behind = blocks.first_from(upper)
-        # keys of the block behind a separator without a tag are larger than the separator
+        # keys of the block after a separator without a tag are larger than the separator
         if behind > 0 and self._keys_are_exact and blocks.separator(behind - 1) + b"\0" == upper:
             return behind
         return min(len(blocks), behind + 1)
 
     @cached_property
     def deletions(self) -> list[Deletion]:
-        """The range deletions, as far as the file goes, of which none overlap."""
+        """The range deletions within the keys of the file, without overlaps."""
         handle = self._meta.get(b"rocksdb.range_del")
         if handle is None:
             return []
         found = []
         for key, end in _small_entries(*self._block(handle), self.where):
             if len(key) < k.TAG_BYTES or key[-k.TAG_BYTES] != k.RANGE_DELETION:
-                raise CorruptSnapshotError(f"{self.where}: an entry among its range deletions is none")
+                raise CorruptSnapshotError(f"{self.where}: an entry is not a range deletion")
             tag = int.from_bytes(key[-k.TAG_BYTES :], "little")
             begin, end = max(key[: -k.TAG_BYTES], self.smallest), min(end, self._end)
             if begin < end:
@@ -188,7 +188,7 @@ class Table:
 
     @property
     def _end(self) -> bytes:
-        """The key up to before which range deletions of this file count."""
+        """The exclusive end of the range deletions of this file."""
         tag = int.from_bytes(self.file.largest[-k.TAG_BYTES :], "little")
         is_end_of_deletion = tag == ((1 << 56) - 1) << 8 | k.RANGE_DELETION
         return self.largest if is_end_of_deletion else self.largest + b"\0"
@@ -197,13 +197,13 @@ class Table:
     def _properties(self) -> dict[bytes, bytes]:
         handle = self._meta.get(b"rocksdb.properties")
         if handle is None:
-            raise CorruptSnapshotError(f"{self.where}: it has no properties")
+            raise CorruptSnapshotError(f"{self.where}: it does not have properties")
         if handle[1] > _MOST_PROPERTIES:
             raise CorruptSnapshotError(f"{self.where}: its properties have {handle[1]} bytes")
         return dict(_small_entries(*self._block(handle), self.where))
 
     def _check_meta(self) -> None:
-        """Refuse what is not read."""
+        """Refuse unsupported content."""
         properties = self._properties
         comparator = properties.get(b"rocksdb.comparator", COMPARATOR)
         merge_operator = properties.get(b"rocksdb.merge.operator", b"")
@@ -215,7 +215,7 @@ class Table:
             what = "has user-defined timestamps" if comparator.endswith(b".u64ts") else "is not in the order of bytes"
             raise self._unsupported(f"it {what} (comparator {_text(comparator)})")
         if operands and merge_operator not in _MERGE_OPERATORS:
-            raise self._unsupported(f"its merge operator {_text(merge_operator)} is not that of Flink, StringAppendTESTOperator")
+            raise self._unsupported(f"its merge operator {_text(merge_operator)} is not Flink's StringAppendTESTOperator")
         if b"rocksdb.compression_dict" in self._meta:
             raise self._unsupported("its blocks are compressed with a dictionary")
         if self._index_type not in (_BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY):
@@ -228,7 +228,7 @@ class Table:
     def _index(self) -> tuple[Bytes, int]:
         handle = self._index_handle or self._meta.get(b"rocksdb.index")
         if handle is None:
-            raise CorruptSnapshotError(f"{self.where}: it has no index")
+            raise CorruptSnapshotError(f"{self.where}: it does not have an index")
         return self._block(handle)
 
     def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes) -> BlockList:
@@ -258,10 +258,10 @@ class Table:
         return BlockList(buffer, rows)
 
     def _block(self, handle: tuple[int, int]) -> tuple[Bytes, int]:
-        """Read one block; return its bytes, with room behind them, and its size."""
+        """Read one block; return its bytes with additional space, and its size."""
         offset, size = handle
         if offset < 0 or size < 0 or offset + size + TRAILER > self.stream.size:
-            raise CorruptSnapshotError(f"{self.where}: a block is said to be behind the end of the file")
+            raise CorruptSnapshotError(f"{self.where}: a block is after the end of the file")
         if offset >= self.tail_begin:
             data, base = self.tail, self.tail_begin
         else:
@@ -279,11 +279,11 @@ class Table:
         magic = int.from_bytes(footer[-8:], "little")
         version = int.from_bytes(footer[-12:-8], "little")
         if magic in _OTHER_MAGICS:
-            raise self._unsupported(f"it is {_OTHER_MAGICS[magic]}; read are block-based tables of format versions 2 to 6")
+            raise self._unsupported(f"it is {_OTHER_MAGICS[magic]}; supported are block-based tables of format versions 2 to 6")
         if magic != _MAGIC:
-            raise CorruptSnapshotError(f"{self.where}: it does not end as a table does")
+            raise CorruptSnapshotError(f"{self.where}: its end is not the end of a table")
         if version not in _VERSIONS:
-            raise self._unsupported(f"its format version is {version}; read are the versions 2 to 6")
+            raise self._unsupported(f"its format version is {version}; supported are versions 2 to 6")
         if footer[0] not in CHECKSUMS:
             raise self._unsupported(f"its checksums are of the unknown kind {footer[0]}")
         return version
@@ -307,7 +307,7 @@ class Table:
         return form, (place - TRAILER - size, size), None
 
     def _handle(self, data: bytes, at: int) -> tuple[int, int, int]:
-        """Read the offset and the size of a block; return them, and where they end."""
+        """Read the offset and the size of a block; return them, and their end."""
         numbers = []
         for _ in range(2):
             value = shift = 0

@@ -278,7 +278,7 @@ def test_files_that_flink_does_not_use_are_refused(name: str, size: int) -> None
     assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
     extra = h.LocalFile(name, h.ByteStreamStateHandle(name, bytes(size)))
     inner = replace(handle.handle, private=(*handle.handle.private, extra))
-    with pytest.raises(UnsupportedFormatError, match=f"{name} is a .*, which Flink does not use"):
+    with pytest.raises(UnsupportedFormatError, match=rf"{name} is a .*\. Flink does not use them"):
         rows(snapshot, replace(handle, handle=inner))
 
 
@@ -294,5 +294,5 @@ def test_a_state_without_column_family_is_an_error() -> None:
     snapshot = open_snapshot(NATIVE)
     source = handles_of(snapshot)[0].open(snapshot)
     assert isinstance(source, rocksdb.RocksDbSource)
-    with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but the store has no column family"):
+    with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but the store does not have its column family"):
         list(source.blocks("lost", h.KeyGroupRange(0, 63)))

@@ -274,7 +274,7 @@ def comparing_otherwise(file: h.LocalFile) -> h.LocalFile:
 @pytest.mark.parametrize(
     ("change", "kind", "message"),
     [
-        (without("CURRENT"), CorruptSnapshotError, "the snapshot has no file CURRENT of it"),
+        (without("CURRENT"), CorruptSnapshotError, "the snapshot does not have its file CURRENT"),
         (without("MANIFEST"), CorruptSnapshotError, "CURRENT names 'MANIFEST-"),
         (without(".sst"), CorruptSnapshotError, r"the manifest says that \d+.sst has \d+ bytes, the snapshot says no"),
         (comparing_otherwise, UnsupportedFormatError, "the keys of state 'default' are not in the order of their bytes"),

@@ -121,8 +121,8 @@ def test_the_key_group_is_in_front_of_the_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("layout", "told"),
     [
-        (w.Layout(version=1), "its format version is 1; read are the versions 2 to 6"),
-        (w.Layout(version=7), "its format version is 7; read are the versions 2 to 6"),
+        (w.Layout(version=1), "its format version is 1; supported are versions 2 to 6"),
+        (w.Layout(version=7), "its format version is 7; supported are versions 2 to 6"),
         (w.Layout(properties={b"rocksdb.comparator": b"leveldb.BytewiseComparator.u64ts"}), "user-defined timestamps"),
         (w.Layout(properties={b"rocksdb.comparator": b"rocksdb.ReverseBytewiseComparator"}), "not in the order of bytes"),
         (w.Layout(properties={b"rocksdb.merge.operator": b"uint64add", b"rocksdb.merge.operands": b"\1"}), "'uint64add' is not"),
@@ -139,7 +139,7 @@ def test_what_is_not_read_is_refused_by_name(layout: w.Layout, told: str, tmp_pa
     [(0x11, "a reference to a blob file"), (0x14, "a deletion with a timestamp"), (0x16, "a wide column"), (99, "type 99")],
 )
 def test_entries_that_flink_does_not_write(kind: int, told: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFormatError, match=f"it has .*{told}, which Flink does not write"):
+    with pytest.raises(UnsupportedFormatError, match=rf"it has .*{told}\. Flink does not write this"):
         read(tmp_path, written(tmp_path, [w.Entry(b"a", 1, kind, b"x")]))
 
 
