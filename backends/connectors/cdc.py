@@ -1,4 +1,4 @@
-"""Splits of Flink CDC: chunks of tables, the position in the log, and what the assigner remembers of tables and chunks.
+"""Splits of Flink CDC: chunks of tables, the position in the log, and the assigner's memory of tables and chunks.
 
 Flink CDC: ``MySqlSplit``, ``SourceSplitBase``, ``PendingSplitsState``.
 """
@@ -154,7 +154,7 @@ def _tables(state: Content) -> set[str]:
 
 
 def forget_dropped(state: Content, before: Content) -> None:
-    """Drop the memory of an assigner of splits and tables that are no longer there."""
+    """Drop the memory of an assigner of removed splits and tables."""
     if "assignedSplits" not in state:
         return
     ids = {entry["key"] for entry in state["assignedSplits"]}

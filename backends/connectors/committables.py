@@ -1,4 +1,4 @@
-"""Committables that a sink's committers have collected: what a checkpoint left to be committed, whichever the sink is.
+"""Committables that a sink's committers have collected: results of checkpoints for any sink is.
 
 Flink: ``CommittableCollectorSerializer``; before Flink 1.15 ``StreamingCommitterStateSerializer``.
 """
@@ -65,8 +65,8 @@ class CheckpointCommittables:
 class Collector:
     """Committables of a committer, by checkpoint.
 
-    ``version`` is that of the formats of checkpoints or, in the first format, of the committables, which belong to no checkpoint
-    there.
+    ``version`` is the version of the formats of checkpoints. In the first format, it is the version of the committables, and the
+    checkpoint is unknown.
     """
 
     checkpoints: tuple[CheckpointCommittables, ...]
@@ -155,7 +155,7 @@ def _read_checkpoint(version: int, source: DataInput) -> CheckpointCommittables:
 
 
 def _checkpoint_bytes(checkpoint: CheckpointCommittables) -> bytes:
-    assert checkpoint.checkpoint_id is not None  # only the first format has none
+    assert checkpoint.checkpoint_id is not None  # the first format lacks the checkpoint
     target = DataOutput()
     target.write_long(checkpoint.checkpoint_id)
     if checkpoint.parallelism is not None:

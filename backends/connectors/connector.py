@@ -1,7 +1,7 @@
 """Descriptions of source connectors: the formats of their splits in a snapshot.
 
 A source (FLIP-27) is split in two. Its readers keep the splits they work on in a list state, each written by the connector's
-split serializer. Its enumerator keeps what no reader has yet, or what it has handed out, in the coordinator's state. Both are
+split serializer. Its enumerator keeps waiting or assigned splits in the coordinator's state. Both are
 bytes with a version (Flink: ``SimpleVersionedSerializer``) and without the name of what wrote them.
 """
 
@@ -120,7 +120,7 @@ class EnumeratorState:
 
 @dataclass(frozen=True, slots=True)
 class Formats(Generic[T]):
-    """The formats of one thing by version; where a version stands for several, they are tried in their order.
+    """The formats of one thing by version; several formats of one version are tried in order.
 
     ``what`` names the thing and the connector in messages. ``usual`` is the version to write where none is named: the newest
     that all of today's releases read, by default the newest of all.
@@ -131,14 +131,14 @@ class Formats(Generic[T]):
     usual: int | None = None
 
     def read(self, written: Versioned, where: str) -> T:
-        """Read the value, which has to fill the bytes.
+        """Read the value. It has to fill the bytes.
 
         Raises
         ------
         UnsupportedFormatError
-            There is no such version.
+            The version is unknown.
         CorruptSnapshotError
-            The bytes are not what the version has.
+            The bytes violate the format of the version.
         """
         *others, last = self._of(written.version, where)
         for known in others:
@@ -206,10 +206,9 @@ def naming_foreign_code(where: str, *formats: Formats[Any], first: Callable[...,
 class Connector:
     """A connector: its name for users, the columns of its splits, and how its splits and its enumerator's state are written.
 
-    ``required`` are the columns that a split can't be without, ``required_of_readers`` those that it can't be without where a
-    reader has it. ``keeps_assigned``: the enumerator remembers what readers have.
-    ``complete`` fills in what follows from other columns. ``layouts`` are the codecs of its serializers, by Java class and
-    version.
+    A split needs the columns ``required``, and a split of a reader also needs ``required_of_readers``. ``keeps_assigned``: the
+    enumerator remembers the splits of readers. ``complete`` fills in derived columns. ``layouts`` are the codecs of its
+    serializers, by Java class and version.
     """
 
     name: str

@@ -112,7 +112,7 @@ def changed_content(parts: Sequence[Part], base: Content, row: Mapping[str, Any]
     Raises
     ------
     InvalidRowError
-        Changed columns contradict each other, or the content has no place for a column.
+        Changed columns contradict each other, or the content lacks a column.
     """
     content = json.loads(json.dumps(base))
     before = row_of(parts, base)
@@ -131,7 +131,7 @@ def changed_content(parts: Sequence[Part], base: Content, row: Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ContentSplits:
-    """Splits of a layout: their columns and their id, and the content of a split that has no bytes yet."""
+    """Splits of a layout: their columns and their id, and the content of new splits."""
 
     what: str
     versions: Versions

@@ -13,7 +13,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 
 
 def committables(what: str, versions: Versions, *parts: Part) -> dict[str, Any]:
-    """Return the arguments of a sink connector with committables of a layout, each of which is a row."""
+    """Return the arguments of a sink connector with committables of a layout. Each committable is a row."""
     fields = tuple(p.field for p in parts)
 
     def formats(codec: Codec) -> Format[Values]:

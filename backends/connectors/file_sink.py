@@ -45,7 +45,7 @@ _ALL: Final = (BUCKET, BUCKET_PATH, CREATED, STATUS, *_OF_FILE, FILE, FILE_VERSI
 
 
 def file_values(file: Versioned) -> Values:
-    """Return what the bytes of a file show: its path, that of the temporary file, and how many bytes of it count.
+    """Return the path of a file, the path of its temporary file, and the number of its valid bytes.
 
     Each file system has bytes of its own; of those other than local files and HDFS only the path of the file is known, which
     Flink writes since version 1.15.
@@ -138,7 +138,7 @@ def _read_time(source: DataInput) -> datetime | None:
 
 
 def _read_bucket(source: DataInput) -> list[Values]:
-    """Read a bucket and its file in progress: a row for that or, where there is none, for the bucket alone."""
+    """Read a bucket and its file in progress: one row. Without such a file, the row describes the bucket."""
     _check_magic(source, _BUCKET_MAGIC, "a bucket")
     bucket = dict.fromkeys(_ALL) | {BUCKET: _read_bucket_id(source), BUCKET_PATH: source.read_utf(), CREATED: _read_time(source)}
     return [bucket | (_file_row(IN_PROGRESS, Versioned.read(source)) if source.read_boolean() else {})]
@@ -197,7 +197,7 @@ def _read_old_committable(source: DataInput) -> Values:
 
 
 def _read_files(source: DataInput, row: Values) -> Values:
-    """Read the file to be committed or the one to be removed, of which a committable has one."""
+    """Read the file of a committable: a file to commit, or a file to remove."""
     for status in (PENDING, CLEAN_UP):
         if source.read_boolean():
             if row[STATUS] is not None:

@@ -1,7 +1,7 @@
-"""Changes to the splits inside of those of a hybrid source, which its table shows in columns besides their bytes.
+"""Changes to the wrapped splits of a hybrid source.
 
-``raw`` says what the table showed when it was read: what differs from it was changed. The inverse of how
-:mod:`~state_processor.backends.connectors.source_splits` unwraps them.
+The table has columns of the wrapped splits. A column was changed if it differs from the column in ``raw``.
+:mod:`~state_processor.backends.connectors.source_splits` makes these columns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def wrapped_again(rows: Iterable[tuple[int, Values]], base: SourceState | None) 
     rows
         Rows with their numbers, in columns as a hybrid source's table has them.
     base
-        The state that they take the place of. Its enumerator stays as it is, whose rows may be there or not.
+        The state to replace. Its enumerator stays unchanged, so that its rows can be left out.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def _of_enumerator(base: SourceState | None) -> list[Values]:
 
 
 def _check_unchanged(row: Values, pending: Sequence[Values], number: int) -> None:
-    """Refuse a row without a reader that is none of the enumerator's."""
+    """Refuse a row without a reader that the enumerator does not have."""
     differing = [[n for n, v in row.items() if v != known.get(n)] for known in pending]
     if [] in differing:
         return
@@ -110,7 +110,7 @@ def _with_changes(row: Values, number: int) -> Values:
 
 
 def _when_read(row: Values, number: int) -> Versioned | None:
-    """Return the split inside as it was read."""
+    """Return the wrapped split before the change."""
     version, raw = row.get(VERSION), row.get(RAW_BYTES)
     if version is None or raw is None:
         return None

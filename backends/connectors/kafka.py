@@ -1,9 +1,9 @@
 """Splits of ``KafkaSource``, and the state of the ``FlinkKafkaConsumer`` that was there before it.
 
 Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``, ``FlinkKafkaConsumerBase``. The layouts follow the
-connector's source code: there is no Kafka among the jobs whose savepoints are tested.
+connector's source code: no tested savepoint is of a job with Kafka.
 
-Offsets below zero stand for places that the broker finds: :data:`EARLIEST`, :data:`LATEST`, :data:`COMMITTED`.
+Offsets below zero are marks that the broker resolves: :data:`EARLIEST`, :data:`LATEST`, :data:`COMMITTED`.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ for an offset that it does not know.
 CONSUMER_STATE: Final = "topic-partition-offset-states"
 """The union state of ``FlinkKafkaConsumer``."""
 
-# KafkaTopicPartitionStateSentinel: what stands in place of the last offset read until there is one.
+# KafkaTopicPartitionStateSentinel: marks of partitions of which no record was read.
 _CONSUMER_MARKS: Final = {
     -915623761776: None,
     -915623761775: EARLIEST,

@@ -1,4 +1,4 @@
-"""The state of a sink as a table: what its writers keep, and what its committers have left to commit.
+"""The state of a sink as a table: the state of its writers, and the committables of its committers.
 
 Flink: ``SinkWriterOperator`` (``StatefulSinkWriterStateHandler``), ``CommitterOperator``, ``SinkTransformationTranslator``.
 """
@@ -45,7 +45,7 @@ class ListOfBytes:
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """The state of a sink; ``None`` for what it does not have."""
+    """The state of a sink; ``None`` for a missing part."""
 
     label: str
     writer: ListOfBytes | None
@@ -76,14 +76,14 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
     snapshot, writer
         Where the sink is: the operator with its uid.
     uid
-        The uid, from which Flink derives that of the committers; ``None`` if it is not known.
+        The uid. Flink derives the uid of the committers from it. ``None`` if it is unknown.
     committer
         The uid hash of the committers, where it does not follow from the uid.
 
     Raises
     ------
     NotFoundError
-        The operator is not a sink, or has no state.
+        The operator is not a sink, or lacks state.
     """
     label = operator_label(writer)
     committers = _committer(snapshot, uid or writer.uid, committer)
@@ -128,9 +128,9 @@ def read_sink_state(state: SinkState, connector: str | None = None) -> pa.Table:
     Raises
     ------
     OptionError
-        There is no such connector, or it has to be named because the bytes fit more than one.
+        The connector is unknown, or it has to be named because the bytes fit more than one.
     CorruptSnapshotError
-        The bytes are not those of the connector that was named.
+        The bytes don't fit the named connector.
     """
     chosen = sink_connector(state, connector)
     rows = decoded_sink(state, chosen)
@@ -143,7 +143,7 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
     Raises
     ------
     OptionError
-        There is no such connector, or the bytes fit several.
+        The connector is unknown, or the bytes fit several.
     """
     known = sinks()
     if name not in (None, RAW, *known):
@@ -177,7 +177,7 @@ def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Valu
     Raises
     ------
     StateProcessorError
-        The bytes are not those of the connector.
+        The bytes don't fit the connector.
     """
     formats = () if connector is None else (connector.writer, connector.committables)
     with naming_foreign_code(state.label, *formats):

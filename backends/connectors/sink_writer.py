@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WrittenSink:
-    """Elements of the lists of a sink, in the order of their subtasks; ``None`` for a list that stays as it is."""
+    """Elements of the lists of a sink, in the order of their subtasks; ``None`` for an unchanged list."""
 
     writer: list[bytes] | None
     committer: list[bytes] | None
@@ -124,7 +124,7 @@ def _same(rows: Iterable[Values], values: Sequence[Any], names: Iterable[str]) -
 
 
 def _writer_elements(connector: SinkConnector | None, rows: Sequence[Values], base: SinkState) -> list[bytes]:
-    """Return the elements of the writers' list: those of the base in their order, then new ones."""
+    """Return the elements of the writers' list: elements of the base in their order, then new elements."""
     groups: dict[Hashable, list[Values]] = {}
     for number, row in enumerate(rows):
         shared = connector.element_of(row, number) if connector is not None else number
@@ -152,7 +152,7 @@ def _writer_element(connector: SinkConnector | None, rows: list[Values]) -> Vers
         if _same(rows, values, names):
             return raw
     written = _checked(rows[0], lambda: connector.writer.write(rows, rows[0][VERSION]))
-    writer_values(connector, written, where)  # what Flink could not read is an error here
+    writer_values(connector, written, where)  # refuse bytes that Flink can't read
     return written
 
 

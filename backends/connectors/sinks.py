@@ -1,4 +1,4 @@
-"""Descriptions of sinks: the formats of what their writers keep, and of what they have handed over to be committed.
+"""Descriptions of sinks: the formats of the state of writers, and of committables.
 
 A sink (Sink V2, FLIP-191) is split in two. Its writers keep their state in a list, each element written by the serializer of the
 writer's state. Its committers keep committables: results of a checkpoint that become visible when it is complete.
@@ -31,9 +31,9 @@ def _keep(values: Values, dropped: Collection[Values]) -> Values:
 class SinkConnector:
     """A sink: its name for users, its columns, and the formats of its writers' state and of its committables.
 
-    An element of the writers' list is one or more rows; ``element_of`` returns what those of one element have in common, given a
-    row and its number. ``required`` are the columns that rows of writers can't be without.
-    ``forget`` returns a row of a writer without what it remembers of committables that are dropped. ``layouts`` are the codecs of
+    An element of the writers' list is one or more rows; ``element_of`` returns the same value for all rows of one
+    element, given a row and its number. ``required`` are the columns that rows of writers can't be without.
+    ``forget`` returns a row of a writer without its memory of dropped committables. ``layouts`` are the codecs of
     its serializers, by Java class and version.
     """
 

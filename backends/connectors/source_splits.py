@@ -1,4 +1,4 @@
-"""The splits of a source as a table: what its readers work on, and what its enumerator still has.
+"""The splits of a source as a table: the splits of its readers and of its enumerator.
 
 Flink: ``SourceOperator`` (state ``SourceReaderState``), ``SourceCoordinator`` (``SourceCoordinatorSerdeUtils``), and for the
 ``FlinkKafkaConsumer`` of older versions ``FlinkKafkaConsumerBase``.
@@ -55,7 +55,7 @@ COORDINATOR_STATE: Final = FormatVersions("the state of a source's coordinator",
 class CoordinatorState:
     """State of a source's coordinator: the enumerator's state and its framing.
 
-    ``rest`` is what Flink 1.11 wrote behind it, and what later versions of Flink leave unread.
+    ``rest`` are bytes that Flink 1.11 wrote behind it. Later versions of Flink ignore them.
     """
 
     enumerator: Versioned
@@ -71,7 +71,7 @@ class CoordinatorState:
         UnsupportedFormatError
             Its version is not known. Other coordinators have state, too.
         CorruptSnapshotError
-            It is not that of a source.
+            Another kind of coordinator wrote the state.
         """
         source = DataInput(data, where)
         serde = source.read_int()
@@ -92,7 +92,7 @@ class CoordinatorState:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """The bytes of a source's state: each split of each reader, and what the coordinator has."""
+    """The bytes of a source's state: the splits of the readers, and the state of the coordinator."""
 
     label: str
     splits: tuple[tuple[int, Versioned], ...]
@@ -105,7 +105,7 @@ def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
     Raises
     ------
     NotFoundError
-        The operator is not such a source, or has no state.
+        The operator is not such a source, or lacks state.
     """
     label = operator_label(operator)
     has_readers = READER_STATE in state_variants(snapshot, operator)
@@ -139,11 +139,11 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     Raises
     ------
     NotFoundError
-        The operator is not a source, or has no state.
+        The operator is not a source, or lacks state.
     OptionError
-        There is no such connector, or it has to be named because the bytes fit more than one.
+        The connector is unknown, or it has to be named because the bytes fit more than one.
     CorruptSnapshotError
-        The bytes are not those of the connector that was named.
+        The bytes don't fit the named connector.
     """
     known_sources = sources()
     if connector not in (None, RAW, *CONSUMERS, *known_sources):
@@ -168,7 +168,7 @@ def shown_splits(state: SourceState, connector: Connector) -> tuple[list[Values]
     Raises
     ------
     StateProcessorError
-        The bytes are not those of the connector.
+        The bytes don't fit the connector.
     """
     rows = decoded(state, connector)
     if connector is not HYBRID:
@@ -178,7 +178,7 @@ def shown_splits(state: SourceState, connector: Connector) -> tuple[list[Values]
 
 
 def recognized(state: SourceState) -> Connector | None:
-    """Return the connector whose formats all bytes of a source's state have, to their last byte; ``None`` where there is none.
+    """Return the connector whose formats all bytes of a source's state have, to their last byte. ``None`` if no connector fits.
 
     Raises
     ------
@@ -210,12 +210,12 @@ def _fits(state: SourceState, connector: Connector) -> bool:
 
 
 def decoded(state: SourceState, connector: Connector) -> list[Values]:
-    """Decode the splits of a source to rows: those of the readers, then those that only the enumerator has.
+    """Decode the splits of a source to rows: splits of the readers, then other splits of the enumerator.
 
     Raises
     ------
     StateProcessorError
-        The bytes are not those of the connector.
+        The bytes don't fit the connector.
     """
     with c.naming_foreign_code(state.label, connector.splits, connector.enumerator):
         rows = []

@@ -46,7 +46,7 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
         The splits, in columns as :func:`~state_processor.backends.connectors.source_splits.read_source_splits` gives them.
         Without a column ``subtask``, all splits belong to readers. ``assignment``, ``version`` and ``raw`` may be missing.
     base
-        The state that they take the place of, if there is one.
+        The state to replace, if any.
     connector
         ``sequence``, ``kafka``, ``file`` or ``hybrid``; by default the one that the base's bytes fit.
 
@@ -130,7 +130,7 @@ def _reader_split(connector: Connector, row: Values) -> Versioned:
         if all(row[name] == value for name, value in values.items()):
             return same
     written = connector.splits.write(row, version)
-    connector.splits.read(written, f"split {row[c.SPLIT_ID]!r}")  # what Flink could not read is an error here
+    connector.splits.read(written, f"split {row[c.SPLIT_ID]!r}")  # refuse bytes that Flink can't read
     return written
 
 
@@ -161,7 +161,7 @@ def _enumerated(connector: Connector, rows: Sequence[Values], old: EnumeratorSta
         assignment = row[ASSIGNMENT] or c.UNASSIGNED
         if held:
             assignment = before.assignment if before is not None and before.assignment != c.UNASSIGNED else c.ASSIGNED
-        # Where a reader has a split, the enumerator keeps what it had handed out: the offset at the time.
+        # The enumerator keeps the offset at the time of the assignment.
         values = before.values if before is not None and held else row
         subtask = row[SUBTASK] if before is None or before.subtask is not None else None
         found.append((place, EnumeratedSplit(values, assignment, subtask, before.split if before is not None else None)))

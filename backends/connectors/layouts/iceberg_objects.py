@@ -48,7 +48,7 @@ def _bounds(found: Any) -> Content:
 
 
 def unboxed(found: Any) -> Content:
-    """Return the value of a boxed number; other values are returned as they are."""
+    """Return the value of a boxed number; other values are returned unchanged."""
     return found.get("value") if isinstance(found, JavaInstance) else found
 
 
