@@ -142,7 +142,7 @@ def _module_of(name: str) -> Any:
     try:
         return import_module(_HOMES[name])
     except ModuleNotFoundError as problem:
-        if problem.name not in ("py4j", "pyspark"):
+        if (problem.name or "").partition(".")[0] not in ("py4j", "pyspark"):
             raise
         from state_processor.errors import OptionError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from state_processor.backends.read.option import DIFFERENCES, KEYED, NAMED, OPERATOR, PYTHON, ROWS, VALUES, Kind, option
@@ -163,7 +163,3 @@ class ReadOptions:
                 f"unpickle: name the states with pickles by {spelled('python_type', 'PICKLED_BYTE_ARRAY')}, or by "
                 f"{spelled('python_types')}"
             )
-
-    def without_python_types(self) -> ReadOptions:
-        """Return the options for states that Java declares, such as timers."""
-        return replace(self, python_type=None, python_types=(), unpickle=False)

@@ -188,6 +188,7 @@ def test_tables_about_the_snapshot(spark: SparkSession) -> None:
     ],
 )
 def test_errors(spark: SparkSession, options: dict[str, str], message: str) -> None:
+    register(spark)
     with pytest.raises(StateProcessorError, match=message):
         spark.read.format("flink-savepoint").options(**({"path": ORDERS_PATH} | options)).load()
 
