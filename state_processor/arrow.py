@@ -382,9 +382,9 @@ def read_source_splits(
     path, uid
         As for :func:`read_state`.
     connector
-        ``sequence`` (also generated data), ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` (the ``FlinkKafkaConsumer`` of
-        older versions), ``raw`` for bytes. Snapshots do not record the connector. By default it is the connector whose
-        format all bytes have, or ``raw``.
+        A source of :func:`state_processor.connectors.names`, such as ``kafka``, ``mysql-cdc`` or ``kinesis``; ``kafka-consumer``
+        and ``kinesis-consumer`` (the sources of older versions); ``raw`` for bytes. Snapshots do not record the connector. By
+        default it is the connector whose format all bytes have, or ``raw``.
     **options
         See :class:`~state_processor.options.groups.OpeningOptions`.
 
@@ -400,6 +400,13 @@ def read_source_splits(
         - ``file``: ``path``, ``offset``, ``length``, ``modification_time``, ``file_size``, ``hosts``, ``reader_offset``,
           ``records_after_offset``
         - ``hybrid``: ``source_index``, ``finished``, ``wrapped_version``, ``wrapped``, and the columns of the sources in it
+        - ``mysql-cdc``, ``cdc``: ``kind``, ``table``, ``split_start``, ``split_end``, ``offset`` (JSON), ``finished_splits``,
+          ``table_schemas``; ``file``, ``position``, ``gtids``, ``server_id``, or ``lsn``, ``scn``, ``commit_lsn``,
+          ``resume_token``
+        - ``kinesis``, ``dynamodb``: ``stream_arn``, ``shard_id``, ``iterator_type``, ``sequence_number``, ``finished``
+        - ``iceberg``: ``file_offset``, ``record_offset``, ``files``; ``paimon``: ``records_to_skip``, ``snapshot_id``, ``files``;
+          ``pulsar``: ``topic``, ``partition``, ``ledger_id``, ``entry_id``
+        - from ``mysql-cdc`` on: ``enumerator``, in a row of its own, has the rest of the enumerator's state as JSON
 
     Raises
     ------
@@ -431,7 +438,8 @@ def read_sink_state(
     path, uid
         As for :func:`read_state`.
     connector
-        ``kafka`` (``KafkaSink``), ``file`` (``FileSink``, ``StreamingFileSink``), ``raw`` for bytes. Snapshots do not record the
+        ``kafka`` (``KafkaSink``), ``file`` (``FileSink``, ``StreamingFileSink``), ``iceberg``, ``pulsar``, another sink of
+        :func:`state_processor.connectors.names`, or ``raw`` for bytes. Snapshots do not record the
         sink. By default it is the sink whose formats all bytes have, or ``raw``.
     committer
         The operator of the committers. Flink gives it the uid ``Sink Committer:`` and the uid of the sink; needed where the job

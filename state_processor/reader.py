@@ -246,7 +246,7 @@ class SavepointReader(SnapshotPlots):
         uid
             The source's operator.
         connector
-            ``sequence``, ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` or ``raw``; by default the one that the bytes fit.
+            See :func:`state_processor.arrow.read_source_splits`; by default the connector that the bytes fit.
         """
         splits = read_source_splits(self._snapshot, self._operator(uid), connector)
         return self._spark.createDataFrame(splits.to_pylist(), spark_schema(splits.schema))

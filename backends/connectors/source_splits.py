@@ -127,8 +127,8 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     snapshot, operator
         Where the source is.
     connector
-        ``sequence`` (also generated data), ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` (the ``FlinkKafkaConsumer`` of
-        older versions), ``raw`` for bytes; ``None`` to find out which of them the bytes fit, and ``raw`` where none does.
+        The name of a source, a name in :data:`CONSUMERS`, or ``raw`` for bytes; ``None`` to find out which of them the bytes
+        fit, and ``raw`` where none does.
 
     Returns
     -------

@@ -48,7 +48,7 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
     base
         The state to replace, if any.
     connector
-        ``sequence``, ``kafka``, ``file`` or ``hybrid``; by default the one that the base's bytes fit.
+        The name of a source; by default the connector that the base's bytes fit.
 
     Raises
     ------

@@ -104,8 +104,9 @@ class OperatorStateWriter(ABC):
             that no reader has; without a column ``subtask``, readers have all. ``assignment``, ``version`` and ``raw`` may be
             missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
         connector
-            ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where it does not follow from the source savepoint. Changes
-            to columns of the sources in a hybrid one go to ``wrapped``; the state of its enumerator is copied from the source
+            A source of :func:`state_processor.connectors.names`; needed where it does not follow from the source savepoint.
+            Changes to columns of the sources in a hybrid one go to ``wrapped``; the state of its enumerator is copied from
+            the source
             savepoint, so that rows of splits without a reader may be left out, but not changed.
         """
         with self._build.change(uid) as draft:
