@@ -36,7 +36,7 @@ _TABLE_NAME: Final = re.compile(r"\d+\.sst")
 
 
 class Store:
-    """A store. It opens only the files of tables that are read.
+    """A store. Tables are opened when their entries are asked for.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Store:
         """
         if name not in self._families:
             raise CorruptSnapshotError(
-                f"{self._where()}: state {name!r} is registered, but the store does not have its column family"
+                f"{self._where()}: state {name!r} is registered, but its column family is missing in the store"
             )
         return self._families[name]
 
@@ -92,7 +92,7 @@ class Store:
         Parameters
         ----------
         family
-            The column family; its name is the name of the state.
+            The column family: the name of the state.
         lower, upper
             Bounds of the keys.
         prefix
@@ -101,9 +101,9 @@ class Store:
         Raises
         ------
         CorruptSnapshotError
-            If the store does not have the column family, or a file is damaged.
+            If the column family is missing, or a file is damaged.
         UnsupportedFormatError
-            If a table has unsupported content.
+            If a table has an unsupported feature.
         """
         where = f"{self._where()}, state {family!r}"
         files = self.family(family).files
@@ -142,10 +142,10 @@ class Store:
 
     def _read_manifest(self) -> Manifest:
         if "CURRENT" not in self._streams:
-            raise CorruptSnapshotError(f"{self._where()}: the snapshot does not have its file CURRENT")
+            raise CorruptSnapshotError(f"{self._where()}: the file CURRENT is missing in the snapshot")
         name = bytes(self._opened("CURRENT").read()).decode("ascii", "replace").strip()
         if name not in self._streams:
-            raise CorruptSnapshotError(f"{self._where()}: CURRENT names {name!r}; the snapshot does not have this file")
+            raise CorruptSnapshotError(f"{self._where()}: CURRENT names {name!r}; this file is missing in the snapshot")
         stream = self._opened(name)
         manifest = read_manifest(stream.read(), f"{self._where()}, {stream.describe()}")
         found = {name: stream.state_size for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name)}
@@ -153,8 +153,8 @@ class Store:
         if found != listed:
             name = min(name for name in found.keys() | listed.keys() if found.get(name) != listed.get(name))
             raise CorruptSnapshotError(
-                f"{self._where()}: the manifest says that {name} has {listed.get(name, 'no')} bytes, the snapshot says "
-                f"{found.get(name, 'no')}; the manifest is cut off or belongs to another store"
+                f"{self._where()}: {name} has {listed.get(name, 'no')} bytes in the manifest and "
+                f"{found.get(name, 'no')} in the snapshot; the manifest is cut off or belongs to another store"
             )
         others = [family.name for family in manifest.families.values() if family.comparator != COMPARATOR]
         if others:
@@ -174,14 +174,16 @@ def _streams(handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> dict[
         if not _FILE_NAME.fullmatch(file.local_name) or file.local_name.startswith("."):
             raise CorruptSnapshotError(f"{context}: {file.local_name!r} is not the name of a RocksDB file")
         if _LOG_NAME.fullmatch(file.local_name) and file.stream.state_size:
-            raise UnsupportedFormatError(f"{context}: {file.local_name} is a write-ahead log. Flink does not use them")
+            raise UnsupportedFormatError(
+                f"{context}: {file.local_name} is a write-ahead log; Flink does not use write-ahead logs"
+            )
         if file.local_name.endswith(".blob"):
-            raise UnsupportedFormatError(f"{context}: {file.local_name} is a blob file. Flink does not use them")
+            raise UnsupportedFormatError(f"{context}: {file.local_name} is a blob file; Flink does not use blob files")
     return {file.local_name: file.stream for file in handle.files}
 
 
 def behind(beginning: bytes) -> bytes:
-    """Return the smallest key after all keys with this prefix. The first byte belongs to a key group; it is never 0xFF."""
+    """Return the least key behind all that begin with these bytes; they begin with a key group, never 0xFF."""
     stem = beginning.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1])
 

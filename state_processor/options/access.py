@@ -54,8 +54,8 @@ class SnapshotAccess:
     )
     scratch: str | None = option(
         "path",
-        "Directory, on every machine that reads, for copies of files that RocksDB needs there (remote ones, and parts of merged "
-        "files). By default `STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
+        "Directory, on every machine that writes, for new files of RocksDB. Reads need none. By default "
+        "`STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
         flag="--scratch DIR",
         on=STORES,
         holds_on=OPENED - STORES,

@@ -1,4 +1,4 @@
-"""Stored blocks of tables: verification of checksums, and decompression within limits.
+"""Blocks in files: verify their checksums and decompress them within limits.
 
 A block is followed by the number of its compression and by a checksum (RocksDB: ``table/format.h``, ``util/compression.h``).
 """
@@ -78,7 +78,7 @@ def _inspect(data, spans, found):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True, slots=True)
 class RawBlocks:
-    """Stored blocks of a table.
+    """Blocks of a table, still compressed.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class BlockFormat:
                     raise CorruptSnapshotError(f"{where}, block at {blocks.base + begin}: {problem}") from None
                 if got != size:
                     raise CorruptSnapshotError(
-                        f"{where}, block at {blocks.base + begin}: {got} bytes when decompressed; its header records {size}"
+                        f"{where}, block at {blocks.base + begin}: {got} bytes when decompressed; expected {size}"
                     )
             at = behind
         return at
@@ -169,8 +169,8 @@ class BlockFormat:
                 continue
             if compression is None:
                 raise UnsupportedFormatError(
-                    f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; supported are "
-                    f"none, {', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
+                    f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; expected none, "
+                    f"{', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
                 )
             wrong = (kinds == kind) & ((sizes < 0) | (sizes > np.maximum(compressed, 0) * compression.most + 64))
             if wrong.any():
@@ -196,7 +196,7 @@ class BlockFormat:
         if len(wrong):
             offset = blocks.base + int(blocks.spans[wrong[0], 0])
             raise CorruptSnapshotError(
-                f"{where}, block at {offset}: its checksum is {int(computed[wrong[0]]):#010x}, the file records "
+                f"{where}, block at {offset}: its checksum is {int(computed[wrong[0]]):#010x}, the stored one is "
                 f"{int(expected[wrong[0]]):#010x}; the file is damaged"
             )
 

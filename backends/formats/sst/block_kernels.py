@@ -272,11 +272,11 @@ def decode_index(  # type: ignore[no-untyped-def]
     data, begin, size
         The decompressed block of the index.
     lower, upper, lower_size, upper_size
-        The bounds, and their lengths; an ``upper_size`` of -1 means no upper bound.
+        The bounds, and their lengths; an ``upper_size`` of -1 stands for a list without an upper bound.
     tail
-        Bytes of the tag after a key: 8, or 0 for keys without tags.
+        Bytes of the tag behind a key: 8, or 0 for keys without tags.
     is_delta
-        Whether handles are differences to the previous ones, and values don't have lengths.
+        Whether handles are stored as differences. Values are stored without their length then.
     has_first
         Whether values have the first key of the block behind its handle.
     table

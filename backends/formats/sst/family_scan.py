@@ -80,7 +80,7 @@ class FamilyScan:
         CorruptSnapshotError
             If a table is damaged.
         UnsupportedFormatError
-            If a table has unsupported content.
+            If a table has an unsupported feature.
         """
         runs = [RunScan(files, self.open_table, lower, upper, self.threads) for files in runs_of(self.files, lower, upper)]
         share = max(_LEAST_SHARE, _COMPRESSED // max(1, len(runs)))
@@ -216,7 +216,7 @@ def _problem(status: int, where: int, block: str, table: str) -> StateProcessorE
 
 
 def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[bytes]:
-    """Yield, for each run with more bytes, the key that ends the next ``budget`` decompressed bytes (about)."""
+    """Yield a key for each run with more than ``budget`` decompressed bytes: about ``budget`` bytes precede it."""
     for run in pieces:
         left, reached = budget, b""
         for piece in run:

@@ -30,7 +30,7 @@ _DELIMITER: Final = ord(",")
 
 @inlined_kernel
 def _is_before(data, table, runs, one, other):  # type: ignore[no-untyped-def]
-    """Return whether the current entry of a run precedes another run's: by key, then newest entry, then newest run."""
+    """Return whether the next entry of ``one`` precedes the next entry of ``other``: by key, then the newest first."""
     left = runs[one, 0]
     right = runs[other, 0]
     order = compare(data, table[left, KEY], table[left, KEY_END], data, table[right, KEY], table[right, KEY_END])
@@ -60,7 +60,7 @@ def _sift(data, table, runs, heap, size, place):  # type: ignore[no-untyped-def]
 
 @inlined_kernel
 def _joined(data, table, stack, operands, base, at):  # type: ignore[no-untyped-def]
-    """Write an existing value (``base``, -1 without a value) and merge operands, newest first; return the end."""
+    """Write an existing value (``base``, or -1) and merge operands, which are stacked newest first. Return the end."""
     first = True
     if base >= 0:
         for i in range(table[base, VALUE], table[base, VALUE_END]):
@@ -110,8 +110,8 @@ def merge_runs(data, table, runs, heap, bounds, deletions, prefix, joined, stack
     heap
         Room for a number per run.
     bounds, deletions
-        The range deletions: a row for each key where the newest deletion changes, with start and end of this key in ``bounds``,
-        and its sequence number. A number of 0 deletes nothing.
+        The range deletions. Each line has the begin and the end of a key in ``bounds``, and the sequence number of the newest
+        deletion from this key on. The number 0 deletes nothing.
     prefix
         Bytes of the key group in front of each key.
     joined

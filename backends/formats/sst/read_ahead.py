@@ -33,7 +33,7 @@ class ReadAhead:
         self._next: tuple[int, Future[memoryview]] | None = None
 
     def read(self, begin: int, end: int) -> tuple[int, memoryview]:
-        """Return bytes of the file that include the range from ``begin`` to ``end``, and their offset."""
+        """Return the offset and the content of a part of the file that includes the bytes from ``begin`` to ``end``."""
         if self._threads is None:
             return begin, self._stream.read(begin, end - begin)
         if begin < self._start or end > self._start + len(self._data):

@@ -35,7 +35,7 @@ def last_key(file: TableFile) -> bytes:
 def runs_of(files: Iterable[TableFile], lower: bytes, upper: bytes) -> list[list[TableFile]]:
     """Return the tables that may have keys from ``lower`` to before ``upper``, as runs.
 
-    A level is a run, or several runs if its tables overlap, like in level 0. Sequence numbers define which entry is newer.
+    A level is one run. Tables of level 0 overlap and become several runs. Sequence numbers decide which entry is newer.
     """
     wanted = [file for file in files if first_key(file) < upper and last_key(file) >= lower]
     levels = sorted({file.level for file in wanted})
@@ -86,7 +86,7 @@ class TableScan:
         begin, end = int(rows[0, OFFSET]), int(rows[-1, OFFSET] + rows[-1, SIZE]) + TRAILER
         if end - begin > int(self.sizes[behind] - self.sizes[first]) + _LARGEST_GAP:
             raise CorruptSnapshotError(
-                f"{self.table.where}: blocks of entries are far from each other; RocksDB does not write such tables"
+                f"{self.table.where}: blocks of entries are far from each other; expected blocks back to back"
             )
         base, data = (self.table.tail_begin, self.table.tail) if begin >= self.table.tail_begin else self._reads.read(begin, end)
         blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), base, rows[:, OFFSET], rows[:, SIZE])

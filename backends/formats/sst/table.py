@@ -99,14 +99,14 @@ class Table:
     Attributes
     ----------
     tail, tail_begin
-        The end of the file, read first, and its start.
+        The last bytes of the file, and their offset.
 
     Raises
     ------
     CorruptSnapshotError
         If the table is damaged.
     UnsupportedFormatError
-        If it has another format, or unsupported content.
+        If it has another format or an unsupported feature.
     """
 
     def __init__(self, stream: StateStream, file: TableFile, where: str) -> None:
@@ -172,14 +172,14 @@ class Table:
 
     @cached_property
     def deletions(self) -> list[Deletion]:
-        """The range deletions within the keys of the file, without overlaps."""
+        """The range deletions within the keys of the table, as fragments that don't overlap."""
         handle = self._meta.get(b"rocksdb.range_del")
         if handle is None:
             return []
         found = []
         for key, end in _small_entries(*self._block(handle), self.where):
             if len(key) < k.TAG_BYTES or key[-k.TAG_BYTES] != k.RANGE_DELETION:
-                raise CorruptSnapshotError(f"{self.where}: an entry is not a range deletion")
+                raise CorruptSnapshotError(f"{self.where}: its range deletions include an entry of another type")
             tag = int.from_bytes(key[-k.TAG_BYTES :], "little")
             begin, end = max(key[: -k.TAG_BYTES], self.smallest), min(end, self._end)
             if begin < end:
@@ -197,13 +197,13 @@ class Table:
     def _properties(self) -> dict[bytes, bytes]:
         handle = self._meta.get(b"rocksdb.properties")
         if handle is None:
-            raise CorruptSnapshotError(f"{self.where}: it does not have properties")
+            raise CorruptSnapshotError(f"{self.where}: the block of properties is missing")
         if handle[1] > _MOST_PROPERTIES:
             raise CorruptSnapshotError(f"{self.where}: its properties have {handle[1]} bytes")
         return dict(_small_entries(*self._block(handle), self.where))
 
     def _check_meta(self) -> None:
-        """Refuse unsupported content."""
+        """Refuse unsupported features."""
         properties = self._properties
         comparator = properties.get(b"rocksdb.comparator", COMPARATOR)
         merge_operator = properties.get(b"rocksdb.merge.operator", b"")
@@ -215,7 +215,9 @@ class Table:
             what = "has user-defined timestamps" if comparator.endswith(b".u64ts") else "is not in the order of bytes"
             raise self._unsupported(f"it {what} (comparator {_text(comparator)})")
         if operands and merge_operator not in _MERGE_OPERATORS:
-            raise self._unsupported(f"its merge operator {_text(merge_operator)} is not Flink's StringAppendTESTOperator")
+            raise self._unsupported(
+                f"its merge operator {_text(merge_operator)} is not StringAppendTESTOperator, the merge operator of Flink"
+            )
         if b"rocksdb.compression_dict" in self._meta:
             raise self._unsupported("its blocks are compressed with a dictionary")
         if self._index_type not in (_BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY):
@@ -228,7 +230,7 @@ class Table:
     def _index(self) -> tuple[Bytes, int]:
         handle = self._index_handle or self._meta.get(b"rocksdb.index")
         if handle is None:
-            raise CorruptSnapshotError(f"{self.where}: it does not have an index")
+            raise CorruptSnapshotError(f"{self.where}: the index is missing")
         return self._block(handle)
 
     def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes) -> BlockList:

@@ -256,7 +256,7 @@ def test_files_in_each_others_place_are_noticed() -> None:
     one, other = table_of(snapshot, handle, "total"), table_of(snapshot, handle, "profile")
     names = {one.local_name: other.local_name, other.local_name: one.local_name}
     swapped = changed(handle, lambda f: replace(f, local_name=names.get(f.local_name, f.local_name)))
-    with pytest.raises(CorruptSnapshotError, match=r"the manifest says that \d+\.sst has \d+ bytes, the snapshot says \d+"):
+    with pytest.raises(CorruptSnapshotError, match=r"\d+\.sst has \d+ bytes in the manifest and \d+ in the snapshot"):
         rows(snapshot, swapped)
 
 
@@ -278,7 +278,7 @@ def test_files_that_flink_does_not_use_are_refused(name: str, size: int) -> None
     assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
     extra = h.LocalFile(name, h.ByteStreamStateHandle(name, bytes(size)))
     inner = replace(handle.handle, private=(*handle.handle.private, extra))
-    with pytest.raises(UnsupportedFormatError, match=rf"{name} is a .*\. Flink does not use them"):
+    with pytest.raises(UnsupportedFormatError, match=f"{name} is a .*; Flink does not use"):
         rows(snapshot, replace(handle, handle=inner))
 
 
@@ -294,5 +294,5 @@ def test_a_state_without_column_family_is_an_error() -> None:
     snapshot = open_snapshot(NATIVE)
     source = handles_of(snapshot)[0].open(snapshot)
     assert isinstance(source, rocksdb.RocksDbSource)
-    with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but the store does not have its column family"):
+    with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but its column family is missing"):
         list(source.blocks("lost", h.KeyGroupRange(0, 63)))

@@ -274,9 +274,9 @@ def comparing_otherwise(file: h.LocalFile) -> h.LocalFile:
 @pytest.mark.parametrize(
     ("change", "kind", "message"),
     [
-        (without("CURRENT"), CorruptSnapshotError, "the snapshot does not have its file CURRENT"),
+        (without("CURRENT"), CorruptSnapshotError, "the file CURRENT is missing in the snapshot"),
         (without("MANIFEST"), CorruptSnapshotError, "CURRENT names 'MANIFEST-"),
-        (without(".sst"), CorruptSnapshotError, r"the manifest says that \d+.sst has \d+ bytes, the snapshot says no"),
+        (without(".sst"), CorruptSnapshotError, r"\d+.sst has \d+ bytes in the manifest and no in the snapshot"),
         (comparing_otherwise, UnsupportedFormatError, "the keys of state 'default' are not in the order of their bytes"),
     ],
 )

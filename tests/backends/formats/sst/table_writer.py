@@ -279,7 +279,7 @@ def _separator(last: Entry, following: Entry, exact: bool) -> bytes:
 
 
 def table_file(number: int, level: int, entries: Sequence[Entry], size: int, sequence: int | None = None) -> TableFile:
-    """Return the manifest's record of a table with these entries; ``sequence`` is set for an ingested table."""
+    """Return the line of a manifest for a table with these entries. An ingested table has one ``sequence`` for all entries."""
     numbered = [e if sequence is None else Entry(e.key, sequence, e.kind, e.value) for e in entries]
     ends = [Entry(e.value, MOST_SEQUENCE, RANGE_DELETION) for e in numbered if e.kind == RANGE_DELETION]
     smallest = min(numbered, key=lambda e: e.order).internal

@@ -1,4 +1,4 @@
-"""Tables of every layout, and messages about unsupported and damaged tables."""
+"""Tables of every layout, and the errors of damaged and unsupported tables."""
 
 from __future__ import annotations
 
