@@ -1,0 +1,117 @@
+"""Contents of a state as Python values, and their comparison with the expected ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from typing import Any, Final, TypeAlias, Unpack
+
+import pyarrow as pa
+
+from state_processor.options.groups import SnapshotOptions
+from state_processor.options.keywords import takes_options
+from state_processor.read.scans import StateScan
+from state_processor.read.sources import takes_keys
+from state_processor.types.identifier import OperatorIdentifier
+
+Contents: TypeAlias = dict[Any, Any] | list[Any]
+
+_SHOWN: Final = 20
+_MISSING: Final = object()
+
+
+@takes_options
+def assert_state(
+    path: str | PathLike[str],
+    uid: str | OperatorIdentifier,
+    state: str,
+    expected: Mapping[Any, Any] | Iterable[Any],
+    **options: Unpack[SnapshotOptions],
+) -> None:
+    """Assert the contents of a state.
+
+    Parameters
+    ----------
+    path
+        Directory of the savepoint or checkpoint, or its ``_metadata``.
+    uid, state
+        The state.
+    expected
+        Of keyed and broadcast state, the value for each key: of list state a list, of map state a dictionary. Keys that are
+        structs, such as tuples and POJOs, are tuples of their fields. Of window state, the value for each ``(key, window)``; a
+        window is the tuple of its start and end. Of list and union state, the elements in any order.
+    **options
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
+
+    Raises
+    ------
+    AssertionError
+        The contents differ; the message lists the keys that differ, with both values.
+    NotFoundError
+        The snapshot does not contain the operator or the state.
+    """
+    __tracebackhide__ = True
+    found = contents_of(path, uid, state, options)
+    lines = list(_differences(found, expected))
+    if lines:
+        more = [f"  … {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        what = "keys" if isinstance(found, dict) else "elements"
+        head = f"state {state!r} of operator {str(uid)!r} has {len(lines)} {what} that differ:"
+        raise AssertionError("\n".join([head, *lines[:_SHOWN], *more]))
+
+
+def contents_of(path: str | PathLike[str], uid: str | OperatorIdentifier, state: str, options: Mapping[str, Any]) -> Contents:
+    """Return the values of a state by key, or its elements."""
+    scan = StateScan.open_path(path, uid, state, None, None, {"nanos": "string", **options})
+    if takes_keys(scan.reader):
+        nested = {"nanos": "string", "flatten": False, **options}
+        scan = StateScan.open_path(path, uid, state, None, None, nested)
+    table = pa.Table.from_batches(scan.read(), scan.schema)
+    columns = [[_plain(value, column.type) for value in column.to_pylist()] for column in table.columns]
+    if len(columns) == 1:
+        return list(columns[0])
+    *places, values = columns
+    keys = (
+        map(_hashable, places[0]) if len(places) == 1 else (tuple(map(_hashable, place)) for place in zip(*places, strict=True))
+    )
+    return dict(zip(keys, values, strict=True))
+
+
+def _plain(value: Any, type_: pa.DataType) -> Any:
+    """Return a value with dictionaries for maps, which Arrow has as pairs."""
+    if value is None:
+        return None
+    if pa.types.is_map(type_):
+        return {_hashable(_plain(k, type_.key_type)): _plain(v, type_.item_type) for k, v in value}
+    if pa.types.is_list(type_):
+        return [_plain(element, type_.value_type) for element in value]
+    if pa.types.is_struct(type_):
+        return {field.name: _plain(value[field.name], field.type) for field in type_}
+    return value
+
+
+def _hashable(value: Any) -> Any:
+    """Return a value as a key of dictionaries: a struct is the tuple of its fields."""
+    if isinstance(value, Mapping):
+        return tuple(map(_hashable, value.values()))
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+def _differences(found: Contents, expected: Any) -> Iterator[str]:
+    if isinstance(found, dict) != isinstance(expected, Mapping):
+        wanted = "a dictionary of values by key" if isinstance(found, dict) else "a list of elements"
+        yield f"  expected contents are {type(expected).__name__}; this state is compared with {wanted}"
+    elif isinstance(found, dict):
+        for key in sorted({*found, *expected}, key=repr):
+            is_, should = found.get(key, _MISSING), expected.get(key, _MISSING)
+            if is_ is _MISSING:
+                yield f"  {key!r}: expected {should!r}, the key is missing"
+            elif should is _MISSING:
+                yield f"  {key!r}: expected no value, found {is_!r}"
+            elif is_ != should:
+                yield f"  {key!r}: expected {should!r}, found {is_!r}"
+    else:
+        is_, should = (Counter(map(repr, elements)) for elements in (found, expected))
+        yield from (f"  expected {element}, which is missing" for element in (should - is_).elements())
+        yield from (f"  found {element}, which is not expected" for element in (is_ - should).elements())

@@ -1,0 +1,116 @@
+"""Savepoints from dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import OptionError
+from state_processor.types.flink_types import Types
+from state_processor.types.state_specs import ListState, MapState, ValueState
+from state_processor.write.arrow_writer import SavepointWriter
+
+Spec = Any
+"""A state of :mod:`state_processor.types.state_specs`, or the type of its values."""
+
+_KEY: Final = "key"
+_SCALARS: Final[tuple[tuple[type, Any], ...]] = (
+    (bool, Types.BOOLEAN),
+    (int, Types.LONG),
+    (float, Types.DOUBLE),
+    (str, Types.STRING),
+    (bytes, Types.BYTES),
+)
+"""Types of Python values, and the types of states that are not declared."""
+
+
+def write_savepoint(
+    path: str,
+    operators: Mapping[str, Mapping[str, Any]],
+    types: Mapping[str, Mapping[str, Spec]],
+    key_types: Mapping[str, TypeSerializer],
+    max_parallelism: int,
+    flink_version: str,
+) -> None:
+    """Write a savepoint; see the fixture ``savepoint``."""
+    for given, what in ((types, "types"), (key_types, "key_types")):
+        for uid in given.keys() - operators.keys():
+            raise OptionError(f"{what}: expected operators of this savepoint, found {uid!r}; it has {', '.join(operators)}")
+    writer = SavepointWriter.new(max_parallelism, flink_version)
+    for uid, states in operators.items():
+        declared = types.get(uid, {})
+        for name in declared.keys() - states.keys():
+            raise OptionError(f"types: operator {uid!r} has no state {name!r}; its states are {', '.join(states)}")
+        keyed = {name: values for name, values in states.items() if isinstance(values, Mapping)}
+        if keyed:
+            specs = {name: _spec(f"{uid}.{name}", values, declared.get(name)) for name, values in keyed.items()}
+            keys = list(dict.fromkeys(key for values in keyed.values() for key in values))
+            key_type = key_types.get(uid) or _inferred(f"keys of {uid}", keys)
+            columns = {_KEY: _array(keys, key_type.arrow_type(DecodeOptions()))}
+            columns |= {name: _array([keyed[name].get(key) for key in keys], _arrow_type(spec)) for name, spec in specs.items()}
+            writer.with_keyed_state(uid, pa.table(columns), key_type=key_type, states=specs)
+        for name, elements in states.items():
+            if name not in keyed:
+                type_ = declared.get(name) or _inferred(f"{uid}.{name}", list(elements))
+                rows = pa.table({"value": _array(list(elements), type_.arrow_type(DecodeOptions()))})
+                writer.with_list_state(uid, name, rows, type_)
+    writer.write(path)
+
+
+def _spec(where: str, values: Mapping[Any, Any], declared: Spec | None) -> Spec:
+    if declared is not None:
+        return ValueState(declared) if isinstance(declared, TypeSerializer) else declared
+    found = list(values.values())
+    if found and all(isinstance(value, Mapping) for value in found):
+        keys, inner = ([x for value in found for x in part(value)] for part in (dict.keys, dict.values))
+        return MapState(_inferred(where, keys), _inferred(where, inner))
+    if found and all(isinstance(value, list) for value in found):
+        return ListState(_inferred(where, [element for value in found for element in value]))
+    return ValueState(_inferred(where, found))
+
+
+def _inferred(where: str, values: Iterable[Any]) -> TypeSerializer:
+    kinds = {type(value) for value in values if value is not None}
+    for kind, type_ in _SCALARS:
+        if kinds == {kind}:
+            found: TypeSerializer = type_()
+            return found
+    names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no values"
+    known = ", ".join(kind.__name__ for kind, _ in _SCALARS)
+    raise OptionError(
+        f"{where}: expected values of one of the types {known}, found {names}; declare the type: types=, key_types="
+    )
+
+
+def _arrow_type(spec: Spec) -> pa.DataType:
+    options = DecodeOptions()
+    if isinstance(spec, MapState):
+        return pa.map_(spec.key.arrow_type(options), spec.value.arrow_type(options))
+    value = spec.type.arrow_type(options)
+    return pa.list_(value) if isinstance(spec, ListState) else value
+
+
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    return pa.array([_given(value, type_) for value in values], type_)
+
+
+def _given(value: Any, type_: pa.DataType) -> Any:
+    """Return a value in the form that Arrow accepts: maps as pairs, structs by the names of their fields."""
+    if value is None:
+        return None
+    if pa.types.is_map(type_):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(_given(k, type_.key_type), _given(v, type_.item_type)) for k, v in pairs]
+    if pa.types.is_list(type_):
+        return [_given(element, type_.value_type) for element in value]
+    if pa.types.is_struct(type_):
+        named = value if isinstance(value, Mapping) else dict(zip((f.name for f in type_), value, strict=True))
+        unknown = named.keys() - {f.name for f in type_}
+        if unknown:
+            raise OptionError(f"value {value!r}: the type has no field {', '.join(map(repr, unknown))}")
+        return {field.name: _given(named.get(field.name), field.type) for field in type_}
+    return value
