@@ -101,7 +101,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
         ),
         r"operator new: state 'window': column 'window' is reserved for metadata",
     ),
-    "a window that is no state": (keyed("SELECT 'a' AS key, 1L AS total, 5L AS window"), r"operator new: column 'window' says"),
+    "a window that is no state": (keyed("SELECT 'a' AS key, 1L AS total, 5L AS window"), r"column 'window' is reserved"),
     "metadata that is no state": (
         keyed("SELECT 'a' AS key, 1L AS total, 5 AS _subtask"),
         r"operator new: column '_subtask' is reserved for metadata",
@@ -328,7 +328,7 @@ def sink(df: DataFrame, target: str, **options: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "told"),
     [
-        ("SELECT 'a' AS key, 1L AS value, 2L AS total", {"state": "total"}, "the columns 'value' and 'total' both say"),
+        ("SELECT 'a' AS key, 1L AS value, 2L AS total", {"state": "total"}, "the columns 'value' and 'total' both have"),
         ("SELECT 'a' AS key, 1L AS total, 2L AS other", {"state": "total"}, "operator orders: column 'other' would be ignored"),
         ("SELECT 'a' AS key, 1L AS total, 2L AS window", {}, "operator orders: column 'window' would be ignored"),
         ("SELECT 'a' AS key, 'x' AS value", {"state": "total", "valueType": "INT"}, "orders: state 'total': column 'value' is"),
