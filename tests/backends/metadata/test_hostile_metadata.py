@@ -76,7 +76,7 @@ def test_key_groups_that_do_not_fit_their_prefix(tmp_path: Path) -> None:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     metadata = CheckpointMetadata(3, 1, (OperatorState(operator.operator_id, 1, 128, (subtask,)),))
     (tmp_path / "_metadata").write_bytes(write_metadata(metadata))
-    with pytest.raises(sp.CorruptSnapshotError, match="key group 300 does not fit the 1 bytes"):
+    with pytest.raises(sp.CorruptSnapshotError, match="key group 300 does not fit into the prefix of 1 bytes"):
         list(sp.arrow.read_state(tmp_path, "orders", "total"))
 
 
