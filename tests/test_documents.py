@@ -11,7 +11,10 @@ from tests import support_matrix
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-PREFIXES = ("", "serializers/", "state_processor/", "state_processor/write/", "backends/connectors/", "serializers/core/")
+PREFIXES = (
+    *("", "serializers/", "serializers/core/", "state_processor/", "state_processor/write/", "backends/connectors/"),
+    "backends/formats/",
+)
 """Folders that a path may leave out where the text before it names them."""
 
 _FILES = re.compile(r"`([\w./-]+\.(?:py|md))`")

@@ -57,6 +57,8 @@ def check_comparable(earlier: pa.DataType, column: str, later: pa.DataType) -> N
     InvalidRowError
         If one is of another type than the other, or structs have other fields, or in another order.
     """
+    if pa.types.is_null(earlier) or pa.types.is_null(later):
+        return  # without values; null keys are refused, with their row, when rows are encoded
     lists = [_field_names(type_) for type_ in (earlier, later)]
     if lists[0] != lists[1]:
         raise InvalidRowError(
@@ -93,8 +95,10 @@ def _in_order(numbers: Numbers) -> Numbers:
 
 def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """Return a type that holds the values of two types of one family."""
-    if one == other:
+    if one == other or pa.types.is_null(other):
         return one
+    if pa.types.is_null(one):
+        return other
     if pa.types.is_integer(one):
         return pa.int64()
     if pa.types.is_floating(one):
