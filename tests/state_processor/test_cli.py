@@ -12,7 +12,7 @@ import pytest
 
 from state_processor import backends, cli, serializers
 from state_processor.display.text_tables import display_width
-from state_processor.serializers.kernel import cache
+from state_processor.serializers.kernel.compiling import cache
 from state_processor.serializers.kernel.compiler import DeclaredKernel, EntryPoint
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, TYPES, TYPES_PATH, WINDOWS_PATH, expected_state, expected_values
 

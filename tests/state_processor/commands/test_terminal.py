@@ -86,6 +86,11 @@ COMMANDS = {
     "validate": (["ORDERS"], ["ORDERS", "--values"], ["ORDERS/none\x1b"]),
     "check-query": (["ORDERS", "none\x1b", "none"],),
     "list": (["ORDERS/.."], ["ORDERS/../none\x1b"], ["ORDERS/..", "--depth", "0"]),
+    "files": (["ORDERS/../.."], ["ORDERS/../..", "--vertical"], ["ORDERS/../none\x1b"]),
+    "orphans": (["ORDERS/../.."], ["ORDERS/../..", "--older-than", "\x1b"]),
+    "retain": (["ORDERS/../..", "--keep", "1"], ["ORDERS/../.."], ["ORDERS/../none\x1b", "--keep", "1"]),
+    "dispose": (["ORDERS"], ["ORDERS/none\x1b"]),
+    "sql": (["ORDERS", "SELECT * FROM operators"], ["ORDERS", "SELECT \x1b"], ["ORDERS/none\x1b", "SELECT 1"]),
     "latest": (["ORDERS/../none\x1b"], ["ORDERS/..", "--depth", "0"], ["ORDERS/..", "--kind", "checkpoint"]),
 }
 """Arguments of every command that prints something of a snapshot, with and without mistakes."""
