@@ -12,7 +12,7 @@ import pytest
 
 from state_processor import backends, cli, serializers
 from state_processor.display.text_tables import display_width
-from state_processor.serializers.kernel.compiling import cache
+from state_processor.serializers.kernel import compiler
 from state_processor.serializers.kernel.compiler import DeclaredKernel, EntryPoint
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, TYPES, TYPES_PATH, WINDOWS_PATH, expected_state, expected_values
 
@@ -169,6 +169,6 @@ def test_warm_up_compiles_every_kernel(capsys: pytest.CaptureFixture[str], monke
     assert compiled == _kernels()
     assert out.startswith(f"{len(compiled)} kernels in ")
     monkeypatch.setattr(DeclaredKernel, "stats", SimpleNamespace(cache_misses={"variant": 1}))
-    monkeypatch.setattr(cache, "writable_folder", lambda: None)
+    monkeypatch.setattr(compiler, "writable_folder", lambda: None)
     assert cli.main(["warm-up"]) == 2
     assert "name a directory with the environment variable STATE_PROCESSOR_CACHE" in capsys.readouterr().err
