@@ -106,29 +106,75 @@ def _draw_one(rng: random.Random, seed: Seed) -> Edit:
     if seed.fields and rng.random() < 0.6:
         return _of_field(rng, seed, rng.choice(seed.fields))
     roll = rng.random()
-    offset = rng.randrange(size)
-    if roll < 0.35:
-        return Edit(offset, 1, bytes([seed.data[offset] ^ (1 << rng.randrange(8))]))
-    if roll < 0.55:
-        return Edit(offset, 1, rng.choice((b"\0", b"\1", b"\x7f", b"\x80", b"\xff", rng.randbytes(1))))
-    if roll < 0.7:
-        width = min(rng.choice((1, 2, 4, 8)), size - offset)
-        return Edit(offset, width, _number(rng, seed.data[offset : offset + width], size - offset))
-    length = min(rng.choice((1, 2, 4, 8, 16, rng.randint(1, 256))), size - offset)
-    if roll < 0.8:
-        source = rng.randrange(size - length + 1)
-        return Edit(offset, length, seed.data[source : source + length])
-    if roll < 0.85:
-        return Edit(offset, length, rng.randbytes(length))
-    if roll < 0.88:
-        return Edit(offset, size - offset)
-    if seed.fixed:
-        return Edit(offset, length, bytes(length) if roll < 0.94 else b"\xff" * length)
-    if roll < 0.92:
-        return Edit(offset, length)
-    if roll < 0.96:
-        return Edit(offset, 0, rng.randbytes(length))
-    return Edit(offset, 0, seed.data[offset : offset + length] * rng.randint(1, 8))
+    edit = next(edit for below, edit in (_OF_FIXED if seed.fixed else _OF_OTHERS) if roll < below)
+    return edit(rng, seed.data, rng.randrange(size))
+
+
+def _flip_bit(rng: random.Random, data: bytes, offset: int) -> Edit:
+    return Edit(offset, 1, bytes([data[offset] ^ (1 << rng.randrange(8))]))
+
+
+def _replace_byte(rng: random.Random, data: bytes, offset: int) -> Edit:
+    return Edit(offset, 1, rng.choice((b"\0", b"\1", b"\x7f", b"\x80", b"\xff", rng.randbytes(1))))
+
+
+def _replace_number(rng: random.Random, data: bytes, offset: int) -> Edit:
+    left = len(data) - offset
+    width = min(rng.choice((1, 2, 4, 8)), left)
+    return Edit(offset, width, _number(rng, data[offset : offset + width], left))
+
+
+def _length(rng: random.Random, data: bytes, offset: int) -> int:
+    return min(rng.choice((1, 2, 4, 8, 16, rng.randint(1, 256))), len(data) - offset)
+
+
+def _copy_other(rng: random.Random, data: bytes, offset: int) -> Edit:
+    length = _length(rng, data, offset)
+    source = rng.randrange(len(data) - length + 1)
+    return Edit(offset, length, data[source : source + length])
+
+
+def _replace(rng: random.Random, data: bytes, offset: int) -> Edit:
+    length = _length(rng, data, offset)
+    return Edit(offset, length, rng.randbytes(length))
+
+
+def _fill(byte: bytes) -> _Drawn:
+    def edit(rng: random.Random, data: bytes, offset: int) -> Edit:
+        length = _length(rng, data, offset)
+        return Edit(offset, length, byte * length)
+
+    return edit
+
+
+def _truncate(rng: random.Random, data: bytes, offset: int) -> Edit:
+    return Edit(offset, len(data) - offset)
+
+
+def _remove(rng: random.Random, data: bytes, offset: int) -> Edit:
+    return Edit(offset, _length(rng, data, offset))
+
+
+def _insert(rng: random.Random, data: bytes, offset: int) -> Edit:
+    return Edit(offset, 0, rng.randbytes(_length(rng, data, offset)))
+
+
+def _repeat(rng: random.Random, data: bytes, offset: int) -> Edit:
+    return Edit(offset, 0, data[offset : offset + _length(rng, data, offset)] * rng.randint(1, 8))
+
+
+_Drawn = Callable[[random.Random, bytes, int], Edit]
+_OF_ALL: Final[tuple[tuple[float, _Drawn], ...]] = (
+    (0.35, _flip_bit),
+    (0.55, _replace_byte),
+    (0.7, _replace_number),
+    (0.8, _copy_other),
+    (0.85, _replace),
+    (0.88, _truncate),
+)
+_OF_FIXED: Final = (*_OF_ALL, (0.94, _fill(b"\0")), (1.0, _fill(b"\xff")))
+_OF_OTHERS: Final = (*_OF_ALL, (0.92, _remove), (0.96, _insert), (1.0, _repeat))
+"""Edits at an offset. An edit is drawn if a random number from 0 to 1 is below its number."""
 
 
 def _of_field(rng: random.Random, seed: Seed, place: Field) -> Edit:

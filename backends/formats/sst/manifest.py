@@ -7,9 +7,10 @@ manifest. RocksDB since 6.20 reads the written manifests.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,10 @@ _PREVIOUS_LOG, _LEAST_LOG = 9, 10
 _NEW_FILES: Final = {7: 1, 100: 2, 102: 3, 103: 4}
 """Tags of new files, with the versions of their formats."""
 _FAMILY, _ADD_FAMILY, _DROP_FAMILY, _LARGEST_FAMILY, _ATOMIC_GROUP = 200, 201, 202, 203, 300
-_NUMBERS: Final = frozenset({_LOG_NUMBER, _NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG, _LEAST_LOG, _LARGEST_FAMILY, _ATOMIC_GROUP})
+_NUMBERS: Final = frozenset({_NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG, _LEAST_LOG, _LARGEST_FAMILY, _ATOMIC_GROUP})
+"""Tags of numbers of the whole store: the largest one counts."""
+_OF_FAMILY: Final = {_COMPARATOR: "comparator", _LOG_NUMBER: "log_number"}
+"""Tags of attributes of a column family."""
 _BLOB_FILES: Final = frozenset({400, 401})
 _MAY_BE_IGNORED: Final = 1 << 13
 _NEW_FILE: Final = 103
@@ -188,54 +192,42 @@ class _Reading:
         )
 
     def apply(self, edit: _Bytes) -> None:
-        number, name, dropped, comparator = 0, None, False, None
-        log_number = None
-        added: list[TableFile] = []
-        deleted: list[tuple[int, int]] = []
-        while not edit.is_at_end:
-            tag = edit.number()
-            if tag == _FAMILY:
-                number = edit.number()
-            elif tag == _ADD_FAMILY:
-                name = edit.text()
-            elif tag == _DROP_FAMILY:
-                dropped = True
-            elif tag == _COMPARATOR:
-                comparator = edit.bytes()
-            elif tag == _CURSOR:
-                edit.number()
-                edit.bytes()
-            elif tag == _DELETED_FILE:
-                deleted.append((edit.number(), edit.number()))
-            elif tag in _NEW_FILES:
-                added.append(_new_file(edit, _NEW_FILES[tag]))
-            elif tag == _LOG_NUMBER:
-                log_number = edit.number()
-            elif tag in _NUMBERS:
-                self._numbers[tag] = max(self._numbers[tag], edit.number())
-            elif tag in _BLOB_FILES:
-                raise UnsupportedFormatError(f"{self._where}: the store has blob files; write a canonical savepoint")
-            elif tag & _MAY_BE_IGNORED:
-                edit.bytes()
-            else:
-                raise UnsupportedFormatError(f"{self._where}: an edit with the unknown tag {tag}; write a canonical savepoint")
-        if dropped:
-            del self._families[number], self._files[number]
-            return
-        if name is not None:
+        values = _values(edit, self._where)
+        for tag in _NUMBERS & values.keys():
+            self._numbers[tag] = max(self._numbers[tag], *values[tag])
+        number = values.get(_FAMILY, [0])[-1]
+        for name in values.get(_ADD_FAMILY, ()):
             self._families[number], self._files[number] = Family(name, b""), {}
         if number not in self._families:
             raise CorruptSnapshotError(f"{self._where}: an edit of the unknown column family {number}")
-        if comparator is not None:
-            self._families[number] = replace(self._families[number], comparator=comparator)
-        if log_number is not None:
-            self._families[number] = replace(self._families[number], log_number=log_number)
+        if _DROP_FAMILY in values:
+            del self._families[number], self._files[number]
+            return
+        for tag, attribute in _OF_FAMILY.items():
+            for value in values.get(tag, ()):
+                self._families[number] = replace(self._families[number], **{attribute: value})
         files = self._files[number]
-        for level, one in deleted:
+        for level, one in values.get(_DELETED_FILE, ()):
             if one not in files or files[one].level != level:
                 raise CorruptSnapshotError(f"{self._where}: the deleted file {one} is not in level {level}")
             del files[one]
-        files.update((file.number, file) for file in added)
+        files.update((file.number, file) for file in values.get(_NEW_FILE, ()))
+
+
+def _values(edit: _Bytes, where: str) -> dict[int, list[Any]]:
+    """Return the values of an edit by tag. New files have the tag of the latest format."""
+    found: dict[int, list[Any]] = {}
+    while not edit.is_at_end:
+        tag = edit.number()
+        if tag in _BLOB_FILES:
+            raise UnsupportedFormatError(f"{where}: the store has blob files; write a canonical savepoint")
+        if tag in _READERS:
+            found.setdefault(_NEW_FILE if tag in _NEW_FILES else tag, []).append(_READERS[tag](edit))
+        elif tag & _MAY_BE_IGNORED:
+            edit.bytes()
+        else:
+            raise UnsupportedFormatError(f"{where}: an edit with the unknown tag {tag}; write a canonical savepoint")
+    return found
 
 
 def _new_file(edit: _Bytes, version: int) -> TableFile:
@@ -386,3 +378,15 @@ def _field(tag: int, value: int) -> bytes:
 
 def _text(value: bytes) -> bytes:
     return _varint(len(value)) + value
+
+
+_READERS: Final[Mapping[int, Callable[[_Bytes], Any]]] = {
+    **dict.fromkeys((_FAMILY, _LOG_NUMBER, *_NUMBERS), _Bytes.number),
+    _ADD_FAMILY: _Bytes.text,
+    _DROP_FAMILY: lambda _: True,
+    _COMPARATOR: _Bytes.bytes,
+    _CURSOR: lambda edit: (edit.number(), edit.bytes()),
+    _DELETED_FILE: lambda edit: (edit.number(), edit.number()),
+    **{tag: partial(_new_file, version=version) for tag, version in _NEW_FILES.items()},
+}
+"""How the value after a tag is read."""
