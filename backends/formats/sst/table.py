@@ -160,7 +160,9 @@ class Table:
         starts = np.cumsum([0, *(len(part.keys) for part in inner[:-1])])
         for part, start in zip(inner, starts.tolist(), strict=True):
             part.rows[:, :2] += start
-        return BlockList(np.concatenate([p.keys for p in inner]), np.concatenate([p.rows for p in inner]))
+        rows = np.concatenate([part.rows for part in inner])
+        self._check_places(rows)
+        return BlockList(np.concatenate([part.keys for part in inner]), rows)
 
     def blocks_before(self, blocks: BlockList, upper: bytes) -> int:
         """Return the number of blocks of a list that may have keys before ``upper``."""
@@ -252,12 +254,19 @@ class Table:
         if result[k.STATUS] != k.DONE:
             raise CorruptSnapshotError(f"{self.where}: its index is damaged")
         rows = table[: result[k.ROWS]]
-        ends = rows[:, k.OFFSET] + rows[:, k.SIZE] + TRAILER
-        if len(rows) and (int(ends[-1]) > self.stream.size - _FOOTER or (ends[:-1] > rows[1:, k.OFFSET]).any()):
+        self._check_places(rows)
+        return BlockList(buffer, rows)
+
+    def _check_places(self, rows: Numbers) -> None:
+        """Refuse blocks of an index that overlap, or that are not within the file."""
+        end = self.stream.size - _FOOTER
+        places = rows[:, [k.OFFSET, k.SIZE]]
+        ends = places.sum(axis=1) + TRAILER
+        # A place is compared first: the sum of two large numbers overflows
+        if (places > end).any() or (ends > end).any() or (ends[:-1] > places[1:, 0]).any():
             raise CorruptSnapshotError(
                 f"{self.where}: its index lists blocks that overlap, or that are behind the end of the file"
             )
-        return BlockList(buffer, rows)
 
     def _block(self, handle: tuple[int, int]) -> tuple[Bytes, int]:
         """Read one block; return its bytes with additional space, and its size."""

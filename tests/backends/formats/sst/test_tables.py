@@ -196,6 +196,30 @@ def test_damage_with_checksums_that_fit_it(compression: int, tmp_path: Path) -> 
             continue
 
 
+HUGE = (1 << 62, 1 << 62)
+
+
+@pytest.mark.parametrize("index", [w.BINARY, w.PARTITIONED])
+@pytest.mark.parametrize("places", [{-1: HUGE}, {3: HUGE}, {5: (0, 20)}])
+def test_places_of_blocks_that_are_not_in_the_file_or_not_in_order(
+    index: int, places: dict[int, tuple[int, int]], tmp_path: Path
+) -> None:
+    """The end of a huge block is a negative number of 64 bits; a partition begins in front of the one before."""
+
+    class Misplacing(w.TableWriter):
+        def _index(self, entries: Sequence[tuple[bytes, tuple[int, int], bytes]]) -> tuple[int, int]:
+            changed = list(entries)
+            for at, place in places.items():
+                changed[at] = (changed[at][0], place, changed[at][2])
+            return super()._index(changed)
+
+    data = Misplacing(w.Layout(index=index, is_delta=False)).write(ENTRIES)
+    file = w.table_file(10, 1, ENTRIES, len(data))
+    (tmp_path / file.name).write_bytes(data)
+    with pytest.raises(CorruptSnapshotError, match="its index lists blocks that overlap, or that are behind the end of the file"):
+        read(tmp_path, file)
+
+
 class _Forger(w.TableWriter):
     """Changes bytes of a block before it gets its checksum."""
 
