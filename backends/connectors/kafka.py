@@ -200,7 +200,8 @@ KAFKA: Final = Connector(
     keeps_assigned=True,
     complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | {n: v for n, v in values.items() if n != SPLIT_ID},
 )
-"""``starting_offset`` is the next offset to read, ``stopping_offset`` the first one not to read, null where there is no end.
+"""``starting_offset`` is the next offset to read, ``stopping_offset`` the first one not to read; null for a
+read without an end.
 
 The enumerator knows partitions, from version 3 on with the offsets they start at, and which of them are assigned; null stands
 for an offset that it does not know.

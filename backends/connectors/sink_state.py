@@ -26,7 +26,7 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import ForeignCodeError, NotFoundError, OptionError, StateProcessorError
 
 WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
-"""The list state of a sink's writers: that of Sink V1 and V2, and that of ``StreamingFileSink``."""
+"""The list state of a sink's writers, for Sink V1 and V2 and for ``StreamingFileSink``."""
 
 COMMITTER_STATE: Final = "streaming_committer_raw_states"
 """The list state of a sink's committers. Before Flink 1.15, writers and committers can be one operator."""

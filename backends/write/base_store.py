@@ -28,9 +28,9 @@ class BaseStore:
     kept
         The column families that stay.
     patched
-        Those of them that get changes on top.
+        The kept column families that get changes.
     scanned
-        Those of them that have to be read to find the entries of a key: keys of timers begin with their time.
+        The kept column families that are read to find the entries of a key: keys of timers begin with their time.
     shares_files
         Whether the files that stay are referred to where they are, and not copied.
     """

@@ -26,12 +26,12 @@ from state_processor.backends.write.sorted_entries import Pairs
 from state_processor.serializers.errors import ScratchSpaceError
 
 _FILE_BYTES: Final = 64 << 20
-"""About the size of a file, which is that of RocksDB's default options (``target_file_size_base``)."""
+"""About the size of a file, as RocksDB's default option ``target_file_size_base`` sets it."""
 _TABLE_FORMAT: Final = 5
 _OTHERS: Final = re.compile(r"(?P<kind>MANIFEST|CURRENT|OPTIONS)(?:-\d+)?")
-"""Files beside tables; of each kind it is the newest that counts."""
+"""Files that are not tables; the newest file of each kind counts."""
 _CHANGES_BYTES: Final = 128 << 20
-"""Changes of a column family are kept in memory up to this size; what are more become several files."""
+"""Changes of a column family are kept in memory up to this size; more changes become several files."""
 
 
 def table_options() -> Any:

@@ -61,10 +61,10 @@ class Strays:
     Parameters
     ----------
     over
-        Those of writes whose process certainly runs no more.
+        Files of writes whose process has certainly ended.
     open
-        Those of writes that go on, or whose process is on another machine; and files without a sign of their write where no
-        ``_metadata`` is, or one that can't be read: they may belong to a savepoint.
+        Files of writes that go on, or whose process is on another machine. Files that do not name their write are open too, if
+        the directory does not have a readable ``_metadata``: they may belong to a savepoint.
     """
 
     over: list[str]

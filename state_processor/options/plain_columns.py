@@ -1,7 +1,7 @@
 """Columns of Arrow tables of other libraries in the types that Spark and the encoder know.
 
-Polars gives text as views and categories as dictionaries; pandas gives nanoseconds and unsigned numbers. No value changes: what
-the plain type can't hold is refused.
+Polars gives text as views and categories as dictionaries; pandas gives nanoseconds and unsigned numbers. No value changes:
+values that the plain type can't hold are refused.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class TaskSerializers:
     modules
         Modules to import, which register serializers.
     registrations
-        What was registered in the driver.
+        The registrations of the driver.
     door
         The door through which the user of the driver came, as which messages spell options; ``None`` if tasks know it.
     """

@@ -18,11 +18,11 @@ from state_processor.serializers.errors import OptionError
 _OF_SPARK: Final = frozenset(
     {"path", "paths", "owner", "provider", "location", "comment", "collation", "external", "is_managed_location"}
 )
-"""What Spark 4 passes on beside the user's options: the path, and properties of a table that is made in SQL."""
+"""Spark 4 adds these to the user's options: the path, and properties of a table that is made in SQL."""
 _INTERNAL: Final = "__"
 """Prefix of Spark's own options, such as ``__partition_columns``."""
 _TABLE_OPTION: Final = "option."
-"""Prefix under which ``CREATE TABLE`` repeats each option; a name that it does not repeat is a property of the table."""
+"""``CREATE TABLE`` repeats each option with this prefix. Names without a repetition are properties of the table."""
 
 
 def parse_options(where: str, options: Sequence[Option], given: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, Any]:

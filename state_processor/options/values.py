@@ -27,7 +27,7 @@ from state_processor.serializers.json_text import parse_json
 from state_processor.types.durations import duration_ms, duration_text, instant_ms
 
 _PLAIN_NUMBERS: Final = "biuf"
-"""Kinds of numpy's numbers whose Python values are the same numbers; those of times are not."""
+"""Kinds of numpy's numbers whose Python values are the same numbers. Times have other values."""
 _JSON_BEGINS: Final = ("{", "[")
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

@@ -58,8 +58,8 @@ def savepoint(tmp_path: Path) -> Callable[..., str]:
 def state_schema(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Return a function that compares the states of a savepoint with a file of the project.
 
-    The file is ``state_schema/TEST.json`` beside the test, or ``file``. ``--update-state-schema`` writes the file. A change that
-    Flink would refuse to restore fails the test with the reason; other changes are warnings.
+    The file is ``state_schema/TEST.json`` in the directory of the test, or ``file``. ``--update-state-schema`` writes the file.
+    A change that Flink would refuse to restore fails the test with the reason; other changes are warnings.
     """
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", request.node.name)
     beside = request.path.parent / "state_schema" / f"{name}.json"

@@ -44,7 +44,7 @@ def write_savepoint(
     for uid, states in operators.items():
         declared = types.get(uid, {})
         for name in declared.keys() - states.keys():
-            raise OptionError(f"types: operator {uid!r} has no state {name!r}; its states are {', '.join(states)}")
+            raise OptionError(f"types: operator {uid!r} does not have the state {name!r}; its states are {', '.join(states)}")
         keyed = {name: values for name, values in states.items() if isinstance(values, Mapping)}
         if keyed:
             specs = {name: _spec(f"{uid}.{name}", values, declared.get(name)) for name, values in keyed.items()}
@@ -111,6 +111,6 @@ def _given(value: Any, type_: pa.DataType) -> Any:
         named = value if isinstance(value, Mapping) else dict(zip((f.name for f in type_), value, strict=True))
         unknown = named.keys() - {f.name for f in type_}
         if unknown:
-            raise OptionError(f"value {value!r}: the type has no field {', '.join(map(repr, unknown))}")
+            raise OptionError(f"value {value!r}: the type does not have the field {', '.join(map(repr, unknown))}")
         return {field.name: _given(named.get(field.name), field.type) for field in type_}
     return value

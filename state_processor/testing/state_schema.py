@@ -1,4 +1,4 @@
-"""The states of a savepoint as a file of a project, and what Flink would refuse to restore."""
+"""The states of a savepoint as a file of a project, and the changes that Flink refuses to restore."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ LIMITS: Final = {
     "CHANGELOG.md": 2.0,
     "SECURITY.md": 2.0,
     "serializers": 3.0,
-    "backends": 6.5,
-    "state_processor": 7.0,
+    "backends": 3.0,
+    "state_processor": 3.0,
     "bench": 3.0,
     "tests": 5.0,
 }

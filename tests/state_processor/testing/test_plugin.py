@@ -169,5 +169,5 @@ def test_values_whose_types_are_unknown_are_refused(tmp_path: Path) -> None:
     for states, place in (({"total": {"a": (1, 2)}}, "orders.total"), ({"total": {"a": 1, 2: 3}}, "keys of orders")):
         with pytest.raises(sp.OptionError, match=f"{place}: expected values of one of the types"):
             savepoint(tmp_path / "none", {}, **states)
-    with pytest.raises(sp.OptionError, match="has no state 'totl'"):
+    with pytest.raises(sp.OptionError, match="does not have the state 'totl'"):
         savepoint(tmp_path / "none", {"totl": sp.Types.LONG()}, total={"a": 1})
