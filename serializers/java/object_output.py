@@ -31,7 +31,10 @@ _FIRST_HANDLE: Final = 0x7E0000
 SERIALIZABLE: Final = 2
 WRITES_MORE: Final = 3
 """Flags of a class with ``writeObject``."""
+EXTERNAL: Final = 0x0C
+"""Flags of a class with ``writeExternal``, whose data are annotations."""
 ENUMERATION: Final = 0x12
+_WITH_ANNOTATIONS: Final = (WRITES_MORE, EXTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,13 @@ class JavaArray:
     elements: Sequence[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class JavaText:
+    """Text that Java has only once, such as a constant: where it comes again, the stream refers to it."""
+
+    text: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JavaList:
     """A ``java.util.ArrayList``."""
@@ -75,8 +85,8 @@ def write_java_object(content: Any, classes: Mapping[str, JavaClassDescription])
     Parameters
     ----------
     content
-        A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, a string or ``None``. The annotations
-        of an instance belong to its class with ``writeObject``.
+        A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, :class:`JavaText`, a string or
+        ``None``. The annotations of an instance belong to its class with ``writeObject``.
     classes
         Descriptions of all classes that occur, including their superclasses, by name. Enums need no description.
 
@@ -105,6 +115,8 @@ class _Writer:
             self._enum(content)
         elif id(content) in self._handles:
             self._refer(id(content))
+        elif isinstance(content, JavaText):
+            self._constant(content.text)
         elif isinstance(content, str):
             self._string(content)
         elif isinstance(content, JavaInstance):
@@ -129,10 +141,10 @@ class _Writer:
         for type_, field in () if description.custom else description.fields:
             value = content.get(field)
             if type_ in _PRIMITIVES:
-                self.out += struct.pack(_PRIMITIVES[type_], value)
+                self.out += struct.pack(_PRIMITIVES[type_], ord(value) if type_ == "C" else value)
             else:
                 self.value(value)
-        if description.flags & WRITES_MORE == WRITES_MORE:
+        if description.flags in _WITH_ANNOTATIONS:
             for annotation in content.annotations:
                 if isinstance(annotation, bytes):
                     self._blocks(annotation)
@@ -229,7 +241,7 @@ class _Writer:
         self.out += _REFERENCE + struct.pack(">i", self._handles[key])
 
 
-_PRIMITIVES: Final = {"B": ">b", "D": ">d", "F": ">f", "I": ">i", "J": ">q", "S": ">h", "Z": ">?"}
+_PRIMITIVES: Final = {"B": ">b", "C": ">H", "D": ">d", "F": ">f", "I": ">i", "J": ">q", "S": ">h", "Z": ">?"}
 
 
 def _utf(text: str) -> bytes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,15 +12,18 @@ from typing import Any, Final
 
 from state_processor.backends.connectors.layouts.choices import Kept
 from state_processor.backends.connectors.layouts.codecs import Codec, Content, Hex, Mapped, Utf
+from state_processor.backends.connectors.layouts.java_times import REPLACEMENT, TIMES, time_content, time_data
 from state_processor.serializers.big_numbers import to_java_bytes, to_text, to_unscaled_and_scale
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaInstance, class_name, read_java_object
 from state_processor.serializers.java.object_output import (
     ENUMERATION,
+    EXTERNAL,
     WRITES_MORE,
     JavaArray,
     JavaClassDescription,
+    JavaText,
     write_java_object,
 )
 
@@ -59,12 +65,15 @@ JDK: Final = described(
     _box("Float", -2671257302660747028, "F"),
     _box("Double", -9172774392245257468, "D"),
     _box("Boolean", -3665804199014368530, "Z", ""),
+    _box("Character", 3786198910865385080, "C", ""),
     _BIG_INTEGER,
     _BIG_DECIMAL,
     JavaClassDescription("java.util.Date", 7523967970034938905, flags=WRITES_MORE),
     JavaClassDescription("java.sql.Date", 1511598038487230103, parent="java.util.Date"),
     JavaClassDescription("java.sql.Time", 8397324403548013681, parent="java.util.Date"),
     JavaClassDescription("java.sql.Timestamp", 2745179027874758501, (("I", "nanos"),), "java.util.Date"),
+    JavaClassDescription("java.util.UUID", -4856846361193249489, (("J", "leastSigBits"), ("J", "mostSigBits"))),
+    JavaClassDescription(REPLACEMENT, -7683839454370182990, flags=EXTERNAL),
     JavaClassDescription("[B", -5984413125824719648),
     JavaClassDescription("[I", 5600894804908749477),
     JavaClassDescription("[J", 8655923659555304851),
@@ -122,6 +131,22 @@ def _milliseconds(found: JavaInstance) -> int:
     return int.from_bytes(found.annotations[0], "big", signed=True)
 
 
+def _float_content(found: JavaInstance) -> float:
+    """Return the shortest number that is this float, as Java prints it."""
+    value: float = found.get("value")
+    shorter = (float(f"{value:.{digits}g}") for digits in range(1, 10))
+    return next((number for number in shorter if ctypes.c_float(number).value == value), value)
+
+
+def _uuid(text: Content) -> JavaInstance:
+    most, least = struct.unpack(">qq", uuid.UUID(text).bytes)
+    return JavaInstance("java.util.UUID", {"leastSigBits": least, "mostSigBits": most})
+
+
+def _uuid_text(found: JavaInstance) -> str:
+    return str(uuid.UUID(bytes=struct.pack(">qq", found.get("mostSigBits"), found.get("leastSigBits"))))
+
+
 def _date(name: str) -> ScalarClass:
     return ScalarClass(
         _milliseconds,
@@ -132,8 +157,10 @@ def _date(name: str) -> ScalarClass:
 SCALARS: Final[Mapping[str, ScalarClass]] = {
     **{
         name: _boxed(name)
-        for name in (f"java.lang.{n}" for n in ("Byte", "Short", "Integer", "Long", "Float", "Double", "Boolean"))
+        for name in (f"java.lang.{n}" for n in ("Byte", "Short", "Integer", "Long", "Double", "Boolean", "Character"))
     },
+    "java.lang.Float": ScalarClass(_float_content, lambda value: JavaInstance("java.lang.Float", {"value": value})),
+    "java.util.UUID": ScalarClass(_uuid_text, _uuid),
     _BIG_INTEGER.name: ScalarClass(_unscaled, big_integer),
     _BIG_DECIMAL.name: ScalarClass(lambda found: to_text(_unscaled(found.get("intVal")), found.get("scale")), _big_decimal),
     **{name: _date(name) for name in ("java.util.Date", "java.sql.Date", "java.sql.Time")},
@@ -144,7 +171,7 @@ SCALARS: Final[Mapping[str, ScalarClass]] = {
         ),
     ),
 }
-"""Numbers are numbers; decimals are their digits; dates are milliseconds since 1970."""
+"""Numbers are numbers; decimals are their digits; dates are milliseconds since 1970; values of ``java.time`` are their text."""
 
 
 def _scalar_content(found: Any) -> Content:
@@ -155,6 +182,8 @@ def _scalar_content(found: Any) -> Content:
     if isinstance(found, list):
         return {CLASS: "[B", VALUE: array_bytes(found).hex()}
     name = class_name(found)
+    if name == REPLACEMENT and (time := time_content(found.annotations[0])) is not None:
+        return dict(zip((CLASS, VALUE), time, strict=True))
     return {CLASS: name, VALUE: SCALARS[name].to_content(found)} if name in SCALARS else {CLASS: name}
 
 
@@ -163,11 +192,13 @@ def _scalar_object(content: Content) -> Any:
         return None
     name, value = content[CLASS], content.get(VALUE)
     if name == "java.lang.String" and isinstance(value, str):
-        return value
+        return JavaText(value)
     if name == "[B":
         return byte_array(bytes.fromhex(value))
+    if name in TIMES:
+        return JavaInstance(REPLACEMENT, annotations=[time_data(name, value)])
     if name not in SCALARS or VALUE not in content:
-        known = ", ".join((*SCALARS, "java.lang.String", "[B"))
+        known = ", ".join((*SCALARS, *TIMES, "java.lang.String", "[B"))
         raise UnsupportedFormatError(f"a value of the Java class {name} can't be written; the classes are {known}")
     return SCALARS[name].to_object(value)
 
@@ -226,7 +257,35 @@ def _row_content(found: Any) -> Content:
 
 
 def _row_object(content: Content) -> Any:
-    return None if content is None else JavaArray(OBJECTS, [_scalar_object(element) for element in content])
+    if content is None:
+        return None
+    before: dict[Any, JavaInstance] = {}
+    return JavaArray(OBJECTS, [_constant(_scalar_object(element), before) for element in content])
+
+
+_SMALL: Final = range(-128, 128)
+_CACHED: Final[Mapping[str, range]] = {
+    **{f"java.lang.{name}": _SMALL for name in ("Byte", "Short", "Integer", "Long")},
+    "java.lang.Boolean": range(2),
+}
+_CACHED_DIGITS: Final = range(17)
+
+
+def _constant(found: Any, before: dict[Any, JavaInstance]) -> Any:
+    """Return an object, or the equal object before it if Java has only one: ``valueOf`` keeps small numbers.
+
+    The digits of a ``BigDecimal`` come from ``BigInteger.valueOf``. A stream refers to an object that it already has.
+    """
+    if not isinstance(found, JavaInstance):
+        return found
+    if found.class_name == _BIG_DECIMAL.name:
+        digits = found.get("intVal")
+        magnitude = tuple(digits.get("magnitude").elements)
+        if len(magnitude) <= 1 and all(byte in _CACHED_DIGITS for byte in magnitude):
+            found.fields["intVal"] = before.setdefault((digits.get("signum"), magnitude), digits)
+    elif found.class_name in _CACHED and found.get("value") in _CACHED[found.class_name]:
+        return before.setdefault((found.class_name, found.get("value")), found)
+    return found
 
 
 ROW: Final = JavaObjectCodec(_row_content, _row_object, JDK)

@@ -127,7 +127,7 @@ def _without_id(content: Content) -> Any:
     if raw is None:
         return {**content, _ID_BYTES: message_bytes(fields) if fields is not None else None}
     if _ID in content and fields != message_id(raw):
-        raise InvalidRowError(f"{_ID!r} and {_ID_BYTES!r} are of different messages: change one and set the other to null")
+        raise InvalidRowError(f"{_ID!r} and {_ID_BYTES!r} are of different messages: change one and remove the other")
     return content
 
 

@@ -310,6 +310,10 @@ SCALARS = st.one_of(
         lambda value: {"class": "java.math.BigDecimal", "value": str(value)}
     ),
     HEX.map(lambda value: {"class": "[B", "value": value}),
+    st.uuids().map(lambda value: {"class": "java.util.UUID", "value": str(value)}),
+    st.booleans().map(lambda value: {"class": "java.lang.Boolean", "value": value}),
+    st.floats(allow_nan=False, width=64).map(lambda value: {"class": "java.lang.Double", "value": value}),
+    st.dates().map(lambda value: {"class": "java.time.LocalDate", "value": str(value)}),
 )
 COLUMNS = st.fixed_dictionaries(
     {

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from state_processor import connectors
 from state_processor.backends.connectors.layouts.choices import KeptDict
 from state_processor.backends.connectors.layouts.codecs import read_all, to_bytes
+from state_processor.backends.connectors.layouts.java_times import time_content, time_data
 from state_processor.backends.connectors.layouts.java_values import ROW
 from state_processor.backends.connectors.layouts.tables import LAYOUTS
 from state_processor.serializers.errors import (
@@ -162,10 +163,88 @@ JAVA_17: list[tuple[str, Any]] = [  # written by ObjectOutputStream of a JDK 17
         "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000000",
         [],
     ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000027400016171007e0002",
+        [{"class": "java.lang.String", "value": "a"}, {"class": "java.lang.String", "value": "a"}],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000002740000737200136a6176"
+        "612e6c616e672e436861726163746572348b47d96b1a267802000143000576616c756578700063",
+        [{"class": "java.lang.String", "value": ""}, {"class": "java.lang.Character", "value": "c"}],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000003737200116a6176612e6c"
+        "616e672e426f6f6c65616ecd207280d59cfaee0200015a000576616c75657870017371007e00020071007e0003",
+        [
+            {"class": "java.lang.Boolean", "value": True},
+            {"class": "java.lang.Boolean", "value": False},
+            {"class": "java.lang.Boolean", "value": True},
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000027372000e6a6176612e75"
+        "74696c2e55554944bc9903f7986d852f0200024a000c6c65617374536967426974734a000b6d6f737453696742697473787000000000"
+        "0000000000000000000000007371007e00028000000000000000ffffffffffffffff",
+        [
+            {"class": "java.util.UUID", "value": "00000000-0000-0000-0000-000000000000"},
+            {"class": "java.util.UUID", "value": "ffffffff-ffff-ffff-8000-000000000000"},
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000004737200146a6176612e6d"
+        "6174682e426967446563696d616c54c71557f981284f0300024900057363616c654c0006696e7456616c7400164c6a6176612f6d6174"
+        "682f426967496e74656765723b787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b02000078700000000773720014"
+        "6a6176612e6d6174682e426967496e74656765728cfc9f1fa93bfb1d030006490008626974436f756e744900096269744c656e677468"
+        "49001366697273744e6f6e7a65726f427974654e756d49000c6c6f776573745365744269744900067369676e756d5b00096d61676e69"
+        "747564657400025b427871007e0004fffffffffffffffffffffffefffffffe00000001757200025b42acf317f8060854e00200007870"
+        "000000010178787371007e00020000000a7371007e0006fffffffffffffffffffffffefffffffe000000007571007e00090000000078"
+        "787371007e00020000000371007e000c787371007e0002fffffe7071007e000878",
+        [
+            {"class": "java.math.BigDecimal", "value": "1E-7"},
+            {"class": "java.math.BigDecimal", "value": "0E-10"},
+            {"class": "java.math.BigDecimal", "value": "0.000"},
+            {"class": "java.math.BigDecimal", "value": "1E+400"},
+        ],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e74"
+        "696d652e536572955d84ba1b2248b20c00007870770703000007e8021d78",
+        [{"class": "java.time.LocalDate", "value": "2024-02-29"}],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e74"
+        "696d652e536572955d84ba1b2248b20c00007870770e05000007e8021d0102030000000478",
+        [{"class": "java.time.LocalDateTime", "value": "2024-02-29T01:02:03.000000004"}],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e74"
+        "696d652e536572955d84ba1b2248b20c0000787077030401fd78",
+        [{"class": "java.time.LocalTime", "value": "01:02"}],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e74"
+        "696d652e536572955d84ba1b2248b20c00007870770d0200000000000000050000000778",
+        [{"class": "java.time.Instant", "value": "1970-01-01T00:00:05.000000007Z"}],
+    ),
+    (
+        "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000007737200116a6176612e6c"
+        "616e672e496e746567657212e2a0a4f781873802000149000576616c7565787200106a6176612e6c616e672e4e756d62657286ac951d"
+        "0b94e08b02000078700000007f7371007e00020000008071007e00047371007e0002000000807371007e0002ffffff807371007e0002"
+        "ffffff7f71007e0007",
+        [
+            {"class": "java.lang.Integer", "value": 127},
+            {"class": "java.lang.Integer", "value": 128},
+            {"class": "java.lang.Integer", "value": 127},
+            {"class": "java.lang.Integer", "value": 128},
+            {"class": "java.lang.Integer", "value": -128},
+            {"class": "java.lang.Integer", "value": -129},
+            {"class": "java.lang.Integer", "value": -128},
+        ],
+    ),
 ]
-UNKNOWN_CLASS = (  # java.time.LocalDate
-    "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e7469"
-    "6d652e536572955d84ba1b2248b20c00007870770703000007e8051478"
+UNKNOWN_CLASS = (  # java.time.OffsetDateTime
+    "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e74"
+    "696d652e536572955d84ba1b2248b20c0000787077090a000007e80101ff0478"
 )
 
 
@@ -247,3 +326,40 @@ def test_names_of_serializers() -> None:
         connectors.decode("PendingSplitsStateSerializer", 1, b"")
     with pytest.raises(NotFoundError, match="Did you mean"):
         connectors.decode("com.acme.MySqlSplitSerializer", 1, b"")
+
+
+TIMES_OF_JAVA: list[tuple[str, str]] = [
+    ("04ff", "00:00"),
+    ("04fa", "05:00"),
+    ("05fffffffb0102fa", "-0005-01-02T05:00"),
+    ("0405f9", "05:06"),
+    ("040506f8", "05:06:07"),
+    ("0405060700000008", "05:06:07.000000008"),
+    ("0405060707270e00", "05:06:07.120"),
+    ("05000007e80c1f05060707270e00", "2024-12-31T05:06:07.120"),
+    ("04173b3b3b9ac9ff", "23:59:59.999999999"),
+    ("04050000000003e8", "05:00:00.000001"),
+    ("040500f8", "05:00:07"),
+    ("033b9ac9ff0c1f", "+999999999-12-31"),
+    ("03c46536010101", "-999999999-01-01"),
+    ("03000027100101", "+10000-01-01"),
+    ("03ffffd8f00101", "-10000-01-01"),
+    ("03000000000101", "0000-01-01"),
+    ("02000000000000000000000000", "1970-01-01T00:00:00Z"),
+    ("02ffffffffffffffff00000005", "1969-12-31T23:59:59.000000005Z"),
+    ("02000000006553f1000754d4c0", "2023-11-14T22:13:20.123Z"),
+    ("02000000006553f1000001d4c0", "2023-11-14T22:13:20.000120Z"),
+    ("0200701cd2fa9578ff3b9ac9ff", "+1000000000-12-31T23:59:59.999999999Z"),
+]
+
+
+@pytest.mark.parametrize(("data", "text"), TIMES_OF_JAVA)
+def test_times_of_java(data: str, text: str) -> None:
+    name, written = time_content(bytes.fromhex(data)) or ("", "")
+    assert written == text
+    assert time_data(name, text).hex() == data
+
+
+def test_a_float_is_the_shortest_number() -> None:
+    row = [{"class": "java.lang.Float", "value": value} for value in (0.1, 3.4028235e38, 1e-45, -0.0)]
+    assert json.dumps(read_all(ROW, DataInput(to_bytes(ROW, row)))) == json.dumps(row)
