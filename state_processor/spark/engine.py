@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 from typing import Any, Final, NamedTuple, TypeVar
@@ -17,7 +18,6 @@ from pyspark.sql import functions as f
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.redaction import redacted
 from state_processor.spark import small_changes
-from state_processor.spark.job_descriptions import described_jobs
 from state_processor.spark.packages import send_package
 from state_processor.spark.row_batches import with_counted_batches
 from state_processor.spark.same_keys import quoted
@@ -37,6 +37,7 @@ _BLOB_SCHEMA: Final = spark_schema(SPILLED_BLOBS)
 _INDEX_SCHEMA: Final = spark_schema(BLOB_INDEXES)
 _RESULT_SCHEMA: Final = spark_schema(TASK_RESULTS)
 _ORDER: Final = ("key_group", "state", "phase")
+_DESCRIPTION: Final = "spark.job.description"
 _T = TypeVar("_T")
 _FILES_TOGETHER: Final = 1000
 """Operators are written together up to this number of files: tasks are sent the places of the blobs of all of them."""
@@ -239,3 +240,21 @@ def _union(frames: list[DataFrame]) -> DataFrame:
 
 def _groups(items: Sequence[_T], size: Callable[[_T], int]) -> tuple[tuple[_T, ...], ...]:
     return tuple(map(tuple, grouped(items, size=size)))
+
+
+@contextmanager
+def described_jobs(spark: SparkSession, description: str) -> Iterator[None]:
+    """Describe the jobs that this thread starts in the block. Afterwards the description is the one of the caller again.
+
+    Clients of Spark Connect can't describe jobs.
+    """
+    if not hasattr(spark, "_jsparkSession"):
+        yield
+        return
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, description)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # null removes it
