@@ -36,7 +36,9 @@ _OF_FAMILY: Final = {_COMPARATOR: "comparator", _LOG_NUMBER: "log_number"}
 _BLOB_FILES: Final = frozenset({400, 401})
 _MAY_BE_IGNORED: Final = 1 << 13
 _NEW_FILE: Final = 103
-_END_OF_DETAILS, _EPOCH = 1, 13
+_END_OF_DETAILS, _EPOCH, _PATH = 1, 13, 65
+_MUST_BE_KNOWN: Final = 1 << 6
+"""Properties of a file with this bit can't be ignored (RocksDB: ``kCustomTagNonSafeIgnoreMask``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,8 @@ class _Reading:
             self._numbers[tag] = max(self._numbers[tag], *values[tag])
         number = values.get(_FAMILY, [0])[-1]
         for name in values.get(_ADD_FAMILY, ()):
+            if number in self._families or any(family.name == name for family in self._families.values()):
+                raise CorruptSnapshotError(f"{self._where}: the column family {name!r} (number {number}) is added twice")
             self._families[number], self._files[number] = Family(name, b""), {}
         if number not in self._families:
             raise CorruptSnapshotError(f"{self._where}: an edit of the unknown column family {number}")
@@ -211,7 +215,10 @@ class _Reading:
             if one not in files or files[one].level != level:
                 raise CorruptSnapshotError(f"{self._where}: the deleted file {one} is not in level {level}")
             del files[one]
-        files.update((file.number, file) for file in values.get(_NEW_FILE, ()))
+        for file in values.get(_NEW_FILE, ()):
+            if file.number in files:
+                raise CorruptSnapshotError(f"{self._where}: the file {file.number} is added twice")
+            files[file.number] = file
 
 
 def _values(edit: _Bytes, where: str) -> dict[int, list[Any]]:
@@ -239,6 +246,10 @@ def _new_file(edit: _Bytes, version: int) -> TableFile:
     details: list[tuple[int, bytes]] = []
     if version == 4:
         while (tag := edit.number()) != _END_OF_DETAILS:
+            if tag & _MUST_BE_KNOWN and tag != _PATH:
+                raise UnsupportedFormatError(
+                    f"{edit.where}: the file {number} has the unknown property {tag}; write a canonical savepoint"
+                )
             details.append((tag, edit.bytes()))
     return TableFile(level, number, size, smallest, largest, sequences, tuple(details))
 
@@ -328,7 +339,7 @@ class _Bytes:
 
     def __init__(self, data: bytes, where: str) -> None:
         self._data = data
-        self._where = where
+        self.where = where
         self._position = 0
 
     @property
@@ -360,7 +371,7 @@ class _Bytes:
             raise self._damaged() from None
 
     def _damaged(self) -> CorruptSnapshotError:
-        return CorruptSnapshotError(f"{self._where}: an edit of the manifest ends in the middle of a value")
+        return CorruptSnapshotError(f"{self.where}: an edit of the manifest ends in the middle of a value")
 
 
 def _varint(value: int) -> bytes:

@@ -115,7 +115,16 @@ def test_damage() -> None:
     ("edit", "kind", "message"),
     [
         (b"\xc8\1\7", CorruptSnapshotError, "an edit of the unknown column family 7"),
+        (b"\xc8\1\7\xca\1", CorruptSnapshotError, "an edit of the unknown column family 7"),
+        (b"\xc8\1\1\xc9\1\7default", CorruptSnapshotError, "the column family 'default' .number 1. is added twice"),
+        (b"\xc9\1\5other", CorruptSnapshotError, "the column family 'other' .number 0. is added twice"),
         (b"\6\0\5", CorruptSnapshotError, "the deleted file 5 is not in level 0"),
+        (module._file_bytes(table(5)) + module._file_bytes(table(5, 1)), CorruptSnapshotError, "the file 5 is added twice"),
+        (
+            module._file_bytes(replace(table(5), details=((66, b""),))),
+            UnsupportedFormatError,
+            "the file 5 has the unknown property 66; write a canonical savepoint",
+        ),
         (b"\3", CorruptSnapshotError, "ends in the middle of a value"),
         (b"\x90\3", UnsupportedFormatError, "the store has blob files; write a canonical savepoint"),
         (b"\x0b", UnsupportedFormatError, "the unknown tag 11"),
