@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ _PLAIN: Final = 2 << 20
 _LEAST_SHARE: Final = 64 << 10
 _MOST_ROWS: Final = 1 << 16
 _MOST_KEYS: Final = 512 << 20
+_MOST_VERSIONS: Final = 1 << 25
+"""Maximum number of entries of one key that are merged, in all runs."""
 _TYPES: Final = {
     3: "log data", 0x0F: "a range deletion", 0x11: "a reference to a blob file", 0x14: "a deletion with a timestamp",
     0x16: "a wide column", 0x18: "a value with a preferred sequence number",
@@ -43,9 +45,17 @@ _Result = TypeVar("_Result")
 class _NoRoom(Exception):
     """The entries up to a key fit the round."""
 
-    def __init__(self, upper: bytes | None) -> None:
+    def __init__(self, upper: bytes | None, more: _Room) -> None:
         super().__init__()
         self.upper = upper
+        self.more = more
+
+
+class _Room(NamedTuple):
+    """How many times the usual room the keys and the table of entries have."""
+
+    keys: int = 1
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +112,16 @@ class FamilyScan:
 
     def _round(self, pieces: list[list[Piece]], lower: bytes, upper: bytes) -> tuple[tuple[Bytes, Numbers], bytes]:
         """Return the entries of a round, and the key that ends it."""
-        growth = 1
+        room = _Room()
         while True:
             pieces = [[piece.cut(upper) for piece in run] for run in pieces]
             try:
-                return self._merged(_Decoding(pieces, lower, upper, growth, self.where)), upper
+                return self._merged(_Decoding(pieces, lower, upper, room, self.where)), upper
             except _NoRoom as full:
                 if full.upper is not None and lower < full.upper < upper:
                     upper = full.upper
                 else:
-                    growth *= 4
+                    room = full.more
 
     def _merged(self, decoding: _Decoding) -> tuple[Bytes, Numbers]:
         runs = decoding.decoded()
@@ -131,7 +141,7 @@ class FamilyScan:
 class _Decoding:
     """The entries of the blocks of a round, run after run."""
 
-    def __init__(self, pieces: list[list[Piece]], lower: bytes, upper: bytes, growth: int, where: str) -> None:
+    def __init__(self, pieces: list[list[Piece]], lower: bytes, upper: bytes, room: _Room, where: str) -> None:
         self.pieces = pieces
         self.lower = lower
         self.upper = upper
@@ -143,11 +153,17 @@ class _Decoding:
                 f"{LARGEST_BLOCK} are read at a time"
             )
         self._keys_at = plain
-        self._keys_end = plain + growth * (min(plain, 4 << 20) + 4096)
+        self._keys_end = plain + room.keys * (min(plain, 4 << 20) + 4096)
         if self._keys_end - plain > _MOST_KEYS:
             raise CorruptSnapshotError(f"{where}: the keys of one block take more than {_MOST_KEYS} bytes")
+        rows = room.rows * min(plain // 4 + 16, _MOST_ROWS)
+        if room.rows > 1 and rows > _MOST_VERSIONS:
+            raise UndecodableValueError(
+                f"{where}: a key has more than about {_MOST_VERSIONS // 4} entries that were not compacted"
+            )
+        self._room = room
         self._data = np.empty(self._keys_end + k.SLACK, dtype=np.uint8)
-        self.table = np.empty((growth * min(plain // 4 + 16, _MOST_ROWS), k.ENTRY_FIELDS), dtype=np.int64)
+        self.table = np.empty((rows, k.ENTRY_FIELDS), dtype=np.int64)
         self.merges = 0
         self._value_bytes = 0
         self._rows = 0
@@ -187,7 +203,9 @@ class _Decoding:
         )
         status, rows, keys_at, merges, where, value_bytes = result.tolist()
         if status == k.FULL:
-            raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None)
+            keys, lines = self._room
+            more = _Room(keys, 4 * lines) if rows == len(self.table) else _Room(4 * keys, lines)
+            raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None, more)
         if status != k.DONE:
             raise _problem(
                 status,

@@ -13,7 +13,12 @@ import pytest
 from state_processor.backends.formats.sst import family_scan
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.manifest import TableFile
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
+)
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
 
@@ -88,6 +93,17 @@ def test_versions_of_a_key_that_fill_many_blocks(tmp_path: Path) -> None:
     before = [w.Entry(b"a", 1, w.VALUE, b"a"), *entries, w.Entry(b"z", 1, w.VALUE, b"z")]
     found = read(tmp_path, written(tmp_path, before, w.Layout(block_bytes=64)))
     assert found == [(b"a", b"a"), (b"key", b",".join(b"%d" % i for i in range(3000))), (b"z", b"z")]
+
+
+def test_many_versions_of_a_short_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions need lines of the table, and hardly any room for keys."""
+    monkeypatch.setattr(family_scan, "_MOST_ROWS", 4)
+    monkeypatch.setattr(family_scan, "_MOST_KEYS", 1 << 18)
+    file = written(tmp_path, [w.Entry(b"key", i + 1, w.MERGE, b"%d" % i) for i in range(3000)])
+    assert read(tmp_path, file) == [(b"key", b",".join(b"%d" % i for i in range(3000)))]
+    monkeypatch.setattr(family_scan, "_MOST_VERSIONS", 4000)
+    with pytest.raises(UndecodableValueError, match="a key has more than about 1000 entries that were not compacted"):
+        read(tmp_path, file)
 
 
 @pytest.mark.parametrize("rows", [4, 100])
