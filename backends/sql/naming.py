@@ -106,7 +106,7 @@ def state_names(
         known.add(_KEY)
     for path in fields:
         if path not in known:
-            raise OptionError(f"fields: {path!r} is not read; names may be given for {some_of(sorted(known))}")
+            raise OptionError(f"{spelled('fields')}: {path!r} is not read; names may be given for {some_of(sorted(known))}")
     plan = planned(snapshot, operator)
     found = {}
     for state in by_name.values():
@@ -148,10 +148,10 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
         if len(with_rows) != 1:
             paths = " or ".join(f"{state.name}.{c}" for c, part in columns.items() if part in with_rows)
             there = f"state {state.name!r} has {len(with_rows)} columns of rows"
-            raise OptionError(f"fields: {there}; name {paths or 'other states'}")
+            raise OptionError(f"{spelled('fields')}: {there}; name {paths or 'other states'}")
         found[with_rows[0]] = given[state.name]
     return {
-        part: _names_of(state.serializers[part], tuple(names), f"fields: state {state.name!r}, {part}")
+        part: _names_of(state.serializers[part], tuple(names), f"{spelled('fields')}: state {state.name!r}, {part}")
         for part, names in found.items()
     }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from state_processor.serializers import doors
 from state_processor.serializers.doors import Door, current_door, spelled
@@ -69,6 +69,10 @@ class TaskSerializers:
             doors.begin_task(self.door)
 
 
+_WITHOUT_SPARK: Final = "add its directory to PYTHONPATH"
+_ON_WORKERS: Final = "it has to be importable on every worker, for instance by spark.sparkContext.addPyFile()"
+
+
 def import_serializers(modules: Sequence[str]) -> None:
     """Import modules that register serializers.
 
@@ -82,9 +86,7 @@ def import_serializers(modules: Sequence[str]) -> None:
             with for_process():
                 import_module(module)
         except ImportError as error:
-            raise OptionError(
-                f"{spelled('serializers', module)} can't be imported ({error}); it has to be importable on every worker, "
-                "for instance by spark.sparkContext.addPyFile()"
-            ) from error
+            where = _WITHOUT_SPARK if current_door() in (Door.COMMAND_LINE, Door.FUNCTIONS) else _ON_WORKERS
+            raise OptionError(f"{spelled('serializers', module)} can't be imported ({error}); {where}") from error
         except Exception as error:
             raise OptionError(f"{spelled('serializers', module)}: importing the module failed with {describe(error)}") from error

@@ -11,6 +11,7 @@ import pyarrow as pa
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_label
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -68,11 +69,11 @@ class SizeReport:
         """Plan a report; see :func:`state_processor.arrow.size_report`."""
         kind: SizesBy | None = next((b for b in get_args(SizesBy) if b == by), None)
         if kind is None:
-            raise OptionError(f"by={by!r}: expected one of {', '.join(get_args(SizesBy))}")
+            raise OptionError(f"{spelled('by', by)}: expected one of {', '.join(get_args(SizesBy))}")
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             raise OptionError(f"top={top!r}: expected a number of rows, or None for all")
         if kind == "key" and operator is None:
-            raise OptionError("by='key': name the operator, since operators have keys of different types")
+            raise OptionError(f"{spelled('by', 'key')}: name the operator, since operators have keys of different types")
         found = snapshot.metadata.operators
         if operator is not None:
             found = (find_operator(snapshot, operator.uid, operator.uid_hash),)

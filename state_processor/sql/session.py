@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.packages import require
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.sql.views import View, quoted, views_of
 
@@ -78,6 +79,8 @@ class SqlSession:
             The path is not a snapshot, or the snapshot is damaged.
         """
         duckdb = require("duckdb", "duckdb", "queries of SQL")
+        if "nanos" in options:
+            DecodeOptions(nanos=options["nanos"])
         snapshot = SnapshotAccess.among(options).open(path)
         connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
         return cls(views_of(snapshot, path, options), connection)
@@ -110,11 +113,15 @@ class SqlSession:
         NotFoundError
             The query names an unknown table or column.
         OptionError
-            The query is not valid.
+            The query is not valid, or is not one statement.
         StateProcessorError
             A state that the query names can't be read.
         """
+        if not isinstance(query, str):
+            raise OptionError(f"expected a query as text, found a {type(query).__name__}")
         with self._clear_errors():
+            if (found := len(self._connection.extract_statements(query))) != 1:
+                raise OptionError(f"expected one statement of SQL, found {found}; run one after the other")
             fields = self._parsed(query)
             self._make_views(fields)
             relation = self._connection.sql(query)

@@ -48,3 +48,14 @@ def test_without_duckdb_the_message_names_the_extra(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(sp.OptionError, match=r"state-processor\[duckdb\]"):
         sp.duckdb.connect(ORDERS_PATH)
+
+
+def test_an_unknown_treatment_of_nanoseconds_is_refused() -> None:
+    with pytest.raises(sp.OptionError, match="nanos='cut': expected one of 'error', 'check'"):
+        sp.duckdb.connect(ORDERS_PATH, nanos="cut")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("query", "found"), [("", "0;"), ("SELECT 1; SELECT 2", "2;"), (None, "as text, found a NoneType")])
+def test_a_query_is_one_statement(query: str, found: str) -> None:
+    with pytest.raises(sp.OptionError, match=f"expected .*found {found}|expected a query {found}"):
+        sp.duckdb.query(ORDERS_PATH, query)

@@ -111,6 +111,13 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("typo in a backend", "convert ORDERS TMP/new --format native --backend rockdb", "rocksdb, forst, hashmap"),
     ("backend without a format", "convert ORDERS TMP/new --backend rocksdb", "leave it out, or set --format native"),
     ("state without an operator", "diff ORDERS ORDERS --state total", "also name the operator with --uid or --uid-hash"),
+    ("sizes of keys of all operators", "sizes ORDERS --by key", "--by key: name the operator, since operators have keys"),
+    (
+        "names for a state that is not read",
+        "show ORDERS --uid orders --state total --fields x=a",
+        "--fields: 'x' is not read; names",
+    ),
+    ("module that is not there", "show ORDERS --uid orders --serializers nope", r"'nope'\); add its directory to PYTHONPATH"),
     ("no sink", "sink-state ORDERS --uid orders", "operator 'orders' is not a sink with state: it has none of the states"),
 ]
 """What is wrong, a command, and a regular expression of the message."""
