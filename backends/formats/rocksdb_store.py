@@ -188,7 +188,9 @@ def behind(beginning: bytes) -> bytes:
     return stem[:-1] + bytes([stem[-1] + 1])
 
 
-_stores: OrderedDict[tuple[str, h.IncrementalRemoteKeyedStateHandle], Store] = OrderedDict()
+_Given = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
+"""Where the caller looks for files: an open store has the places that were permitted when it was opened."""
+_stores: OrderedDict[tuple[str, _Given, h.IncrementalRemoteKeyedStateHandle], Store] = OrderedDict()
 _stores_lock = threading.Lock()
 
 
@@ -213,7 +215,7 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
     UnsupportedFormatError
         If the store has unsupported files.
     """
-    key = (snapshot.directory, handle)
+    key = (snapshot.directory, snapshot.relocation.given, handle)
     with _stores_lock:
         store = _stores.pop(key, None)
     if store is None:

@@ -48,7 +48,9 @@ class JoinedStatesReader(PlannedReader):
         beside = {n: v for n, v in keyed.items() if v and not v[0].is_timer and v[0].in_void_namespace}
         if not beside:
             names = ", ".join(map(repr, variants))
-            raise NotFoundError(f"{operator_label(operator)} has keyed state in windows only; name one of its states: {names}")
+            raise NotFoundError(
+                f"{operator_label(operator)} does not have keyed state outside windows; name one of its states: {names}"
+            )
         self._columns = _column_names(beside)
         self._plans = self._plans_of_states()
         self._keys = None if plan.keys is None else keys_of(self._named(next(iter(beside.values()))[0]), plan.keys)

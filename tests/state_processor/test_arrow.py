@@ -200,7 +200,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         sp.NotFoundError,
         "is VALUE; read it with kind='KEYED'",
     ),
-    "no keyed state": (lambda: sp.arrow.read_state(ORDERS_PATH, "catalog"), sp.NotFoundError, "no keyed state"),
+    "no keyed state": (
+        lambda: sp.arrow.read_state(ORDERS_PATH, "catalog"),
+        sp.NotFoundError,
+        "does not have keyed state outside windows",
+    ),
     "keys of operator state": (
         lambda: sp.arrow.read_state(ORDERS_PATH, "catalog", "discounts", keys=["tray"]),
         sp.OptionError,

@@ -364,7 +364,7 @@ def test_column_names_never_meet() -> None:
 
 def test_an_operator_of_windows_alone_says_what_to_do() -> None:
     found = one(CANONICAL, LONG, [keyed("w", LONG, namespace=TimeWindowSerializer())], {})
-    with pytest.raises(NotFoundError, match="keyed state in windows only; name one of its states: 'w'"):
+    with pytest.raises(NotFoundError, match="does not have keyed state outside windows; name one of its states: 'w'"):
         columns(found)
 
 

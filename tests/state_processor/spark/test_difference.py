@@ -133,7 +133,7 @@ def test_command(changed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", ORDERS_PATH, changed]) == 0
     assert "total" in capsys.readouterr().out
     assert main(["diff", ORDERS_PATH, changed, "--state", "total"]) == BAD_INPUT
-    assert "name its operator" in capsys.readouterr().err
+    assert "also name the operator" in capsys.readouterr().err
 
 
 def test_mistakes(spark: SparkSession, changed: str, tmp_path: Path) -> None:

@@ -31,5 +31,5 @@ def test_plots(spark: SparkSession) -> None:
     assert sum(bar.get_height() for bar in timers.patches) == len(expected_state(ORDERS, "orders", "user-timers")["entries"])
     ages = reader.plot_ttl("orders", "session")
     assert sum(bar.get_height() for bar in ages.patches) == len(expected_values(ORDERS, "orders", "session"))
-    with pytest.raises(sp.NotFoundError, match="state 'total' has no time-to-live"):
+    with pytest.raises(sp.NotFoundError, match="state 'total' is declared without time-to-live"):
         reader.plot_ttl("orders", "total")

@@ -90,7 +90,7 @@ def test_columns_that_need_types(spark: SparkSession) -> None:
         writer.update_keyed_state("baskets", "basket", rows)
     writer.update_keyed_state("baskets", "basket", rows, types=baskets.DECLARED)
     plain = sp.SavepointReader.read(spark, HEAP).read_keyed_state("baskets", "basket")
-    with pytest.raises(sp.OptionError, match="state 'basket': rows were given before with other types"):
+    with pytest.raises(sp.OptionError, match="state 'basket': earlier rows have other types"):
         writer.update_keyed_state("baskets", "basket", plain)
 
 
