@@ -47,7 +47,7 @@ def test_every_kind_of_state_through_one_door(operator, state, kind, columns) ->
         (OPERATOR, "rules", "KEYED", "is BROADCAST; read it with read_broadcast_state"),
         (KEYED, "totl", None, r"no state 'totl' in operator 'op'. Did you mean 'total'"),
         (OPERATOR, None, "TIMER", "operator 'op' has no timers"),
-        (OPERATOR, None, None, "operator 'op' has no keyed state"),
+        (OPERATOR, None, None, "operator 'op' does not have keyed state"),
     ],
 )
 def test_what_is_not_there_is_named_with_what_is(operator, state, kind, hint) -> None:
