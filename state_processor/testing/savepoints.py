@@ -82,7 +82,7 @@ def _inferred(where: str, values: Iterable[Any]) -> TypeSerializer:
     names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no values"
     known = ", ".join(kind.__name__ for kind, _ in _SCALARS)
     raise OptionError(
-        f"{where}: expected values of one of the types {known}, found {names}; declare the type: types=, key_types="
+        f"{where}: expected values of one of the types {known}, found {names}; declare the type in types or key_types"
     )
 
 

@@ -101,7 +101,7 @@ def files(place: Path) -> list[Path]:
 
 def rate(place: Path) -> tuple[float, list[Finding]]:
     """Return the constructions in 1,000 words below a place, and all of them."""
-    words, found = 0, []
+    words, found = 0, list[Finding]()
     for passage in (passage for path in files(place) for passage in passages(path)):
         words += len(passage.text.split())
         found += findings(passage)
