@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -17,11 +18,14 @@ import java.util.concurrent.TimeUnit;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.checkpoint.CheckpointException;
+import org.apache.flink.runtime.checkpoint.CheckpointFailureReason;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.TableEnvironment;
+import org.apache.flink.util.ExceptionUtils;
 
 /** Runs compiled plans of queries that print their changes, from a savepoint or from nothing, and stops them with one. */
 public final class SqlPlans {
@@ -101,10 +105,7 @@ public final class SqlPlans {
             waitForSilence(job, name, request.get("lines").asInt());
             answer.put("before", lines(name).size());
             SavepointFormatType format = SavepointFormatType.valueOf(request.path("format").asText("canonical").toUpperCase(Locale.ROOT));
-            String savepoint =
-                    job.stopWithSavepoint(request.path("drain").asBoolean(), request.get("to").asText(), format)
-                            .get(TIMEOUT, TimeUnit.MILLISECONDS);
-            answer.put("savepoint", savepoint);
+            answer.put("savepoint", stop(job, request.path("drain").asBoolean(), request.get("to").asText(), format));
         } catch (Exception error) {
             cancel(job, error);
             throw error;
@@ -113,6 +114,26 @@ public final class SqlPlans {
         lines(name).forEach(line -> changes.add(Json.of(line.replaceFirst("^.*?(?=[+-][IUD]\\[)", ""))));
         answer.set("changes", Json.array(changes));
         return answer;
+    }
+
+    /** Stops a job with a savepoint, once all its subtasks run: one subtask may print all changes while another one starts. */
+    private static String stop(JobClient job, boolean drain, String directory, SavepointFormatType format) throws Exception {
+        long end = System.currentTimeMillis() + TIMEOUT;
+        while (true) {
+            try {
+                return job.stopWithSavepoint(drain, directory, format).get(TIMEOUT, TimeUnit.MILLISECONDS);
+            } catch (ExecutionException error) {
+                if (!ExceptionUtils.findThrowable(error, SqlPlans::tasksAreStarting).isPresent() || System.currentTimeMillis() > end) {
+                    throw error;
+                }
+                Thread.sleep(200);
+            }
+        }
+    }
+
+    private static boolean tasksAreStarting(Throwable error) {
+        return error instanceof CheckpointException
+                && ((CheckpointException) error).getCheckpointFailureReason() == CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING;
     }
 
     /** Cancels a job that may have ended already, which is why it failed. */
