@@ -13,7 +13,7 @@ from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.state_access import StateReader
-from state_processor.backends.read.state_listing import survey
+from state_processor.backends.read.state_listing import operator_label, survey
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
@@ -77,6 +77,48 @@ class OperatorPair:
         if (new or old)[0].is_keyed:
             return KeyedDifference(name, Side(*self.old, _keyed(old)), Side(*self.new, _keyed(new)), options)
         return OperatorDifference(name, _reader(*self.old, old, options), _reader(*self.new, new, options))
+
+
+def open_changes(
+    old: Snapshot | None, new: Snapshot, operator_id: str, state: str, options: ReadOptions | None = None
+) -> StateReader:
+    """Open the changes of a state of one operator between two snapshots.
+
+    Parameters
+    ----------
+    old
+        The earlier snapshot; ``None`` for none, then each value of the new snapshot is an insert.
+    new
+        The later snapshot.
+    operator_id
+        Hash of the operator's uid.
+    state
+        The state, by its stored name.
+    options
+        Representation of values.
+
+    Returns
+    -------
+    StateReader
+        The columns are ``change``, the columns that identify a value, ``before`` and ``after``. Both snapshots can be pickled
+        with it, so that tasks read the splits.
+
+    Raises
+    ------
+    NotFoundError
+        If neither snapshot has the state.
+    UnsupportedFormatError
+        If the state can't be read, or has different kinds or keys in the two snapshots.
+    """
+    before, after = (_operator(side, operator_id) for side in (old, new))
+    known = after or before
+    label = operator_label(known) if known is not None else f"operator {operator_id}"
+    return OperatorPair(label, (old or new, before), (new, after)).difference(state, options or ReadOptions())
+
+
+def _operator(snapshot: Snapshot | None, operator_id: str) -> OperatorState | None:
+    operators = () if snapshot is None else snapshot.metadata.operators
+    return next((operator for operator in operators if operator.operator_id == operator_id), None)
 
 
 def _reader(

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.analysis.state_difference import OperatorPair
+from state_processor.backends.analysis.state_difference import OperatorPair, open_changes
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.errors import NotFoundError, StateProcessorError, UnsupportedFormatError
@@ -99,6 +100,20 @@ def test_a_state_that_one_snapshot_lacks() -> None:
     assert in_order(compared(other, full, "v")) == [change("a", None, 1), change("b", None, 2)]
     with pytest.raises(NotFoundError, match="Did you mean 'v'"):
         compared(other, full, "vv")
+
+
+def test_changes_of_a_state_by_the_hash_of_its_operator() -> None:
+    old, new = (made(CANONICAL, [content, {}, {}]) for content in ({"a": 1, "b": 2}, {"b": 3}))
+    snapshots = (snapshot(old), snapshot(new))
+
+    def changes(before: Snapshot | None, operator_id: str) -> list[dict[str, Any]]:
+        reader = open_changes(before, snapshots[1], operator_id, "v")
+        return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
+
+    assert in_order(changes(snapshots[0], new.operator_id)) == [change("a", 1, None), change("b", 2, 3)]
+    assert changes(None, new.operator_id) == [change("b", None, 3)]
+    with pytest.raises(NotFoundError, match="of operator ffff"):
+        changes(snapshots[0], "ff" * 16)
 
 
 @pytest.mark.parametrize("form", [CANONICAL, HEAP])
