@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from state_processor.backends.metadata import handles as h
@@ -173,7 +173,7 @@ def commit_savepoint(
     version
         Of ``_metadata``; see :func:`metadata_version`.
     checkpoint_id
-        The number of the checkpoint; Flink goes on counting from it.
+        The number of the checkpoint, also of the stores in it; Flink goes on counting from it.
     master_states
         State of hooks of the checkpoint coordinator.
     format
@@ -184,7 +184,7 @@ def commit_savepoint(
     OptionError
         If an operator occurs twice, or its parts do not fit together.
     """
-    states = tuple(o.to_state() if isinstance(o, NewOperator) else o for o in operators)
+    states = tuple(_numbered(o.to_state() if isinstance(o, NewOperator) else o, checkpoint_id) for o in operators)
     ids = [s.operator_id for s in states]
     if len(set(ids)) < len(ids):
         twice = next(i for i in ids if ids.count(i) > 1)
@@ -194,6 +194,21 @@ def commit_savepoint(
     replaced = _files_of(staging.present_metadata())
     staging.commit(write_metadata(metadata), dict(_files(states)), replaced)
     return metadata
+
+
+def _numbered(operator: OperatorState, checkpoint_id: int) -> OperatorState:
+    """Return an operator whose stores belong to a checkpoint.
+
+    Flink counts on equal numbers: it drops the files of former checkpoints of a store when a checkpoint with a higher number than
+    that of the restored store is complete (``RocksIncrementalSnapshotStrategy.notifyCheckpointComplete``).
+    """
+    subtasks = tuple(
+        replace(s, managed_keyed=replace(s.managed_keyed, checkpoint_id=checkpoint_id))
+        if isinstance(s.managed_keyed, h.IncrementalRemoteKeyedStateHandle)
+        else s
+        for s in operator.subtasks
+    )
+    return replace(operator, subtasks=subtasks)
 
 
 def refers_elsewhere(metadata: CheckpointMetadata) -> bool:

@@ -75,7 +75,7 @@ def copy_subtask(
             return copied(_single(handle, context), "keyed")
         streams = at_once(copied_file, [file.stream for file in handle.files], COPIES)
         files = tuple(h.LocalFile(file.local_name, stream) for file, stream in zip(handle.files, streams, strict=True))
-        return native_handle(handle.checkpoint_id, handle.backend_id, handle.key_groups, copied_file(handle.meta), files)
+        return native_handle(handle.backend_id, handle.key_groups, copied_file(handle.meta), files)
 
     if subtask.managed_operator is not None and subtask.managed_operator.states:
         with suppress(UnsupportedFormatError):  # an unknown serializer: the header can't be read

@@ -120,8 +120,6 @@ class StoreFormat:
     ----------
     backend
         ``rocksdb`` or ``forst``.
-    checkpoint_id
-        The number of the checkpoint.
     scratch
         Directory of new stores; ``None`` for the default directory.
     shares_files
@@ -129,7 +127,6 @@ class StoreFormat:
     """
 
     backend: str = ROCKSDB
-    checkpoint_id: int = 1
     scratch: str | None = None
     shares_files: bool = False
     savepoint_format: str = properties.NATIVE
@@ -166,9 +163,7 @@ class StoreFormat:
         """See :class:`KeyedFormat`."""
         directory = scratch_space(self.scratch).directory()
         try:
-            yield KeyedStateStoreWriter(
-                directory, open_sink, self.backend, self.checkpoint_id, header, key_groups, max_parallelism, context, base
-            )
+            yield KeyedStateStoreWriter(directory, open_sink, self.backend, header, key_groups, max_parallelism, context, base)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 

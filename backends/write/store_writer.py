@@ -29,6 +29,8 @@ from state_processor.serializers.io import DataOutput
 
 ROCKSDB: Final = "rocksdb"
 FORST: Final = "forst"
+UNNUMBERED: Final = 0
+"""The number of the checkpoint of a store until the commit of the savepoint sets it."""
 _RUN_BYTES: Final = 64 << 20
 """So many bytes of entries are sorted at a time; those of a key group and state that are more become files that overlap."""
 _INLINE_BYTES: Final = 20 << 10
@@ -59,8 +61,6 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         Opens the files of the savepoint.
     backend
         The state backend: :data:`ROCKSDB` or :data:`FORST`.
-    checkpoint_id
-        The number of the checkpoint.
     header, key_groups, max_parallelism, context
         See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
     base
@@ -72,7 +72,6 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         directory: Path,
         open_sink: OpenSink,
         backend: str,
-        checkpoint_id: int,
         header: state_headers.KeyedHeader,
         key_groups: h.KeyGroupRange,
         max_parallelism: int,
@@ -82,7 +81,6 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         super().__init__(header, key_groups, max_parallelism, context)
         self._open_sink = open_sink
         self._is_forst = backend == FORST
-        self._checkpoint_id = checkpoint_id
         self._backend_id = str(uuid4())
         families = [state.name for state in header.states]
         self._base = base
@@ -106,7 +104,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         target = DataOutput()
         self.header.write(target)
         meta = self._kept("meta", target.to_bytes())
-        return native_handle(self._checkpoint_id, self._backend_id, self.key_groups, meta, files)
+        return native_handle(self._backend_id, self.key_groups, meta, files)
 
     def _begin(self, before: GroupState | None, place: GroupState) -> None:
         self._end_run()
@@ -210,10 +208,13 @@ def _mark_forst(paths: Iterable[Path]) -> None:
 
 
 def native_handle(
-    checkpoint_id: int, backend_id: str, key_groups: h.KeyGroupRange, meta: h.StreamStateHandle, files: tuple[h.LocalFile, ...]
+    backend_id: str, key_groups: h.KeyGroupRange, meta: h.StreamStateHandle, files: tuple[h.LocalFile, ...]
 ) -> h.IncrementalRemoteKeyedStateHandle:
-    """Return the handle of a store in a native savepoint, whose files are all its own: none is shared with checkpoints."""
+    """Return the handle of a store in a native savepoint, whose files are all its own: none is shared with checkpoints.
+
+    The number of the checkpoint is :data:`UNNUMBERED`.
+    """
     size = meta.state_size + sum(file.stream.state_size for file in files)
     return h.IncrementalRemoteKeyedStateHandle(
-        h.INCREMENTAL_V2, checkpoint_id, backend_id, key_groups, meta, (), files, size, str(uuid4())
+        h.INCREMENTAL_V2, UNNUMBERED, backend_id, key_groups, meta, (), files, size, str(uuid4())
     )

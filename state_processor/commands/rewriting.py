@@ -63,6 +63,13 @@ def _command(commands: Any, name: str, text: str, change: Change) -> argparse.Ar
     parser.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read")
     parser.add_argument("target", metavar="OUT", help="directory of the new savepoint")
     parser.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
+    parser.add_argument("--checkpoint-id", type=positive, metavar="N", help="its number of a checkpoint (default: that of IN)")
+    parser.add_argument(
+        "--allow-lower-checkpoint-id",
+        action="store_true",
+        help="accept a lower number than that of IN; sinks such as Iceberg drop what the job commits until it has passed that "
+        "number",
+    )
     add_flags(parser, {Kind.COPIES})
     parser.set_defaults(run=_write, change=change, format="canonical", backend=None, share_files=False)
     return parser
@@ -72,6 +79,7 @@ def _write(options: argparse.Namespace) -> None:
     plan = SavepointBuild.from_existing(options.path, None, SnapshotAccess.of(**flag_values(options)))
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
+    plan.choose_checkpoint_id(options.checkpoint_id, allow_lower=options.allow_lower_checkpoint_id)
     say(str(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite)))
 
 

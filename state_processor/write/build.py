@@ -24,8 +24,8 @@ from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.termination import exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
-from state_processor.options.values import BOOLEAN
-from state_processor.serializers.doors import code_or_text
+from state_processor.options.values import BOOLEAN, COUNT
+from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
@@ -50,6 +50,9 @@ DEFAULT_VERSION: Final = "1.20"
 
 
 _DEFAULT_ACCESS: Final = SnapshotAccess()
+_FIRST_CHECKPOINT: Final = 1
+_LAST_CHECKPOINT: Final = 2**63 - 2
+"""Flink counts in a long, and the job that restores the savepoint needs the next number."""
 
 
 class SavepointBuild:
@@ -80,6 +83,7 @@ class SavepointBuild:
         self._flink_version = flink_version
         self._migrated_to: str | None = None
         self._format: KeyedFormat = CANONICAL_FORMAT
+        self._checkpoint_id = _FIRST_CHECKPOINT if snapshot is None else snapshot.metadata.checkpoint_id
         self._drafts: dict[str, OperatorDraft] = {}
         for operator in snapshot.metadata.operators if snapshot is not None else ():
             assert snapshot is not None
@@ -288,8 +292,23 @@ class SavepointBuild:
     def choose_format(self, format: str, backend: str | None, *, share_files: bool = False) -> None:
         """Choose the format of keyed state; see :meth:`~state_processor.SavepointWriter.write`."""
         share_files = BOOLEAN.of_argument("share_files", share_files)
-        place = (self._restoring_version, self._checkpoint_id, self.access.scratch)
+        place = (self._restoring_version, self.access.scratch)
         self._format = keyed_format(format, backend, *place, shares_files=share_files)
+
+    def choose_checkpoint_id(self, checkpoint_id: int | None, *, allow_lower: bool = False) -> None:
+        """Choose the number of the checkpoint; see :meth:`~state_processor.SavepointWriter.write`."""
+        allow_lower = BOOLEAN.of_argument("allow_lower_checkpoint_id", allow_lower)
+        first = _FIRST_CHECKPOINT if self.snapshot is None else self.snapshot.metadata.checkpoint_id
+        chosen = first if checkpoint_id is None else COUNT.of_argument("checkpoint_id", checkpoint_id)
+        if not _FIRST_CHECKPOINT <= chosen <= _LAST_CHECKPOINT and checkpoint_id is not None:
+            raise OptionError(f"{spelled('checkpoint_id')}={chosen}: expected a number from 1 to {_LAST_CHECKPOINT}")
+        if chosen < first and not allow_lower:
+            raise OptionError(
+                f"{spelled('checkpoint_id')}={chosen}: the source savepoint is checkpoint {first}. A job that restores a "
+                "lower number counts up from it again, and sinks that remember the last number, such as Iceberg, drop what it "
+                f"commits. Choose a number from {first} on, or set {spelled('allow_lower_checkpoint_id', True)}"
+            )
+        self._checkpoint_id = chosen
 
     def prepare(self, staging: Staging, owner: int | None = None) -> None:
         """Check what can be checked before rows are read, and make the directory; see :meth:`Staging.prepare`."""
@@ -396,10 +415,6 @@ class SavepointBuild:
         if self._flink_version is None and self.snapshot is not None:
             return oldest_flink_version(self.snapshot.metadata.version)
         return self._flink_version
-
-    @property
-    def _checkpoint_id(self) -> int:
-        return self.snapshot.metadata.checkpoint_id if self.snapshot is not None else 1
 
     @property
     def _metadata_version(self) -> int:

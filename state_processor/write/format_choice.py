@@ -26,7 +26,6 @@ def keyed_format(
     format: str,
     backend: str | None,
     flink_version: str | None,
-    checkpoint_id: int,
     scratch: str | None,
     *,
     shares_files: bool = False,
@@ -39,8 +38,6 @@ def keyed_format(
         See :meth:`~state_processor.SavepointWriter.write`.
     flink_version
         The oldest Flink version that has to restore the savepoint, if it is known.
-    checkpoint_id
-        The number of the checkpoint.
     scratch
         Directory for files on their way; ``None`` for the default one.
 
@@ -72,7 +69,7 @@ def keyed_format(
         return HeapFormat()
     if backend == FORST and flink_version is not None and _version(flink_version) < _FIRST_FORST:
         raise OptionError(f"flink_version={flink_version!r} has no ForSt; the first that has is 2.0")
-    return StoreFormat(backend, checkpoint_id, scratch, shares_files)
+    return StoreFormat(backend, scratch, shares_files)
 
 
 def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator: str) -> None:

@@ -354,6 +354,8 @@ class StateWriter(OperatorStateWriter):
         format: FormatName = "canonical",
         backend: BackendName | None = None,
         share_files: bool = False,
+        checkpoint_id: int | None = None,
+        allow_lower_checkpoint_id: bool = False,
     ) -> WriteSummary:
         """Write the savepoint.
 
@@ -382,6 +384,12 @@ class StateWriter(OperatorStateWriter):
         share_files
             True to refer to the unchanged files of RocksDB and ForSt in the source savepoint instead of copying them. The new
             savepoint can't be restored without these files. A job that claims it removes them in time.
+        checkpoint_id
+            The number of the checkpoint that the savepoint is: by default that of the source savepoint, or 1. The job that
+            restores the savepoint gives the next number to its first checkpoint.
+        allow_lower_checkpoint_id
+            True to accept a lower number than that of the source savepoint. Sinks that remember the number of the last
+            checkpoint, such as Iceberg, drop what the job commits until it has passed that number.
 
         Raises
         ------
@@ -391,6 +399,7 @@ class StateWriter(OperatorStateWriter):
             If files can't be written, or another write to the same directory was complete before.
         """
         self._build.choose_format(format, backend, share_files=share_files)
+        self._build.choose_checkpoint_id(checkpoint_id, allow_lower=allow_lower_checkpoint_id)
         access = self._access(path)
         with self._engine_errors():
             return self._build.write_to(path, self._engine(), overwrite=overwrite, access=access)

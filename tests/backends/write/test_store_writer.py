@@ -69,7 +69,7 @@ def writing(staging: Staging, *states: StateDescription) -> Iterator[KeyedStateW
             yield sink
 
     header = keyed_header(STRING, [register(s) for s in states])
-    with StoreFormat(checkpoint_id=7).open_writer(open_sink, header, KeyGroupRange(0, 127), 128, "operator 'o'") as writer:
+    with StoreFormat().open_writer(open_sink, header, KeyGroupRange(0, 127), 128, "operator 'o'") as writer:
         yield writer
 
 
@@ -100,8 +100,11 @@ def test_a_store_read_back(staging: Staging, run_bytes: int, monkeypatch: pytest
                 parts = list(split_entries(batch.column("blob")[0].as_py()))
                 writer.add(batch.column("key_group")[0].as_py(), batch.column("state")[0].as_py(), b"".join(parts[begin:end]))
         handle = writer.close()
-    commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})], version=4, format="NATIVE")
-    assert (writer.entries, handle.checkpoint_id, handle.shared) == (1999, 7, ())
+    new = NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})
+    metadata = commit_savepoint(staging, [new], version=4, format="NATIVE", checkpoint_id=7)
+    (stored,) = (subtask.managed_keyed for operator in metadata.operators for subtask in operator.subtasks)
+    assert stored == replace(handle, checkpoint_id=7)
+    assert (writer.entries, handle.shared) == (1999, ())
     names = [file.local_name for file in handle.private]
     tables = [name for name in names if name.endswith(".sst")]
     assert len(tables) == (5 if run_bytes > 100 else 2)
