@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state_processor.backends.connectors.layouts.choices import Enumerated, Versions, of_version
+from state_processor.backends.connectors.layouts.choices import Enumerated, Versions, of_version, read_number
 from state_processor.backends.connectors.layouts.codecs import (
     BOOL,
     BYTE,
@@ -55,11 +55,7 @@ class TaggedValue:
         return self.number.min_size
 
     def read(self, source: DataInput) -> dict[str, Any]:
-        start = source.position
-        number = self.number.read(source)
-        if number not in self.by_number:
-            raise source.corrupt(f"type {number}; expected one of {', '.join(map(str, self.by_number))}", start)
-        name, codec = self.by_number[number]
+        _, (name, codec) = read_number(source, self.number, self.by_number, "type")
         with source.nested("values"):
             return {name: codec.read(source)}
 

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from state_processor.backends.connectors.layouts.codecs import INT, Codec, Content, read_all, to_bytes
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
+
+Meaning = TypeVar("Meaning")
+
+
+def read_number(source: DataInput, codec: Codec, meanings: Mapping[Any, Meaning], what: str) -> tuple[Any, Meaning]:
+    """Read a number that stands for something. Return the number and its meaning.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        The number has no meaning. The message calls the number ``what``.
+    """
+    start = source.position
+    number = codec.read(source)
+    if number not in meanings:
+        raise source.corrupt(f"{what} {number}; expected one of {', '.join(map(str, meanings))}", start)
+    return number, meanings[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +41,7 @@ class Cases:
         return self.number.min_size
 
     def read(self, source: DataInput) -> dict[str, Any]:
-        start = source.position
-        number = self.number.read(source)
-        if number not in self.by_number:
-            raise source.corrupt(f"{self.name} {number}; expected one of {', '.join(map(str, self.by_number))}", start)
-        case, codec = self.by_number[number]
+        _, (case, codec) = read_number(source, self.number, self.by_number, self.name)
         found: dict[str, Any] = codec.read(source)
         return {self.name: case} | found
 
@@ -57,11 +70,8 @@ class Enumerated:
         return self.codec.min_size
 
     def read(self, source: DataInput) -> dict[str, Any]:
-        start = source.position
-        number = self.codec.read(source)
-        if number not in self.names:
-            raise source.corrupt(f"{self.name} {number}; expected one of {', '.join(map(str, self.names))}", start)
-        return {self.name: self.names[number]} | ({} if self.code is None else {self.code: number})
+        number, name = read_number(source, self.codec, self.names, self.name)
+        return {self.name: name} | ({} if self.code is None else {self.code: number})
 
     def write(self, content: Content, target: DataOutput) -> None:
         numbers = {name: number for number, name in self.names.items()}
