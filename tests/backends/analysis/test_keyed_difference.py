@@ -112,7 +112,7 @@ def test_changes_of_a_state_by_the_hash_of_its_operator() -> None:
 
     assert in_order(changes(snapshots[0], new.operator_id)) == [change("a", 1, None), change("b", 2, 3)]
     assert changes(None, new.operator_id) == [change("b", None, 3)]
-    with pytest.raises(NotFoundError, match="of operator ffff"):
+    with pytest.raises(NotFoundError, match="in operator ffff"):
         changes(snapshots[0], "ff" * 16)
 
 
