@@ -37,7 +37,7 @@ class ForbiddenPathError(MissingFileError):
 
 
 class ScratchSpaceError(StateProcessorError):
-    """Temporary copies of a snapshot's files don't fit on the disk, or can't be written."""
+    """New files of RocksDB don't fit on the disk of the scratch space, or can't be written."""
 
 
 class WriteError(StateProcessorError):

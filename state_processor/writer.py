@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from pyspark.sql import SparkSession
 
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions, WorkerOptions
+from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.base import TypeSerializer
@@ -65,7 +65,7 @@ class SavepointWriter(QueryWriter, StateWriter):
         spark: SparkSession,
         max_parallelism: int = DEFAULT_MAX_PARALLELISM,
         flink_version: str = DEFAULT_VERSION,
-        **options: Unpack[WorkerOptions],
+        **options: Unpack[NewSavepointOptions],
     ) -> SavepointWriter:
         """Start a savepoint without a source savepoint (Flink: ``newSavepoint``).
 
@@ -79,9 +79,11 @@ class SavepointWriter(QueryWriter, StateWriter):
             The oldest Flink version that has to restore the savepoint: ``"1.20"``, and any from 1.13 on. Names and uids of
             operators are stored since 2.0 only; values that Kryo writes are for this major version only.
         **options
-            See :class:`~state_processor.options.groups.WorkerOptions`.
+            See :class:`~state_processor.options.groups.NewSavepointOptions`.
         """
-        return cls(spark, SavepointBuild.new(max_parallelism, flink_version, SnapshotAccess.of(**options)))
+        return cls(
+            spark, SavepointBuild.new(max_parallelism, flink_version, SnapshotAccess.among(options), options.get("scratch"))
+        )
 
     @classmethod
     @takes_options
@@ -90,7 +92,7 @@ class SavepointWriter(QueryWriter, StateWriter):
         spark: SparkSession,
         path: str | PathLike[str],
         flink_version: str | None = None,
-        **options: Unpack[SnapshotOptions],
+        **options: Unpack[ChangedSavepointOptions],
     ) -> SavepointWriter:
         """Start a savepoint as a copy of a savepoint or checkpoint (Flink: ``fromExistingSavepoint``).
 
@@ -108,15 +110,15 @@ class SavepointWriter(QueryWriter, StateWriter):
             The oldest Flink version that has to restore the new savepoint; by default the format of the source savepoint. The
             step from Flink 1.x to 2.x takes more than that: see :meth:`migrate`.
         **options
-            See :class:`~state_processor.options.groups.SnapshotOptions`.
+            See :class:`~state_processor.options.groups.ChangedSavepointOptions`.
 
         Raises
         ------
         NotASnapshotError, CorruptSnapshotError
             If the path does not have a snapshot, or its ``_metadata`` is damaged.
         """
-        access = with_settings_of_spark(spark, SnapshotAccess.of(**options), path)
-        return cls(spark, SavepointBuild.from_existing(path, flink_version, access))
+        access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
+        return cls(spark, SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
     def _rows(self, given: Any) -> SparkRows:
         return rows_of(self._spark, given)

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register, registrations
+from tests.backends.operator_files import new_operator
 from tests.interop.rewriting import write_keyed
 
 T = sp.Types
@@ -61,5 +62,5 @@ def _savepoint(target: Path) -> Path:
     staging.prepare()
     handles = write_keyed(staging, operator_id("shapes"), states, 1, 128, last_access=1)
     subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
-    commit_savepoint(staging, [NewOperator.of_uid("shapes", 1, 128, subtasks)])
+    commit_savepoint(staging, [new_operator("shapes", 1, 128, subtasks)])
     return target

@@ -227,12 +227,6 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
         return store
 
 
-def close_stores() -> None:
-    """Forget the open stores."""
-    with _stores_lock:
-        _stores.clear()
-
-
 def _reset_in_fork() -> None:
     global _stores_lock
     _stores_lock = threading.Lock()  # a thread of the parent may have held it

@@ -140,17 +140,15 @@ def _snapshots_below(storage: Storage, root: str) -> list[str]:
 class Snapshot:
     """A snapshot with access to its files; it can be pickled.
 
-    ``directory`` contains ``_metadata``; ``digest`` identifies the content of ``_metadata``. ``scratch`` is the directory for
-    copies of files that are needed on this machine; by default :mod:`~state_processor.backends.files.scratch` takes it from the
-    environment. ``query_plan`` is the compiled plan of the Flink SQL query that wrote the snapshot, if the user passed it.
-    ``time_zone`` is the zone of the job's JVM. ``unmatched_uids`` are uids from the user that don't match an operator.
+    ``directory`` contains ``_metadata``; ``digest`` identifies the content of ``_metadata``. ``query_plan`` is the compiled
+    plan of the Flink SQL query that wrote the snapshot, if the user passed it. ``time_zone`` is the zone of the job's JVM.
+    ``unmatched_uids`` are uids from the user that don't match an operator.
     """
 
     directory: str
     metadata: CheckpointMetadata
     storage: Storage
     relocation: Relocation
-    scratch: str | None = None
     query_plan: CompiledPlan | None = None
     time_zone: str = "UTC"
     digest: str = ""
@@ -172,7 +170,6 @@ def open_snapshot(
     path: str | os.PathLike[str],
     path_mapping: Mapping[str, str] | None = None,
     storage: Storage | None = None,
-    scratch: str | None = None,
     allow_paths: Iterable[str] = (),
 ) -> Snapshot:
     """Read ``_metadata`` of a snapshot.
@@ -185,9 +182,6 @@ def open_snapshot(
         Recorded prefix to current prefix, for moved files that are not found automatically.
     storage
         Access to files; by default without settings.
-    scratch
-        Directory for copies of files that are needed on this machine; by default ``STATE_PROCESSOR_SCRATCH`` or the system's
-        directory for temporary files.
     allow_paths
         Directories outside of the snapshot's storage that recorded paths may refer to.
 
@@ -206,7 +200,7 @@ def open_snapshot(
         metadata = read_metadata(data, file)
         digest = _digest(data)
     relocation = Relocation(storage, directory, path_mapping, allow_paths, reused_files(metadata))
-    return Snapshot(directory, metadata, storage, relocation, scratch, digest=digest)
+    return Snapshot(directory, metadata, storage, relocation, digest=digest)
 
 
 def metadata_content(storage: Storage, file: str) -> memoryview | StoredFile:

@@ -51,8 +51,6 @@ VALUES: Final = ROWS - {Kind.RAW} | {Kind.LOOKUP} | DIFFERENCES
 """Reads that decode values."""
 OPENED: Final = ALL - {Kind.SNAPSHOTS}
 """Reads that open a snapshot. A list of snapshots only looks at files."""
-STORES: Final = KEYED | DIFFERENCES | {Kind.TIMERS, Kind.SIZES, Kind.CHECKS, Kind.REPORTS, Kind.COPIES}
-"""Reads of keyed state, which RocksDB may have written."""
 PYTHON: Final = NAMED | {Kind.LOOKUP, Kind.BROADCAST}
 """State that may have a type of PyFlink."""
 
@@ -71,8 +69,8 @@ class Declaration:
     default
         The normal form of the value if the option is not given.
     flag
-        The argument of the command line and its operand: ``--scratch DIR``. An operand with ``=`` may be repeated, and the value
-        is a mapping. With ``...`` the value is a list. Without an operand the flag inverts the default.
+        The argument of the command line and its operand: ``--time-zone ZONE``. An operand with ``=`` may be repeated, and the
+        value is a mapping. With ``...`` the value is a list. Without an operand the flag inverts the default.
     prefix
         For a mapping whose entries are options of the data source: the prefix of their names.
     on

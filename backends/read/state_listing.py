@@ -33,7 +33,6 @@ from state_processor.serializers.errors import (
     CorruptSnapshotError,
     MissingFileError,
     NotFoundError,
-    ScratchSpaceError,
     StateProcessorError,
     UnsupportedFormatError,
 )
@@ -92,7 +91,7 @@ def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
     try:
         with foreign_errors(where), third_party_errors(where):
             yield
-    except (CorruptSnapshotError, MissingFileError, ScratchSpaceError) as error:
+    except (CorruptSnapshotError, MissingFileError) as error:
         message = str(error)
         if name is None or f"state {name!r}" in message:
             raise

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.properties import CANONICAL, savepoint_properties
 from state_processor.backends.metadata.snapshot_metadata import (
     LAYOUTS,
@@ -84,7 +83,7 @@ class NewOperator:
     Parameters
     ----------
     operator_id
-        32 hexadecimal digits; see :meth:`of_uid`.
+        The hash of the uid: 32 hexadecimal digits.
     parallelism, max_parallelism
         Of the operator; a job that sets no max parallelism takes over this one.
     subtasks
@@ -102,11 +101,6 @@ class NewOperator:
     coordinator_state: h.ByteStreamStateHandle | None = None
     uid: str | None = None
     name: str | None = None
-
-    @classmethod
-    def of_uid(cls, uid: str, parallelism: int, max_parallelism: int, subtasks: Mapping[int, SubtaskHandles]) -> NewOperator:
-        """Return the operator with a uid."""
-        return cls(operator_id(uid), parallelism, max_parallelism, subtasks, uid=uid)
 
     def to_state(self) -> OperatorState:
         """Return the operator as ``_metadata`` has it.

@@ -57,39 +57,11 @@ class OperatorStateFileWriter:
         self._buffer = target.buffer
         self._written = 0
 
-    def add_list(self, name: str, values: pa.Array) -> None:
-        """Append elements of a split or union list.
-
-        Raises
-        ------
-        NotFoundError
-            If the state does not exist.
-        InvalidRowError
-            If a value is not of the state's type.
-        """
-        state = self._state(name)
-        encoded = encode_columns({"value": state.value}, {"value": values}, f"{self._context}state {name!r}")
-        self.add_elements(name, encoded.data, encoded.entries[:, 0])
-
     def add_elements(self, name: str, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
         """Append elements as their bytes, back to back, each from one of ``starts`` on."""
         self._state(name)
         self._offsets[name].append(starts + self._position)
         self._write(data.data)
-
-    def add_broadcast(self, name: str, keys: pa.Array, values: pa.Array) -> None:
-        """Write broadcast state once and whole; each subtask has a full copy.
-
-        Raises
-        ------
-        NotFoundError
-            If the state does not exist.
-        InvalidRowError
-            If a key or value is not of the state's type, or a key occurs twice.
-        """
-        state = self._state(name)
-        assert isinstance(state, BroadcastDescription)
-        self.add_broadcast_bytes(name, len(keys), encode_broadcast(state, keys, values, f"{self._context}state {name!r}"))
 
     def add_broadcast_bytes(self, name: str, count: int, data: npt.NDArray[np.uint8]) -> None:
         """Write broadcast state as the bytes of its keys and values, back to back."""

@@ -11,6 +11,7 @@ from state_processor.commands.arguments import UID_HELP, positive
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.table import SCRATCH
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
@@ -55,6 +56,7 @@ def rewriting_command(commands: Any, name: str, text: str, change: Change) -> ar
         help="do not copy unchanged files of RocksDB and ForSt: the native savepoint refers to the files of IN, and "
         "can't be restored without them",
     )
+    group.add_argument("--scratch", metavar="DIR", help=SCRATCH.doc.replace("`", ""))
     return parser
 
 
@@ -71,12 +73,13 @@ def _command(commands: Any, name: str, text: str, change: Change) -> argparse.Ar
         "number",
     )
     add_flags(parser, {Kind.COPIES})
-    parser.set_defaults(run=_write, change=change, format="canonical", backend=None, share_files=False)
+    parser.set_defaults(run=_write, change=change, format="canonical", backend=None, share_files=False, scratch=None)
     return parser
 
 
 def _write(options: argparse.Namespace) -> None:
-    plan = SavepointBuild.from_existing(options.path, None, SnapshotAccess.of(**flag_values(options)))
+    access = SnapshotAccess.of(**flag_values(options))
+    plan = SavepointBuild.from_existing(options.path, None, access, options.scratch)
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
     plan.choose_checkpoint_id(options.checkpoint_id, allow_lower=options.allow_lower_checkpoint_id)

@@ -8,7 +8,7 @@ from logging import getLogger
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from state_processor.backends.read.option import OPENED, STORES, VALUES, Kind, option
+from state_processor.backends.read.option import OPENED, VALUES, Kind, option
 from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import checked, options_of
@@ -51,14 +51,6 @@ class SnapshotAccess:
         flag="--serializers MODULE",
         on=OPENED - {Kind.RAW, Kind.CHANNELS},
         holds_on=frozenset({Kind.RAW, Kind.CHANNELS}),
-    )
-    scratch: str | None = option(
-        "path",
-        "Directory, on every machine that writes, for new files of RocksDB. Reads need none. By default "
-        "`STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
-        flag="--scratch DIR",
-        on=STORES,
-        holds_on=OPENED - STORES,
     )
     plan: str | None = option(
         "plan",
@@ -139,7 +131,7 @@ class SnapshotAccess:
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
         import_serializers(self.serializers)
-        snapshot = open_snapshot(path, self.path_mapping, self.storage(), self.scratch, self.allow_paths)
+        snapshot = open_snapshot(path, self.path_mapping, self.storage(), self.allow_paths)
         if self.time_zone is not None:
             snapshot = replace(snapshot, time_zone=self.time_zone)
         if self.plan is not None:

@@ -111,21 +111,11 @@ class DiffOptions(TypedDict, total=False):
     batch_memory: int | str
 
 
-class WorkerOptions(TypedDict, total=False):
-    """Options of the processes that read or write a snapshot."""
-
-    serializers: Sequence[str] | None
-    scratch: str | PathLike[str] | None
-    storage_options: Mapping[str, Any] | None
-    time_zone: str | None
-
-
 class AccessOptions(TypedDict, total=False):
     """Options of opening a snapshot whose files are where they were."""
 
     allow_paths: Iterable[str | PathLike[str]] | None
     serializers: Sequence[str] | None
-    scratch: str | PathLike[str] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None
     uids: str | PathLike[str] | Sequence[str] | None
     storage_options: Mapping[str, Any] | None
@@ -146,7 +136,6 @@ class OpeningOptions(TypedDict, total=False):
     path_mapping: Mapping[str, str] | None
     allow_paths: Iterable[str | PathLike[str]] | None
     serializers: Sequence[str] | None
-    scratch: str | PathLike[str] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None
     uids: str | PathLike[str] | Sequence[str] | None
     storage_options: Mapping[str, Any] | None
@@ -158,11 +147,28 @@ class SnapshotOptions(TypedDict, total=False):
     path_mapping: Mapping[str, str] | None
     allow_paths: Iterable[str | PathLike[str]] | None
     serializers: Sequence[str] | None
-    scratch: str | PathLike[str] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None
     uids: str | PathLike[str] | Sequence[str] | None
     storage_options: Mapping[str, Any] | None
     time_zone: str | None
+
+
+class WriteOptions(TypedDict, total=False):
+    """Options of writing a savepoint."""
+
+    scratch: str | PathLike[str] | None
+
+
+class NewSavepointOptions(WriteOptions, total=False):
+    """Options of writing a savepoint without a source savepoint."""
+
+    serializers: Sequence[str] | None
+    storage_options: Mapping[str, Any] | None
+    time_zone: str | None
+
+
+class ChangedSavepointOptions(SnapshotOptions, WriteOptions, total=False):
+    """Options of opening a source savepoint and writing a savepoint."""
 
 
 class CountSnapshotOptions(CountOptions, OpeningOptions, total=False):

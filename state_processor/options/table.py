@@ -31,13 +31,23 @@ INFER_KRYO: Final = Option(
     code_only=True,
     argument="infer_kryo",
 )
+SCRATCH: Final = Option(
+    "path",
+    "Directory, on every machine that writes, for new files of RocksDB and ForSt. By default `STATE_PROCESSOR_SCRATCH`, or the "
+    "directory for temporary files.",
+    flag="--scratch DIR",
+    on=frozenset({Kind.COPIES}),
+    code_only=True,
+    argument="scratch",
+)
+"""An option of writing native savepoints."""
 PUSHDOWN: Final = SOURCE_OPTIONS["pushdown"]
 STATE_KIND: Final = SOURCE_OPTIONS["kind"]
 
 EFFECTIVE_OPTIONS: Final = (*READ_OPTIONS, INFER_KRYO, PUSHDOWN, *SNAPSHOT_OPTIONS)
 """Options that act on some kinds of reads and not on others."""
 
-KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, INFER_KRYO, *SNAPSHOT_OPTIONS)}
+KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, INFER_KRYO, *SNAPSHOT_OPTIONS, SCRATCH)}
 """The options that methods and functions have as keyword arguments."""
 
 READING: Final = f"reading {SAVEPOINT_FORMAT}"

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, Unpack
 
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions, WorkerOptions
+from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
@@ -40,7 +40,7 @@ class SavepointWriter(StateWriter):
         cls,
         max_parallelism: int = DEFAULT_MAX_PARALLELISM,
         flink_version: str = DEFAULT_VERSION,
-        **options: Unpack[WorkerOptions],
+        **options: Unpack[NewSavepointOptions],
     ) -> SavepointWriter:
         """Start a savepoint without a source savepoint (Flink: ``newSavepoint``).
 
@@ -49,7 +49,8 @@ class SavepointWriter(StateWriter):
         max_parallelism, flink_version, **options
             As for :meth:`state_processor.SavepointWriter.new`.
         """
-        return cls(SavepointBuild.new(max_parallelism, flink_version, SnapshotAccess.of(**options)))
+        access = SnapshotAccess.among(options)
+        return cls(SavepointBuild.new(max_parallelism, flink_version, access, options.get("scratch")))
 
     @classmethod
     @takes_options
@@ -57,7 +58,7 @@ class SavepointWriter(StateWriter):
         cls,
         path: str | PathLike[str],
         flink_version: str | None = None,
-        **options: Unpack[SnapshotOptions],
+        **options: Unpack[ChangedSavepointOptions],
     ) -> SavepointWriter:
         """Start a savepoint as a copy of a savepoint or checkpoint (Flink: ``fromExistingSavepoint``).
 
@@ -71,7 +72,8 @@ class SavepointWriter(StateWriter):
         NotASnapshotError, CorruptSnapshotError
             If the snapshot does not exist, or its ``_metadata`` is damaged.
         """
-        return cls(SavepointBuild.from_existing(path, flink_version, SnapshotAccess.of(**options)))
+        access = SnapshotAccess.among(options)
+        return cls(SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
     def _rows(self, given: Any) -> ArrowRows:
         return ArrowRows.of(given)

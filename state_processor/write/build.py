@@ -23,6 +23,7 @@ from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, Keyed
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.termination import exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.table import SCRATCH
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.serializers.doors import code_or_text, spelled
@@ -68,6 +69,13 @@ class SavepointBuild:
         The oldest Flink version that has to restore the savepoint; ``None`` for the version of the source savepoint.
     access
         Options of opening snapshots.
+    scratch
+        Directory for new files of RocksDB and ForSt; ``None`` for the default directory.
+
+    Raises
+    ------
+    OptionError
+        If ``scratch`` is not a path.
     """
 
     def __init__(
@@ -76,10 +84,12 @@ class SavepointBuild:
         max_parallelism: int,
         flink_version: str | None,
         access: SnapshotAccess,
+        scratch: str | PathLike[str] | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.max_parallelism = max_parallelism
         self.access = access
+        self._scratch = None if scratch is None else SCRATCH.kind.of_argument(SCRATCH.argument, scratch)
         self._flink_version = flink_version
         self._migrated_to: str | None = None
         self._format: KeyedFormat = CANONICAL_FORMAT
@@ -97,12 +107,13 @@ class SavepointBuild:
         max_parallelism: int = DEFAULT_MAX_PARALLELISM,
         flink_version: str = DEFAULT_VERSION,
         access: SnapshotAccess = _DEFAULT_ACCESS,
+        scratch: str | PathLike[str] | None = None,
     ) -> SavepointBuild:
         """Plan a savepoint from nothing."""
         check_parallelism(1, max_parallelism)
         metadata_version(flink_version)
         import_serializers(access.serializers)
-        return cls(None, max_parallelism, flink_version, access)
+        return cls(None, max_parallelism, flink_version, access, scratch)
 
     @classmethod
     def from_existing(
@@ -110,12 +121,13 @@ class SavepointBuild:
         path: str | PathLike[str],
         flink_version: str | None = None,
         access: SnapshotAccess = _DEFAULT_ACCESS,
+        scratch: str | PathLike[str] | None = None,
     ) -> SavepointBuild:
         """Plan a savepoint that starts as a copy of a savepoint or checkpoint."""
         metadata_version(flink_version)
         snapshot = access.open(path)
         largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=DEFAULT_MAX_PARALLELISM)
-        return cls(snapshot, largest, flink_version, access)
+        return cls(snapshot, largest, flink_version, access, scratch)
 
     @property
     def source_directory(self) -> str:
@@ -292,8 +304,7 @@ class SavepointBuild:
     def choose_format(self, format: str, backend: str | None, *, share_files: bool = False) -> None:
         """Choose the format of keyed state; see :meth:`~state_processor.SavepointWriter.write`."""
         share_files = BOOLEAN.of_argument("share_files", share_files)
-        place = (self._restoring_version, self.access.scratch)
-        self._format = keyed_format(format, backend, *place, shares_files=share_files)
+        self._format = keyed_format(format, backend, self._restoring_version, self._scratch, shares_files=share_files)
 
     def choose_checkpoint_id(self, checkpoint_id: int | None, *, allow_lower: bool = False) -> None:
         """Choose the number of the checkpoint; see :meth:`~state_processor.SavepointWriter.write`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
 
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, HeapFormat, KeyedFormat, StoreFormat
 from state_processor.backends.write.store_writer import FORST
@@ -16,6 +16,11 @@ BackendName = Literal["rocksdb", "forst", "hashmap"]
 
 _FORMATS: Final = ("canonical", "native")
 _BACKENDS: Final = ("rocksdb", "forst", "hashmap")
+_OF_STORES: Final = {
+    "share_files": "only files of RocksDB and ForSt can be shared",
+    "scratch": "only new files of RocksDB and ForSt need scratch space",
+}
+"""Options that act only on the files of RocksDB and ForSt, with the reason."""
 _FIRST_NATIVE: Final = (1, 15)
 """The first Flink that has native savepoints, and reads the handles of them."""
 _FIRST_FORST: Final = (2, 0)
@@ -48,12 +53,8 @@ def keyed_format(
     """
     if format not in _FORMATS:
         raise OptionError(f"{spelled('format', format)}: expected one of {', '.join(_FORMATS)}")
-    if shares_files and (format == "canonical" or backend == "hashmap"):
-        raise OptionError(
-            f"{spelled('share_files', True)} with {spelled('format', format)}, {spelled('backend', backend)}: only files of "
-            f"RocksDB and ForSt can be shared; set {spelled('format', 'native')} and {spelled('backend', 'rocksdb')} or forst, "
-            f"or leave {spelled('share_files')} out"
-        )
+    if format == "canonical" or backend == "hashmap":
+        _check_stores({"share_files": shares_files or None, "scratch": scratch}, format, backend)
     if format == "canonical":
         if backend is not None:
             native = spelled("format", "native")
@@ -70,6 +71,16 @@ def keyed_format(
     if backend == FORST and flink_version is not None and _version(flink_version) < _FIRST_FORST:
         raise OptionError(f"flink_version={flink_version!r} has no ForSt; the first that has is 2.0")
     return StoreFormat(backend, scratch, shares_files)
+
+
+def _check_stores(given: Mapping[str, Any], format: str, backend: str | None) -> None:
+    """Refuse options that act only on the files of RocksDB and ForSt."""
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(
+                f"{spelled(name, value)} with {spelled('format', format)}, {spelled('backend', backend)}: {_OF_STORES[name]}; "
+                f"set {spelled('format', 'native')} and {spelled('backend', 'rocksdb')} or forst, or leave {spelled(name)} out"
+            )
 
 
 def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator: str) -> None:

@@ -22,7 +22,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.files import storage as storage_module
 from state_processor.backends.files.scratch import DIRECTORY_VARIABLE
-from state_processor.backends.formats import rocksdb_store
+from tests.backends.open_stores import close_stores
 from tests.faults.storage import Fault, Request, faults, no_fault
 from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, check_second_write, names, visible
 from tests.faults.writes import Write, digests_of_base
@@ -61,7 +61,7 @@ def programme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Progr
     made = Programme()
     with faults(made, tmp_path):
         yield made
-    rocksdb_store.close_stores()
+    close_stores()
 
 
 def failing(every: int, start: int, done: bool, actions: tuple[str, ...] = ()) -> Fault:
@@ -80,7 +80,7 @@ def failing(every: int, start: int, done: bool, actions: tuple[str, ...] = ()) -
 
 
 def totals(path: str) -> dict[str, int]:
-    rocksdb_store.close_stores()
+    close_stores()
     return {row["key"]: row["value"] for batch in sp.arrow.read_state(path, "orders", "total") for row in batch.to_pylist()}
 
 

@@ -37,10 +37,10 @@ from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.carried_files import copy_stream
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
+from tests.backends.operator_files import OperatorColumnsWriter
 from tests.backends.write.blob_files import write_blobs
 
 
@@ -311,7 +311,7 @@ def _operator_file(
 ) -> Any:
     sink = staging.open(staging.file_name(operator.operator_id, "operator", subtask))
     old = _registered(snapshot, operator)
-    writer = OperatorStateFileWriter(sink, states, [old[s.name] if carried(s) else register(s) for s in states])
+    writer = OperatorColumnsWriter(sink, states, [old[s.name] if carried(s) else register(s) for s in states])
     for state in states:
         if carried(state):
             _carry_elements(snapshot, operator, state, writer, subtask, parallelism)
@@ -334,7 +334,7 @@ def _carry_elements(
     snapshot: Snapshot,
     operator: OperatorState,
     state: StateDescription,
-    writer: OperatorStateFileWriter,
+    writer: OperatorColumnsWriter,
     subtask: int,
     parallelism: int,
 ) -> None:

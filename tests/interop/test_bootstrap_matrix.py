@@ -20,7 +20,6 @@ from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OP
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.entry_encoder import KeyHash
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -29,6 +28,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.backends.operator_files import OperatorColumnsWriter, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 from tests.interop.selection import asking
@@ -221,7 +221,7 @@ def _write_operator_state(staging: Staging, uid: str, lines: Sequence[Line]) -> 
     contents = [_repeated(line.value, len(line.map_key or line.value)) for line in lines]
     subtasks = {}
     for subtask in range(WRITTEN_PARALLELISM):
-        writer = OperatorStateFileWriter(staging.open(staging.file_name(operator_id(uid), "operator", subtask)), states)
+        writer = OperatorColumnsWriter(staging.open(staging.file_name(operator_id(uid), "operator", subtask)), states)
         for line, (values, _) in zip(lines, contents, strict=True):
             column = pa.array(values, line.value.column)
             if line.map_key:
@@ -251,7 +251,7 @@ def _write(staging: Staging, uid: str, lines: Sequence[Line]) -> tuple[NewOperat
         for line, found in zip(lines, entries, strict=True)
     ]
     expected = {"uid": uid, "key_type": lines[0].key and lines[0].key.label, "states": states}
-    return NewOperator.of_uid(uid, WRITTEN_PARALLELISM, MAX_PARALLELISM, subtasks), expected
+    return new_operator(uid, WRITTEN_PARALLELISM, MAX_PARALLELISM, subtasks), expected
 
 
 Entries = dict[tuple[str, str, str], list[str]]

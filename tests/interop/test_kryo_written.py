@@ -17,13 +17,13 @@ import pytest
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import LIST, MAP, OPERATOR_LIST, StateDescription
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.types.flink_types import Types
+from tests.backends.operator_files import OperatorColumnsWriter, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 from tests.interop.selection import asking
@@ -343,19 +343,19 @@ def _keyed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator
             expected.append({**state, "entries": [{"key": k, "value": v} for k, v in enumerate(shown)]})
     handles = write_keyed(staging, operator_id(KEYED), states, 1, 128)
     subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
-    return NewOperator.of_uid(KEYED, 1, 128, subtasks), {"uid": KEYED, "key_type": "LONG", "states": expected}
+    return new_operator(KEYED, 1, 128, subtasks), {"uid": KEYED, "key_type": "LONG", "states": expected}
 
 
 def _listed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator, dict[str, Any]]:
     """An operator's list of each type."""
     states = [_state(OPERATOR_LIST, each) for each in specimens]
     written = [StateDescription.of(s["name"], OPERATOR_LIST, value=e.serializer) for s, e in zip(states, specimens, strict=True)]
-    writer = OperatorStateFileWriter(staging.open(staging.file_name(operator_id(LISTED), "operator", 0)), written)
+    writer = OperatorColumnsWriter(staging.open(staging.file_name(operator_id(LISTED), "operator", 0)), written)
     for state, each in zip(states, specimens, strict=True):
         writer.add_list(state["name"], pa.array(each.values, each.column))
         state["entries"] = list(each.printed)
     subtasks = {0: SubtaskHandles(operator=writer.close())}
-    return NewOperator.of_uid(LISTED, 1, 128, subtasks), {"uid": LISTED, "key_type": None, "states": states}
+    return new_operator(LISTED, 1, 128, subtasks), {"uid": LISTED, "key_type": None, "states": states}
 
 
 def _savepoint(target: Path, version: str, specimens: Sequence[Specimen]) -> list[dict[str, Any]]:

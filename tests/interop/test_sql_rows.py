@@ -16,7 +16,7 @@ import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -24,6 +24,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.backends.operator_files import new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 
@@ -216,7 +217,7 @@ def write(target: Any, lines: Sequence[Line]) -> dict[str, Any]:
     staging.prepare()
     handles = write_keyed(staging, operator_id("rows"), states, 3, MAX_PARALLELISM, 1_900_000_000_000)
     subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
-    commit_savepoint(staging, [NewOperator.of_uid("rows", 3, MAX_PARALLELISM, subtasks)])
+    commit_savepoint(staging, [new_operator("rows", 3, MAX_PARALLELISM, subtasks)])
     return {"uid": "rows", "key_type": f"ROW_DATA<{KEY}>", "states": expected}
 
 

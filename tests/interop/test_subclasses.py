@@ -16,12 +16,13 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.state_headers import VALUE
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_pojo_class
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register
 from tests import hidden_subclasses as hidden
+from tests.backends.operator_files import new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 
@@ -54,7 +55,7 @@ def _savepoint(target: Path, version: str) -> dict[str, Any]:
     staging.prepare()
     handles = write_keyed(staging, operator_id("shapes"), [(state, [batch])], 1, 128)
     subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
-    commit_savepoint(staging, [NewOperator.of_uid("shapes", 1, 128, subtasks)], version=metadata_version(version))
+    commit_savepoint(staging, [new_operator("shapes", 1, 128, subtasks)], version=metadata_version(version))
     fields = ({name: value for name, value in row.items() if name != "_class"} for row in ROWS)
     printed = [{"@class": row["_class"] or SHAPE, **own} for row, own in zip(ROWS, fields, strict=True)]
     states = [_state([{"key": key, "value": value} for key, value in enumerate(printed)])]

@@ -11,8 +11,7 @@ import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -21,6 +20,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from tests.backends.operator_files import OperatorColumnsWriter, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import carry, rewrite, write_keyed
 
@@ -116,15 +116,15 @@ def new_savepoint(target: Path, version: str | None, parallelism: int, max_paral
     lists = {}
     for subtask in range(parallelism):
         sink = staging.open(staging.file_name(operator_id("lists"), "operator", subtask))
-        writer = OperatorStateFileWriter(sink, list(OPERATOR_STATES.values()))
+        writer = OperatorColumnsWriter(sink, list(OPERATOR_STATES.values()))
         if subtask == 0:
             writer.add_list("pending", pa.array(["restock tea", "restock €"]))
             writer.add_list("offsets", pa.array([{"f0": "stock-0", "f1": 7}]))
         writer.add_broadcast("discounts", pa.array(["tea", "mug"]), pa.array([0.5, 0.0]))
         lists[subtask] = writer.close()
     operators = [
-        NewOperator.of_uid("new", parallelism, max_parallelism, {i: SubtaskHandles(keyed=h) for i, h in keyed.items()}),
-        NewOperator.of_uid("lists", parallelism, max_parallelism, {i: SubtaskHandles(operator=h) for i, h in lists.items()}),
+        new_operator("new", parallelism, max_parallelism, {i: SubtaskHandles(keyed=h) for i, h in keyed.items()}),
+        new_operator("lists", parallelism, max_parallelism, {i: SubtaskHandles(operator=h) for i, h in lists.items()}),
     ]
     commit_savepoint(staging, operators, version=metadata_version(version))
     common = {"key_type": "LONG", "ttl": False}

@@ -22,6 +22,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from tests import corpus
+from tests.backends.open_stores import close_stores
 
 BUCKET = "states"
 NAMES = ["orders-hashmap-canonical", "orders-hashmap-native", "orders-rocksdb-native", "orders-rocksdb-incremental"]
@@ -103,11 +104,11 @@ def store(server: tuple[str, Traffic], tmp_path: Path, monkeypatch: pytest.Monke
     }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    rocksdb_store.close_stores()
+    close_stores()
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
     client.create_bucket(Bucket=BUCKET)
     yield Store(client, traffic)
-    rocksdb_store.close_stores()
+    close_stores()
     for found in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
         client.delete_object(Bucket=BUCKET, Key=found["Key"])
     client.delete_bucket(Bucket=BUCKET)
@@ -247,7 +248,7 @@ def test_a_missing_object_is_named(store: Store) -> None:
     store.traffic.clear()
     rows(url, "orders", "total")
     lost = next(path for path in store.traffic.fetched if path in tables)
-    rocksdb_store.close_stores()
+    close_stores()
     store.client.delete_object(Bucket=BUCKET, Key=f"damaged/{lost}")
     told = f"state 'total' of operator 'orders', subtask .*{re.escape(url)}/{lost} does not exist"
     with pytest.raises(sp.MissingFileError, match=told):

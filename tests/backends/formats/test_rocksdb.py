@@ -21,6 +21,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
+from tests.backends.open_stores import close_stores
 from tests.corpus import FIXTURES
 
 STATES = ("total", "profile", "history", "items", "session", "_timer_state/event_user-timers")
@@ -31,9 +32,9 @@ INCREMENTAL = FIXTURES / "1.20.5" / "orders-rocksdb-incremental"
 @pytest.fixture(autouse=True)
 def own_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("STATE_PROCESSOR_SCRATCH", str(tmp_path / "scratch"))
-    rocksdb_store.close_stores()
+    close_stores()
     yield
-    rocksdb_store.close_stores()
+    close_stores()
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def table_of(snapshot: Snapshot, handle: KeyedHandle, state: str) -> h.LocalFile
     """A table of a state."""
     assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
     names = {file.name for file in rocksdb_store.open_store(snapshot, handle.handle, "").family(state).files}
-    rocksdb_store.close_stores()
+    close_stores()
     return next(f for f in handle.handle.files if f.local_name in names)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
-from state_processor.backends.formats import rocksdb_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
+from tests.backends.open_stores import close_stores
 from tests.corpus import FIXTURES
 
 NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"
@@ -57,5 +57,5 @@ def test_the_options_file_is_not_even_fetched(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(NATIVE, tmp_path / "savepoint"))
     for file in options_files(copy):
         file.unlink()
-    rocksdb_store.close_stores()
+    close_stores()
     assert list(sp.arrow.read_state(copy, "orders", "history")) == list(sp.arrow.read_state(NATIVE, "orders", "history"))

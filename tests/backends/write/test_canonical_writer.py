@@ -19,11 +19,10 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -31,6 +30,7 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from tests.backends.operator_files import OperatorColumnsWriter, new_operator
 from tests.backends.write.blob_files import write_blobs
 
 LONG, INT, STRING, VOID = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer(), VoidNamespaceSerializer()
@@ -183,13 +183,13 @@ def test_savepoint_read_back(staging: Staging) -> None:
         StateDescription.of("pending", "OPERATOR_LIST", value=STRING),
         StateDescription.of("rules", "BROADCAST", STRING, value=LONG),
     ]
-    operator = OperatorStateFileWriter(staging.open("token1-lists"), lists)
+    operator = OperatorColumnsWriter(staging.open("token1-lists"), lists)
     operator.add_list("pending", pa.array(["a", "bc"]))
     operator.add_list("pending", pa.array(["d"]))
     with pytest.raises(InvalidRowError, match="key 'x' of row 1 occurs more than once"):
         operator.add_broadcast("rules", pa.array(["x", "x"]), pa.array([1, 2]))
     operator.add_broadcast("rules", pa.array(["x"]), pa.array([1]))
-    new = NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(keyed, operator.close())})
+    new = new_operator("o", 1, 128, {0: SubtaskHandles(keyed, operator.close())})
     left_over = staging.open("token1-left-over")
     left_over.close()
     commit_savepoint(staging, [new], version=metadata_version("2.1"), checkpoint_id=7)
@@ -228,7 +228,7 @@ def test_existing_savepoint_is_left_alone(tmp_path: Path) -> None:
 def test_a_handle_of_other_key_groups_is_refused(staging: Staging) -> None:
     handle = writer(staging, TOTAL, groups=KeyGroupRange(0, 63)).close()
     with pytest.raises(OptionError, match="subtask 0: its file holds key groups"):
-        NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)}).to_state()
+        new_operator("o", 1, 128, {0: SubtaskHandles(handle)}).to_state()
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_one_key_with_a_list_of_a_million(staging: Staging) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int64()), names], names=["key", "value"])
     encoder = KeyedStateEncoder(NAMES, BlobAddress(0, 1, 128), batch.schema)
     handle = write_blobs(writer(staging, NAMES), encoder.encode(batch))
-    commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})])
+    commit_savepoint(staging, [new_operator("o", 1, 128, {0: SubtaskHandles(handle)})])
     snapshot = open_snapshot(staging.directory)
     reader = open_state(snapshot, snapshot.metadata.operators[0], "names")
     found = [b.column("list_value") for split in reader.splits() for b in reader.read(split)]

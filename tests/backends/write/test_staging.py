@@ -22,7 +22,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
@@ -30,6 +30,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError, WriteError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from tests.backends.operator_files import new_operator
 from tests.backends.write.blob_files import write_blobs
 
 LONG = NumberSerializer("LONG")
@@ -65,7 +66,7 @@ def test_savepoint_in_an_object_store(client: tuple[Any, Storage]) -> None:
         sink.write(b"half a file")
     writer = KeyedStateFileWriter(staging.open(name), keyed_header(LONG, [register(TOTAL)]), range_of_subtask(0, 1, 128), 128)
     handle = write_blobs(writer, encoder.encode(batch))
-    commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})])
+    commit_savepoint(staging, [new_operator("o", 1, 128, {0: SubtaskHandles(handle)})])
     assert names(connection, "savepoints/one/") == ["_metadata", name]
     snapshot = open_snapshot("s3://states/savepoints/one", storage=storage)
     reader = open_state(snapshot, snapshot.metadata.operators[0], "total")

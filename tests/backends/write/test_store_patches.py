@@ -22,7 +22,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, Blob, BlobAddress
 from state_processor.backends.write.change_counts import ChangeCounts
@@ -36,6 +36,7 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
+from tests.backends.operator_files import new_operator
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, value=STRING)
@@ -110,7 +111,7 @@ def write_and_count(
             merge.add(blob)
         merge.end_tombstones()
         handle = writer.close()
-    commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})], version=4, format="NATIVE")
+    commit_savepoint(staging, [new_operator("o", 1, 128, {0: SubtaskHandles(handle)})], version=4, format="NATIVE")
     return open_snapshot(path), merge.changes()
 
 

@@ -20,7 +20,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
@@ -30,6 +30,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError, ScratchSpaceError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from tests.backends.operator_files import new_operator
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, value=LONG)
@@ -100,7 +101,7 @@ def test_a_store_read_back(staging: Staging, run_bytes: int, monkeypatch: pytest
                 parts = list(split_entries(batch.column("blob")[0].as_py()))
                 writer.add(batch.column("key_group")[0].as_py(), batch.column("state")[0].as_py(), b"".join(parts[begin:end]))
         handle = writer.close()
-    new = NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})
+    new = new_operator("o", 1, 128, {0: SubtaskHandles(handle)})
     metadata = commit_savepoint(staging, [new], version=4, format="NATIVE", checkpoint_id=7)
     (stored,) = (subtask.managed_keyed for operator in metadata.operators for subtask in operator.subtasks)
     assert stored == replace(handle, checkpoint_id=7)
@@ -134,7 +135,7 @@ def split_entries(blob: bytes) -> Iterator[bytes]:
 def test_a_store_without_entries(staging: Staging) -> None:
     with writing(staging, TOTAL) as writer:
         handle = writer.close()
-    commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})])
+    commit_savepoint(staging, [new_operator("o", 1, 128, {0: SubtaskHandles(handle)})])
     assert rows(staging, "total") == []
 
 

@@ -16,7 +16,6 @@ from unittest.mock import patch
 from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.opening import open_key_groups
-from state_processor.backends.formats.rocksdb_store import close_stores
 from state_processor.backends.formats.row_layout import ReferenceDecoder, RowLayout
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
@@ -30,6 +29,7 @@ from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import survey
 from state_processor.serializers.errors import StateProcessorError
+from tests.backends.open_stores import close_stores
 from tests.fuzz.edits import Edits, Field, Seed
 from tests.fuzz.fields import recorded
 from tests.fuzz.targets.base import OPTIONS, MemoryStorage, Target, WrongRowsError, check, open_in_memory, seed_cases
@@ -93,7 +93,7 @@ class StateRef:
 
 def _subtasks(case: Any) -> Iterator[tuple[Snapshot, MemoryStorage, OperatorState, OperatorSubtaskState]]:
     opened, storage = open_in_memory(case)
-    snapshot = EditedSnapshot(*(getattr(opened, n) for n in ("directory", "metadata", "storage", "relocation", "scratch")))
+    snapshot = EditedSnapshot(*(getattr(opened, n) for n in ("directory", "metadata", "storage", "relocation")))
     for operator in opened.metadata.operators:
         for subtask in operator.subtasks:
             yield snapshot, storage, replace(operator, subtasks=(subtask,)), subtask

@@ -12,7 +12,6 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -20,6 +19,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
+from tests.backends.operator_files import OperatorColumnsWriter, new_operator
 from tests.interop.differential.cases import LISTED, TIMERS
 from tests.interop.differential.forms import Mapped, list_of, parse
 from tests.interop.differential.scalars import Form, for_flink
@@ -51,7 +51,7 @@ def _operator(staging: Staging, case: dict[str, Any]) -> NewOperator:
     keyed_handles = _keyed(staging, case, keyed) if keyed else {}
     operator_handles = _operator_state(staging, uid, others, parallelism) if others else {}
     subtasks = {i: SubtaskHandles(keyed_handles.get(i), operator_handles.get(i)) for i in range(parallelism)}
-    return NewOperator.of_uid(uid, parallelism, case["max_parallelism"], subtasks)
+    return new_operator(uid, parallelism, case["max_parallelism"], subtasks)
 
 
 def array(form: Form, values: Sequence[Any], nullable: bool = False) -> pa.Array:
@@ -124,7 +124,7 @@ def _operator_state(staging: Staging, uid: str, states: Sequence[dict[str, Any]]
     ]
     handles = {}
     for subtask in range(parallelism):
-        writer = OperatorStateFileWriter(staging.open(staging.file_name(operator_id(uid), "operator", subtask)), described)
+        writer = OperatorColumnsWriter(staging.open(staging.file_name(operator_id(uid), "operator", subtask)), described)
         for state, value in zip(states, values, strict=True):
             entries = state["entries"]
             if state["kind"] == "BROADCAST":

@@ -15,14 +15,14 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, read_metadata, write_metadata
 from state_processor.backends.read.option import Kind
 from state_processor.backends.state.descriptions import OperatorDescription
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register, registrations
 from tests import hidden_subclasses as hidden
 from tests.archives import unpacked
+from tests.backends.operator_files import OperatorColumnsWriter, new_operator
 from tests.interop.rewriting import register as registered
 from tests.interop.rewriting import write_keyed
 from tests.state_processor.read.test_raw_state import subtask as raw_subtask
@@ -107,12 +107,12 @@ def undescribed(target: Path) -> Path:
     batch = pa.RecordBatch.from_pydict({"key": KEYS, "window": WINDOWS, "value": column("shapes")})
     keyed = write_keyed(staging, operator_id("windows"), [(windows, [batch])], 1, 128)
     states = [OperatorDescription(f"{kind}-shapes", stored, hidden.SHAPES) for kind, stored in LISTS.items()]
-    writer = OperatorStateFileWriter(staging.open("operator-0"), states, [registered(state) for state in states])
+    writer = OperatorColumnsWriter(staging.open("operator-0"), states, [registered(state) for state in states])
     for state in states:
         writer.add_list(state.name, column("shapes"))
     operators = [
-        NewOperator.of_uid("windows", 1, 128, {n: SubtaskHandles(keyed=handle) for n, handle in keyed.items()}),
-        NewOperator.of_uid("operator", 1, 128, {0: SubtaskHandles(operator=writer.close())}),
+        new_operator("windows", 1, 128, {n: SubtaskHandles(keyed=handle) for n, handle in keyed.items()}),
+        new_operator("operator", 1, 128, {0: SubtaskHandles(operator=writer.close())}),
     ]
     commit_savepoint(staging, operators)
     return target

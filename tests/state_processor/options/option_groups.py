@@ -17,7 +17,7 @@ from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
-from state_processor.options.table import INFER_KRYO
+from state_processor.options.table import INFER_KRYO, SCRATCH
 
 MODULE: Final = Path(__file__).parents[3] / "state_processor" / "options" / "groups.py"
 
@@ -82,12 +82,6 @@ GROUPS: Final = (
     Group("LookupOptions", "Options of looking up a key.", READING, Kind.LOOKUP),
     Group("CountOptions", "Options of counting differences.", READING, Kind.COUNTS),
     Group("DiffOptions", "Options of comparing states.", READING, Kind.DIFF),
-    Group(
-        "WorkerOptions",
-        "Options of the processes that read or write a snapshot.",
-        OPENING,
-        without=("path_mapping", "allow_paths", "plan", "uids"),
-    ),
     Group("AccessOptions", "Options of opening a snapshot whose files are where they were.", OPENING, without=("path_mapping",)),
     Group("DirectoryOptions", "Options of looking for snapshots and their files.", OPENING, Kind.SNAPSHOTS),
     Group(
@@ -97,6 +91,19 @@ GROUPS: Final = (
         Kind.TABLES,
     ),
     Group("SnapshotOptions", "Options of opening a snapshot.", OPENING, Kind.KEYED),
+    Group("WriteOptions", "Options of writing a savepoint.", (SCRATCH,), Kind.COPIES),
+    Group(
+        "NewSavepointOptions",
+        "Options of writing a savepoint without a source savepoint.",
+        OPENING,
+        without=("path_mapping", "allow_paths", "plan", "uids"),
+        groups=("WriteOptions",),
+    ),
+    Group(
+        "ChangedSavepointOptions",
+        "Options of opening a source savepoint and writing a savepoint.",
+        groups=("SnapshotOptions", "WriteOptions"),
+    ),
     Group(
         "CountSnapshotOptions",
         "Options of opening two snapshots and counting their differences.",

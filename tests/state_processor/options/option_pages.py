@@ -12,7 +12,15 @@ from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
-from state_processor.options.table import EFFECTIVE_OPTIONS, INFER_KRYO, READING, READING_METADATA, TEXT_OPTIONS, WRITING
+from state_processor.options.table import (
+    EFFECTIVE_OPTIONS,
+    INFER_KRYO,
+    READING,
+    READING_METADATA,
+    SCRATCH,
+    TEXT_OPTIONS,
+    WRITING,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 
@@ -50,6 +58,7 @@ def page() -> str:
         ("Opening a snapshot", "Every call with the path of a snapshot accepts these options.", section(SNAPSHOT_OPTIONS)),
         ("Reading with `flink-savepoint`", "In addition to the options above:", section(others)),
         ("Reading with `flink-savepoint-metadata`", "In addition to the options of opening a snapshot:", section(tables)),
+        ("Writing with `SavepointWriter`", "In addition to the options of opening the source savepoint:", section((SCRATCH,))),
         ("Writing with `flink-savepoint`", "In addition to the options of opening the source savepoint:", section(written)),
     ]  # fmt: skip
     return "\n".join([INTRODUCTION, *(f"## {title}\n\n{text}\n\n{table}" for title, text, table in sections)])

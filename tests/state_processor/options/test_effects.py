@@ -57,7 +57,6 @@ VALUES: Final[dict[str, Any]] = {
     "path_mapping": {"/old": "/new"},
     "allow_paths": ("/elsewhere",),
     "serializers": ("tests.baskets",),
-    "scratch": "/fast",
     "plan": "/plans/query.json",
     "uids": ("orders",),
     "storage_options": {"region": "eu-1"},

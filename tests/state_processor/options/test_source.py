@@ -45,7 +45,6 @@ def test_options_are_parsed_whatever_their_case() -> None:
             "pathMapping": '{"/old": "/new"}',
             "splitSize": "64m",
             "serializers": "mine.one, mine.two",
-            "Scratch": "/fast/disk",
             "pushdown": "false",
         },
         allowed=["mine.*"],
@@ -60,7 +59,6 @@ def test_options_are_parsed_whatever_their_case() -> None:
     assert options.access.path_mapping == {"/old": "/new"}
     assert options.split_size == 64 << 20
     assert options.access.serializers == ("mine.one", "mine.two")
-    assert options.access.scratch == "/fast/disk"
     assert options.pushdown is False
 
 
@@ -98,7 +96,7 @@ def test_uid_hash() -> None:
         ({"ttl": "PT1H"}, "asOf"),
         ({"ttl": "PT0S", "asOf": "1706702400000"}, "positive"),
         ({"uid": ""}, "option uid='': expected text"),
-        ({"scratch": ""}, "option scratch='': expected a path"),
+        ({"allowPaths": ""}, "option allowPaths='': expected a path"),
         ({"uidHash": "orders"}, "32 hexadecimal digits"),
         ({"uid": "orders", "uidHash": "bc4197a480c92c793190a9f8c0afc54c"}, "both uid and uidHash"),
     ],

@@ -13,6 +13,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.groups import (
     AccessOptions,
+    ChangedSavepointOptions,
     CountOptions,
     CountSnapshotOptions,
     DiffOptions,
@@ -21,13 +22,13 @@ from state_processor.options.groups import (
     KeyedStateOptions,
     LookupOptions,
     LookupSnapshotOptions,
+    NewSavepointOptions,
     OpeningOptions,
     OperatorStateOptions,
     SnapshotOptions,
     StateSnapshotOptions,
     TimerOptions,
     TimerSnapshotOptions,
-    WorkerOptions,
 )
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
@@ -48,8 +49,8 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (SavepointReader.read_list_state, OperatorStateOptions),
     (SavepointReader.read_union_state, OperatorStateOptions),
     (SavepointReader.read_broadcast_state, OperatorStateOptions),
-    (SavepointWriter.new, WorkerOptions),
-    (SavepointWriter.from_existing, SnapshotOptions),
+    (SavepointWriter.new, NewSavepointOptions),
+    (SavepointWriter.from_existing, ChangedSavepointOptions),
     (arrow.read_state, StateSnapshotOptions),
     (SavepointReader.lookup, LookupOptions),
     (diff, DiffSnapshotOptions),
@@ -80,7 +81,7 @@ def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
     for group in (TimerOptions, OperatorStateOptions, LookupOptions, DiffOptions, CountOptions):
         assert of_group(group) < of_group(KeyedStateOptions)
         assert all(group.__annotations__[n] == KeyedStateOptions.__annotations__[n] for n in of_group(group))
-    assert of_group(StateSnapshotOptions) | {"kind"} == set(KEYWORD_OPTIONS)
+    assert of_group(StateSnapshotOptions) | {"kind", "scratch"} == set(KEYWORD_OPTIONS)
 
 
 def test_defaults_are_normal_forms() -> None:
@@ -125,7 +126,7 @@ def test_unknown_keyword_arguments(function: Callable[..., Any], group: Any) -> 
     near = sorted(of_group(group))[0]
     with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword .*did you mean '{near}'\?"):
         function(**{near[:-1] + "z": 1})
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'; there are .*(scratch|metadata|storage_options)"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'; there are .*(metadata|storage_options)"):
         function(colour=1)
 
 

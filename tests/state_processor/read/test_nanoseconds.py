@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.read.nanoseconds import refuse_nanoseconds
 from state_processor.serializers.column_type import ColumnType
+from tests.backends.operator_files import new_operator
 from tests.interop.rewriting import write_keyed
 
 T = sp.Types
@@ -36,7 +37,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     staging.prepare()
     handles = write_keyed(staging, operator_id("times"), states, 1, 128)
     subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
-    commit_savepoint(staging, [NewOperator.of_uid("times", 1, 128, subtasks)])
+    commit_savepoint(staging, [new_operator("times", 1, 128, subtasks)])
     return str(target)
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
+from tests.backends.operator_files import new_operator
 from tests.interop.rewriting import write_keyed
 
 NAME = "com.acme.undescribed.Basket"
@@ -24,7 +25,7 @@ def test_they_are_named_with_the_call_that_describes_them(tmp_path: Path, caplog
     staging.prepare()
     handles = write_keyed(staging, operator_id("baskets"), states, 1, 128)
     subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
-    commit_savepoint(staging, [NewOperator.of_uid("baskets", 1, 128, subtasks)])
+    commit_savepoint(staging, [new_operator("baskets", 1, 128, subtasks)])
     types = sp.arrow.states(tmp_path / "savepoint").column("value_type").to_pylist()
     assert types == [f"KRYO<{NAME}>, undescribed: {CALL}"] * 2
     (batch,) = sp.arrow.read_state(tmp_path / "savepoint", "baskets", "a")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.backends.formats import rocksdb_store
+from tests.backends.open_stores import close_stores
 from tests.state_processor.samples import FIXTURES, ORDERS
 
 NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native"
@@ -22,9 +22,9 @@ OF_ANOTHER_LENGTH = r"has \d+ bytes; the snapshot records \d+|has only \d+ bytes
 
 @pytest.fixture(autouse=True)
 def no_open_stores() -> Any:
-    rocksdb_store.close_stores()
+    close_stores()
     yield
-    rocksdb_store.close_stores()
+    close_stores()
 
 
 def copied(case: Path, target: Path) -> Path:
@@ -60,7 +60,7 @@ def tables_of_total(snapshot: Path) -> list[Path]:
         except sp.CorruptSnapshotError:
             found.append(path)
         path.write_bytes(content)
-        rocksdb_store.close_stores()
+        close_stores()
     assert 0 < len(found) < len(tables)
     return found
 

@@ -18,7 +18,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.core.pojo_fields import PojoValue
@@ -38,6 +38,7 @@ from state_processor.serializers.user_registrations import Registrations, regist
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
+from tests.backends.operator_files import new_operator
 from tests.interop.rewriting import write_keyed
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH
 
@@ -250,7 +251,7 @@ def of_flink_1(target: Path, *states: tuple[StateDescription, list[Any]]) -> Pat
     ]
     files = write_keyed(staging, operator_id("cep"), tables, 2, 128)
     subtasks = {i: SubtaskHandles(keyed=handle) for i, handle in files.items()}
-    commit_savepoint(staging, [NewOperator.of_uid("cep", 2, 128, subtasks)], version=metadata_version("1.20"))
+    commit_savepoint(staging, [new_operator("cep", 2, 128, subtasks)], version=metadata_version("1.20"))
     return target
 
 
