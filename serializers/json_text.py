@@ -26,3 +26,8 @@ def _finite(digits: str) -> float:
     if math.isinf(number):
         raise ValueError(f"the number {digits[:40]} in JSON is too large for a double")
     return number
+
+
+def json_text_of(value: Any) -> str:
+    """Return a value as JSON. Bytes are hexadecimal digits; values of types that JSON lacks are their text."""
+    return json.dumps(value, ensure_ascii=False, default=lambda other: other.hex() if isinstance(other, bytes) else str(other))

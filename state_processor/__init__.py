@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         WriteError,
     )
+    from state_processor.read.finding import Findings, find
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.snapshots import list_snapshots
     from state_processor.reader import SavepointReader
@@ -52,6 +53,7 @@ __all__ = [
     "AggregatingState",
     "CorruptSnapshotError",
     "FileUse",
+    "Findings",
     "ForbiddenPathError",
     "ForeignCodeError",
     "InvalidRowError",
@@ -93,6 +95,7 @@ __all__ = [
     "duckdb",
     "errors",
     "files",
+    "find",
     "list_snapshots",
     "orphans",
     "polars",
@@ -122,7 +125,9 @@ _HOMES = {
     "FileUse": "state_processor.write.retention",
     "RemovalSummary": "state_processor.write.retention",
     "create_views": "state_processor.sql.spark_views",
+    "Findings": "state_processor.read.finding",
     "diff": "state_processor.spark.difference",
+    "find": "state_processor.read.finding",
     "list_snapshots": "state_processor.read.snapshots",
     "register": "state_processor.spark.data_source_registration",
 }

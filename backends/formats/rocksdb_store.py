@@ -115,6 +115,10 @@ class Store:
             if threads is not None:
                 threads.shutdown(wait=False, cancel_futures=True)
 
+    def tables(self) -> Iterator[Table]:
+        """Yield the tables of all column families."""
+        return map(self._table, self.manifest.files)
+
     def _table(self, file: TableFile) -> Table:
         with self._lock:
             table = self._tables.pop(file.number, None)

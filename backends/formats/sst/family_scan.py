@@ -15,8 +15,8 @@ from state_processor.backends.formats.sst.block_format import LARGEST_BLOCK, Byt
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.merge_kernel import SHORT_KEY, merge_runs
 from state_processor.backends.formats.sst.range_deletions import Deletion, bounds, fragments, within
-from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, runs_of
-from state_processor.backends.formats.sst.table import padded
+from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, TableScan, runs_of
+from state_processor.backends.formats.sst.table import Table, padded
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     StateProcessorError,
@@ -28,6 +28,8 @@ _COMPRESSED: Final = 1 << 19
 """Bytes of a round as they lie in files, divided among the runs."""
 _PLAIN: Final = 2 << 20
 """Bytes of a round when decompressed, divided among the runs; a single block may have more."""
+_BEHIND_ALL: Final = b"\xff"
+"""A key behind all keys: they begin with a key group."""
 _LEAST_SHARE: Final = 64 << 10
 _MOST_ROWS: Final = 1 << 16
 _MOST_KEYS: Final = 512 << 20
@@ -138,6 +140,29 @@ class FamilyScan:
         return data, out[: result[1]]
 
 
+def plain_content(table: Table) -> Iterator[Bytes]:
+    """Yield all bytes of a table, decompressed, and its keys as a whole: keys in blocks share bytes with the keys before.
+
+    Deleted and replaced entries, range deletions, the index and properties are included.
+    """
+    scan = TableScan(table, b"", _BEHIND_ALL, None)
+    first = 0
+    while first < len(scan.blocks):
+        behind = max(first + 1, int(np.searchsorted(scan.sizes, scan.sizes[first] + _COMPRESSED)) - 1)
+        piece, room = Piece(scan, first, behind, scan.raw(first, behind)), _Room()
+        while True:
+            decoding = _Decoding([[piece]], b"", _BEHIND_ALL, room, table.where)
+            try:
+                decoding.decoded()
+                break
+            except _NoRoom as full:
+                room = full.more
+        yield decoding.content
+        first = behind
+    yield scan.blocks.keys
+    yield from table.plain_metadata()
+
+
 class _Decoding:
     """The entries of the blocks of a round, run after run."""
 
@@ -179,6 +204,11 @@ class _Decoding:
                     self._decode(piece, int(runs[number, 0]))
             runs[number, 1] = self._rows
         return runs
+
+    @property
+    def content(self) -> Bytes:
+        """The decompressed blocks, and the keys that share bytes with others."""
+        return self._data[: self._keys_at]
 
     def with_room_for_values(self) -> tuple[Bytes, int]:
         """Return the bytes, with room behind them for values that are merged, and where that begins."""

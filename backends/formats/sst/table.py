@@ -188,6 +188,15 @@ class Table:
                 found.append(Deletion(begin, end, tag >> 8 if self.sequence < 0 else self.sequence))
         return fragments(found)
 
+    def plain_metadata(self) -> Iterator[Bytes]:
+        """Yield the blocks that have no entries, decompressed, and the bounds of range deletions as a whole."""
+        for name, handle in self._meta.items():
+            data, size = self._block(handle)
+            yield data[:size]
+            if name == b"rocksdb.range_del":
+                bounds = (bound for entry in _small_entries(data, size, self.where) for bound in entry)
+                yield from (np.frombuffer(bound, dtype=np.uint8) for bound in bounds)
+
     @property
     def _end(self) -> bytes:
         """The exclusive end of the range deletions of this file."""

@@ -1,0 +1,85 @@
+"""Search for bytes in buffers, faster than values are decoded.
+
+A kernel compares few bytes of the pattern at all positions of a piece at once, and the whole pattern only in pieces where these
+bytes occur. The compared bytes are the rarest of the pattern in a sample of the buffer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+
+_PIECE: Final = 2048
+_SAMPLE: Final = 16 << 10
+_ROOM: Final = 1024
+_COUNT, _NEXT = 0, 1
+_NUMBERS = npt.NDArray[np.int64]
+
+
+@entry_point(read(uint8), read(uint8), read(int64), int64, written(int64), written(int64))
+def _search(data, pattern, probes, begin, found, result):  # type: ignore[no-untyped-def]
+    """Find the positions of a pattern from ``begin`` on, until ``found`` is full.
+
+    Parameters
+    ----------
+    data, pattern
+        The bytes.
+    probes
+        Three positions in the pattern, whose bytes are compared first.
+    begin
+        Where the search begins.
+    found
+        Receives the positions.
+    result
+        The number of positions, and where the search goes on; -1 at the end.
+    """
+    size = len(pattern)
+    last = len(data) - size
+    one, two, three = probes[0], probes[1], probes[2]
+    a, b, c = pattern[one], pattern[two], pattern[three]
+    count = 0
+    while begin <= last:
+        end = min(begin + _PIECE, last + 1)
+        x, y, z = data[begin + one : end + one], data[begin + two : end + two], data[begin + three : end + three]
+        seen = np.uint8(0)
+        for i in range(end - begin):  # with the CPU's vectors: of views, whose indexes are not negative
+            seen |= np.uint8(x[i] == a) & np.uint8(y[i] == b) & np.uint8(z[i] == c)
+        if seen:
+            for at in range(begin, end):
+                if data[at + one] == a and data[at + two] == b and data[at + three] == c:
+                    same = True
+                    for i in range(size):
+                        if data[at + i] != pattern[i]:
+                            same = False
+                            break
+                    if same:
+                        if count == len(found):
+                            result[_COUNT], result[_NEXT] = count, at
+                            return
+                        found[count] = at
+                        count += 1
+        begin = end
+    result[_COUNT], result[_NEXT] = count, -1
+
+
+def positions(data: npt.NDArray[np.uint8], pattern: bytes) -> _NUMBERS:
+    """Return where a pattern of at least one byte begins in a buffer, in order; occurrences may overlap."""
+    if len(data) < len(pattern):
+        return np.empty(0, dtype=np.int64)
+    wanted = np.frombuffer(pattern, dtype=np.uint8)
+    occurrences = np.bincount(data[:: len(data) // _SAMPLE + 1], minlength=256)
+    probes = np.resize(np.argsort(occurrences[wanted], kind="stable"), 3).astype(np.int64)
+    parts, begin = [], 0
+    result, room = np.zeros(2, dtype=np.int64), _ROOM
+    while begin >= 0:
+        found = np.empty(room, dtype=np.int64)
+        _search(data, wanted, probes, begin, found, result)
+        count, begin = result.tolist()
+        parts.append(found[:count])
+        room *= 8
+    return np.concatenate(parts)

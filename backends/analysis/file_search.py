@@ -1,0 +1,133 @@
+"""Search in all bytes of the files of a snapshot, whatever they mean: decompressed where they are compressed.
+
+Files contain more than a read returns: deleted and replaced entries of RocksDB, deletions themselves, changes of a changelog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.analysis.byte_search import positions
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.snappy import decompress
+from state_processor.backends.formats.rocksdb_store import open_store
+from state_processor.backends.formats.sst.family_scan import plain_content
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.streams_in_files import streams_in_files
+from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_label, subtask_label
+from state_processor.serializers.errors import StateProcessorError
+
+Bytes = npt.NDArray[np.uint8]
+
+_SNAPPY: Final = bytes.fromhex("ff060000734e61507059")
+"""The beginning of each stream in snappy's framing format."""
+_CHUNKS: Final = frozenset({0x00, 0x01, 0xFE, 0xFF})
+_HEAD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Bytes of a snapshot.
+
+    Parameters
+    ----------
+    operator
+        The operator that they belong to; ``None`` for ``_metadata``, which has inline state of all operators.
+    file
+        The file, or the part of it.
+    parts
+        Returns the bytes in parts: as they are stored, and decompressed.
+    """
+
+    operator: OperatorState | None
+    file: str
+    parts: Callable[[], Iterable[Bytes]]
+
+
+def contents(snapshot: Snapshot, operators: Sequence[OperatorState] | None = None) -> Iterator[Content]:
+    """Yield the contents of ``_metadata`` and of all files; of the files of some operators alone, if they are given."""
+    if operators is None:
+        path = str(Location.parse(snapshot.directory).joined(METADATA_FILE))
+        yield Content(None, path, lambda: _plain(_whole(snapshot, path)))
+    seen: set[object] = set()
+    for operator in snapshot.metadata.operators if operators is None else operators:
+        label = operator_label(operator)
+        owners = [(label, operator.coordinator_state), *((subtask_label(operator, s), s) for s in operator.subtasks)]
+        for context, owner in owners:
+            for handle in streams_in_files(owner):
+                if handle not in seen:
+                    seen.add(handle)
+                    stream = snapshot.open(handle, context)
+                    yield Content(operator, stream.describe(), lambda stream=stream: _plain(_bytes(stream.read())))  # type: ignore[misc]
+        if operators is not None:
+            parts = [part for _, owner in owners for part in _inline(owner)]
+            yield Content(operator, f"inline state of {label}", lambda parts=parts: chain.from_iterable(map(_plain, parts)))  # type: ignore[misc]
+        for subtask in operator.subtasks:
+            for keyed in leaf_keyed_handles(subtask.managed_keyed):
+                if isinstance(keyed, h.IncrementalRemoteKeyedStateHandle) and keyed not in seen:
+                    seen.add(keyed)
+                    yield from _tables(snapshot, operator, keyed, subtask_label(operator, subtask))
+
+
+def _tables(
+    snapshot: Snapshot, operator: OperatorState, handle: h.IncrementalRemoteKeyedStateHandle, context: str
+) -> Iterator[Content]:
+    for table in open_store(snapshot, handle, context).tables():
+        yield Content(operator, f"{table.stream.describe()}, decompressed", lambda table=table: plain_content(table))  # type: ignore[misc]
+
+
+def _inline(value: Any) -> Iterator[Bytes]:
+    """Yield the bytes of the streams within a handle or a subtask."""
+    if isinstance(value, h.ByteStreamStateHandle):
+        yield np.frombuffer(bytes(value.data), dtype=np.uint8)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _inline(part)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _inline(getattr(value, field.name))
+
+
+def _whole(snapshot: Snapshot, path: str) -> Bytes:
+    file = snapshot.storage.open(path)
+    return _bytes(file.read(0, file.size))
+
+
+def _bytes(data: memoryview) -> Bytes:
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def _plain(data: Bytes) -> Iterator[Bytes]:
+    """Yield bytes as they are stored, and the content of each stream of snappy in them."""
+    yield data
+    end = 0
+    for begin in positions(data, _SNAPPY).tolist():
+        if begin < end:
+            continue  # another stream follows in the same part
+        end = _end_of_chunks(data, begin)
+        try:
+            yield decompress(data[begin:end].data, "")
+        except StateProcessorError:  # the beginning of a stream within other bytes
+            end = begin + 1
+
+
+def _end_of_chunks(data: Bytes, at: int) -> int:
+    while at + _HEAD <= len(data) and int(data[at]) in _CHUNKS:
+        size = int(data[at + 1]) | int(data[at + 2]) << 8 | int(data[at + 3]) << 16
+        if at + _HEAD + size > len(data):
+            break
+        at += _HEAD + size
+    return at
+
+
+def all_parts(found: Iterable[Content]) -> Iterator[Bytes]:
+    """Yield the bytes of contents."""
+    return chain.from_iterable(content.parts() for content in found)

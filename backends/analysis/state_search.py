@@ -1,0 +1,221 @@
+"""Search in all state of an operator: rows of states in columns, everything else as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.analysis.column_search import search_batch
+from state_processor.backends.analysis.file_search import all_parts, contents
+from state_processor.backends.analysis.needles import Needle
+from state_processor.backends.formats.row_shapes import FIRES_AT, LIST_INDEX
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.channel_state import channel_states
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, raw_keyed_state, raw_operator_state
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import StateReader, open_state
+from state_processor.backends.read.state_listing import survey
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.python_states import shown_name
+from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.json_text import json_text_of, parse_json
+
+IN_FLIGHT: Final = "IN_FLIGHT"
+COORDINATOR: Final = "COORDINATOR"
+KEY: Final = "key"
+
+HITS: Final = pa.schema(
+    [
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("state_name", pa.string()),
+        ("state_kind", pa.string()),
+        ("key", pa.string()),
+        ("field", pa.string()),
+        ("sought", pa.string()),
+        ("count", pa.int64()),
+    ]
+)
+"""Places with a needle: the number of values that contain it."""
+UNDECODED: Final = pa.schema([*(HITS.field(i) for i in range(4)), ("reason", pa.string()), ("count", pa.int64())])
+"""State that is searched as bytes: why, and the number of occurrences."""
+_PLACE: Final = [name for name in HITS.names if name != "count"]
+
+_OPTIONS: Final = ReadOptions(nanos="string", row_kind=False)
+_SKIPPED: Final = frozenset({DOMAIN, SERVICE, FIRES_AT, LIST_INDEX})
+"""Columns that are not content of entries."""
+_AS_BYTES: Final = "values are bytes"
+_NO_TYPES: Final = "Flink does not record types"
+
+
+@dataclass
+class StateSearch:
+    """A search in operators of one snapshot, and what it has found.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot.
+    needles
+        Texts and numbers.
+    keys
+        Keys of keyed state: Python values, or JSON for keys that are not text.
+    """
+
+    snapshot: Snapshot
+    needles: Sequence[Needle]
+    keys: Sequence[Any] = ()
+    hits: list[pa.Table] = field(default_factory=list)
+    undecoded: list[dict[str, Any]] = field(default_factory=list)
+    fitting_keys: set[int] = field(default_factory=set)
+    """The positions of the keys that are of the key type of an operator."""
+
+    def search(self, operator: OperatorState) -> None:
+        """Search in all state of an operator."""
+        try:
+            states, unread = survey(self.snapshot, operator)
+        except StateProcessorError as problem:
+            self._search_files(operator, None, None, str(problem))
+            return
+        for one in unread:
+            self._search_files(operator, one.name, one.kind, str(one.error))
+        for name, variants in states.items():
+            self._search_state(operator, name, variants[0])
+        for kind, pieces in ((RAW_KEYED, raw_keyed_state), (RAW_OPERATOR, raw_operator_state)):
+            self._search_bytes(operator, kind, (piece.data for piece in pieces(self.snapshot, operator)))
+        channels = (b"".join(channel.read(self.snapshot)) for channel in channel_states(operator))
+        self._search_bytes(operator, IN_FLIGHT, channels)
+        if operator.coordinator_state is not None:
+            self._search_bytes(operator, COORDINATOR, [self.snapshot.open(operator.coordinator_state).read()])
+
+    def _search_state(self, operator: OperatorState, name: str, state: StateDescription) -> None:
+        place = _place(operator, shown_name(name), state.kind)
+        try:
+            if self.needles:
+                self._search_rows(operator, name, place)
+            if state.is_keyed:
+                self._look_up(operator, name, place)
+        except StateProcessorError as problem:
+            self._search_files(operator, name, state.kind, str(problem))
+
+    def _search_rows(self, operator: OperatorState, name: str, place: dict[str, Any]) -> None:
+        reader = open_state(self.snapshot, operator, name, options=_OPTIONS)
+        as_bytes = [path for field in reader.schema for path in _binary(field.name, field.type)]
+        found = 0
+        for split in reader.splits():
+            for batch in reader.read(split):
+                for needle, path, rows in search_batch(batch, self.needles, _SKIPPED):
+                    self._add(place, batch, needle, path, rows)
+                    found += len(rows) if path in as_bytes else 0
+        if as_bytes:
+            self.undecoded.append({**place, "reason": f"{_AS_BYTES}: {', '.join(as_bytes)}", "count": found})
+
+    def _add(self, place: dict[str, Any], batch: pa.RecordBatch, needle: Needle, path: str, rows: Any) -> None:
+        columns = {name: pa.repeat(pa.scalar(value, pa.string()), len(rows)) for name, value in place.items()}
+        at = batch.schema.get_field_index(KEY)
+        columns[KEY] = pa.nulls(len(rows), pa.string()) if at < 0 else key_texts(batch.column(at).take(pa.array(rows)))
+        columns["field"] = pa.repeat(path, len(rows))
+        columns["sought"] = pa.repeat(str(needle), len(rows))
+        columns["count"] = pa.array(np.ones(len(rows), dtype=np.int64))
+        self.hits.append(merged([pa.table(columns, schema=HITS)]))
+
+    def _look_up(self, operator: OperatorState, name: str, place: dict[str, Any]) -> None:
+        for number, key in enumerate(self.keys):
+            reader = self._reader_of(operator, name, key)
+            if reader is None:
+                continue
+            self.fitting_keys.add(number)
+            count = sum(batch.num_rows for split in reader.splits() for batch in reader.read(split))
+            if count:
+                text = key if isinstance(key, str) else json_text_of(key)
+                self.hits.append(pa.Table.from_pylist([{**place, KEY: text, "field": KEY, "sought": text, "count": count}], HITS))
+
+    def _reader_of(self, operator: OperatorState, name: str, key: Any) -> StateReader | None:
+        """Return the reader of the entries of a key; ``None`` if it is not of the operator's key type."""
+        for one in spellings(key):
+            try:
+                return open_state(self.snapshot, operator, name, options=replace(_OPTIONS, keys=(one,)))
+            except OptionError:
+                continue
+        return None
+
+    def _search_bytes(self, operator: OperatorState, kind: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """Search in bytes that have no name and no type."""
+        self._search_parts(_place(operator, None, kind), _NO_TYPES, (_array(piece) for piece in pieces if len(piece)))
+
+    def _search_files(self, operator: OperatorState, name: str | None, kind: str | None, reason: str) -> None:
+        """Search in all files of an operator: state in them can't be decoded."""
+        self._search_parts(_place(operator, name, kind), reason, all_parts(contents(self.snapshot, [operator])))
+
+    def _search_parts(self, place: dict[str, Any], reason: str, parts: Iterable[Any]) -> None:
+        counts = dict.fromkeys(self.needles, 0)
+        part = None
+        for part in parts:
+            for needle in self.needles:
+                counts[needle] += sum(needle.count_in(part).values())
+        if part is not None:
+            self.undecoded.append({**place, "reason": reason, "count": sum(counts.values())})
+        rows = [{**place, "sought": str(needle), "count": count} for needle, count in counts.items() if count]
+        if rows:
+            self.hits.append(pa.Table.from_pylist(rows, HITS))
+
+
+def merged(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables of :data:`HITS` as one, with a row for each place."""
+    if not tables:
+        return HITS.empty_table()
+    grouped = pa.concat_tables(tables).group_by(_PLACE, use_threads=False).aggregate([("count", "sum")])
+    return grouped.rename_columns([*_PLACE, "count"]).cast(HITS)
+
+
+def spellings(key: Any) -> Iterator[Any]:
+    """Yield a key, and its value if it is JSON: keys that are not text may be written so."""
+    yield key
+    if isinstance(key, str):
+        with suppress(ValueError):
+            yield parse_json(key)
+
+
+def key_texts(keys: pa.Array) -> pa.Array:
+    """Return keys as text: text and numbers as they are, other values as JSON."""
+    if pa.types.is_string(keys.type):
+        return keys
+    if pa.types.is_integer(keys.type):
+        return pc.cast(keys, pa.string())
+    encoded = keys.to_pylist()  # few: of the values that were found
+    return pa.array([None if key is None else json_text_of(key) for key in encoded], pa.string())
+
+
+def _place(operator: OperatorState, name: str | None, kind: str | None) -> dict[str, Any]:
+    return {
+        "operator_uid": operator.uid,
+        "operator_uid_hash": operator.operator_id,
+        "state_name": name,
+        "state_kind": kind,
+    }
+
+
+def _array(data: bytes | memoryview) -> Any:
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def _binary(path: str, type_: pa.DataType) -> Iterator[str]:
+    """Yield the paths of bytes in a type."""
+    if pa.types.is_struct(type_):
+        for child in type_:
+            yield from _binary(f"{path}.{child.name}", child.type)
+    elif pa.types.is_map(type_):
+        yield from _binary(f"{path}.key", type_.key_type)
+        yield from _binary(f"{path}.value", type_.item_type)
+    elif pa.types.is_list(type_):
+        yield from _binary(f"{path}.element", type_.value_type)
+    elif pa.types.is_binary(type_):
+        yield path

@@ -1,0 +1,80 @@
+"""The command ``find``: search for a text, a number or a key in all state of snapshots."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from state_processor.backends.read.option import Kind
+from state_processor.commands.arguments import add_exit_code, add_output
+from state_processor.commands.printing import print_json, print_table, with_operator
+from state_processor.commands.terminal import say
+from state_processor.options.flags import add_flags, flag_values
+from state_processor.read.finding import find
+from state_processor.serializers.errors import OptionError
+
+NOTHING_FOUND: Final = 1
+"""Exit code if nothing is found."""
+
+_COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
+
+_UNDECODED: Final = ("operator", "state", "reason", "count")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parsers of the command line."""
+    text = (
+        "Search in all state of snapshots: keys, values and nested fields of keyed state, windows, timers and operator state, "
+        "and the bytes of raw state, in-flight data and coordinators. State that can't be decoded is searched as bytes and named."
+    )
+    finding = commands.add_parser("find", help="where a text, a number or a key is in snapshots", description=text)
+    add_exit_code(finding, "nothing is found")
+    finding.add_argument("paths", metavar="PATH", nargs="+", help="directories of snapshots: paths or URLs")
+    add_sought(finding)
+    add_output(finding, _find)
+    add_flags(finding, {Kind.CHECKS})
+
+
+def add_sought(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name what is sought."""
+    parser.add_argument("--text", action="append", default=[], help="this text, as a part of any value; may be repeated")
+    parser.add_argument(
+        "--number", action="append", default=[], type=_number, metavar="N", help="this number, as a whole value; may be repeated"
+    )
+    parser.add_argument(
+        "--key", action="append", default=[], help="this key of keyed state, as JSON or plain text; may be repeated"
+    )
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
+
+
+def _find(options: argparse.Namespace) -> int:
+    if not (options.text or options.number or options.key):
+        raise OptionError("nothing to find: add --text, --number or --key")
+    found = find(options.paths, text=options.text, number=options.number, key=options.key, **flag_values(options))
+    if options.json:
+        print_json(found.table.to_pylist())
+        print_json(found.undecoded.to_pylist())
+        return 0 if found else NOTHING_FOUND
+    snapshot = ("snapshot",) if len(options.paths) > 1 else ()
+    if found:
+        print_table((*snapshot, *_COLUMNS), [_with_state(row) for row in found.table.to_pylist()], options)
+    else:
+        say("Nothing found")
+    if found.undecoded.num_rows:
+        say("\nSearched as bytes:")
+        print_table((*snapshot, *_UNDECODED), [_with_state(row) for row in found.undecoded.to_pylist()], options)
+    return 0 if found else NOTHING_FOUND
+
+
+def _with_state(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with one name for its state: its own, or the kind of bytes that don't have a name."""
+    return with_operator(row) | {"state": row["state_name"] or row["state_kind"]}

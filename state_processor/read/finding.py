@@ -1,0 +1,151 @@
+"""Search for a person, or anything else, in all state of snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any, Final, TypeAlias, Unpack
+
+import pyarrow as pa
+
+from state_processor.backends.analysis.needles import Needle
+from state_processor.backends.analysis.state_search import HITS, UNDECODED, StateSearch, merged
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.display.progress import progress
+from state_processor.display.text_tables import render_records
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import SnapshotOptions
+from state_processor.options.keywords import takes_options
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError
+
+Path: TypeAlias = str | PathLike[str]
+_SNAPSHOT: Final = pa.field("snapshot", pa.string())
+_SHOWN: Final = ("snapshot", "operator", "state", "key", "field", "sought", "count")
+
+Watch = Callable[[Sequence[OperatorState]], Iterable[OperatorState]]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The outcome of a search; true if anything was found.
+
+    Attributes
+    ----------
+    table
+        A row for each place: ``snapshot``, ``operator_uid``, ``operator_uid_hash``, ``state_name``, ``state_kind``, ``key`` (the
+        key of the entry as text, JSON for keys that are neither text nor numbers; null where there is none), ``field`` (the path
+        of the field, null in bytes that are not decoded), ``sought`` (what was found) and ``count`` (values with it).
+    undecoded
+        State that was searched as bytes: ``snapshot``, the operator and the state as above, ``reason``, and ``count``, the number
+        of occurrences. Text in an encoding or a compression of the job's own can't be found there.
+    """
+
+    table: pa.Table
+    undecoded: pa.Table
+
+    def __bool__(self) -> bool:
+        return bool(self.table.num_rows)
+
+    def __str__(self) -> str:
+        rows = [_shown(row) for row in self.table.to_pylist()]
+        lines = [render_records(_SHOWN, rows) if rows else "Nothing found"]
+        unread = [_shown(row) for row in self.undecoded.to_pylist()]
+        if unread:
+            lines += ["", "Searched as bytes:", render_records(("snapshot", "operator", "state", "reason", "count"), unread)]
+        return "\n".join(lines)
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **row,
+        "operator": row["operator_uid"] or row["operator_uid_hash"],
+        "state": row["state_name"] or row["state_kind"],
+    }
+
+
+@takes_options
+def find(
+    paths: Path | Sequence[Path],
+    *,
+    text: str | Sequence[str] | None = None,
+    number: float | Sequence[float] | None = None,
+    key: Any = None,
+    **options: Unpack[SnapshotOptions],
+) -> Findings:
+    """Search in all state of snapshots: keyed state, windows, timers, operator state, raw state, in-flight data, coordinators.
+
+    Decoded values are searched at every depth: keys, map keys, elements and fields. Bytes are searched for the text as UTF-8,
+    modified UTF-8, UTF-16, Latin-1 and as Flink's ``StringValue`` and Kryo write text.
+
+    Parameters
+    ----------
+    paths
+        A directory of a savepoint or checkpoint, or several.
+    text
+        A text, or several: any part of a text or of bytes, with this case.
+    number
+        A number, or several: a whole value, and texts that are this number. In bytes, numbers of four digits or more are searched
+        as text, and numbers from 16,777,216 also as eight bytes.
+    key
+        A key of keyed state, or a list of keys; keys that are not text may be JSON. Only the key groups of the keys are read, and
+        the entries of the keys are counted.
+    **options
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
+
+    Returns
+    -------
+    Findings
+        The places, as tables of Arrow.
+
+    Raises
+    ------
+    OptionError
+        Nothing is sought, or no operator has keys of the type of ``key``.
+    NotASnapshotError, CorruptSnapshotError, MissingFileError
+        A path is not a snapshot, or the snapshot is damaged.
+    """
+    return search(_listed(paths, (str, PathLike)), sought(text, number), key, options)
+
+
+def sought(text: str | Sequence[str] | None, number: float | Sequence[float] | None) -> list[Needle]:
+    """Return texts and numbers to search for."""
+    return [
+        *(Needle.text(one) for one in _listed(text, str)),
+        *(Needle.number(one) for one in _listed(number, (int, float))),
+    ]
+
+
+def search(
+    paths: Sequence[Path],
+    needles: Sequence[Needle],
+    key: Any,
+    options: Mapping[str, Any],
+) -> Findings:
+    """Search in snapshots; see :func:`find`."""
+    keys = key if isinstance(key, list) else [] if key is None else [key]
+    if not needles and not keys:
+        raise OptionError(f"nothing to find: add {spelled('text')}, {spelled('number')} or {spelled('key')}")
+    access, parts, undecoded, fitting = SnapshotAccess.of(**options), [], [], set[int]()
+    for path in paths:
+        snapshot = access.open(path)
+        found = StateSearch(snapshot, needles, keys)
+        for operator in progress(snapshot.metadata.operators, "searching"):
+            found.search(operator)
+        fitting |= found.fitting_keys
+        parts.append(_of_snapshot(path, merged(found.hits)))
+        undecoded.append(_of_snapshot(path, pa.Table.from_pylist(found.undecoded, UNDECODED)))
+    unfit = [repr(one) for number, one in enumerate(keys) if number not in fitting]
+    if unfit:
+        raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}; see the column key_type of the states")
+    empty = [_of_snapshot("", schema.empty_table()) for schema in (HITS, UNDECODED)]
+    return Findings(*(pa.concat_tables([none, *some]) for none, some in zip(empty, (parts, undecoded), strict=True)))
+
+
+def _of_snapshot(path: Path, table: pa.Table) -> pa.Table:
+    return table.add_column(0, _SNAPSHOT, pa.repeat(pa.scalar(fspath(path), pa.string()), table.num_rows))
+
+
+def _listed(value: Any, one: Any) -> list[Any]:
+    return [] if value is None else [value] if isinstance(value, one) else list(value)

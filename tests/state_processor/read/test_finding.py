@@ -1,0 +1,100 @@
+"""Texts, numbers and keys in all state of snapshots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import state_processor as sp
+from state_processor import cli
+from state_processor.commands.finding import NOTHING_FOUND
+from tests.corpus import FIXTURES
+from tests.state_processor.samples import ORDERS_PATH
+
+NATIVE = str(next((FIXTURES / "2.3.0" / "orders-rocksdb-native").rglob("_metadata")).parent)
+
+
+@pytest.fixture(scope="module")
+def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint that mentions a person in each kind of state."""
+    path = tmp_path_factory.mktemp("everywhere") / "savepoint"
+    writer = sp.arrow.SavepointWriter.new(flink_version="2.0")
+    person = "zoë@example.com"
+    entry = sp.Types.ROW_NAMED(["name", "tags"], [sp.Types.STRING(), sp.Types.LIST(sp.Types.STRING())])
+    rows = [{"key": n, "value": {"name": f"user{n}", "tags": ["x", person] if n == 3 else []}} for n in range(10)]
+    writer.with_keyed_state("people", rows, states={"value": sp.ValueState(entry)}, key_type=sp.Types.LONG())
+    named = pa.schema([("key", pa.int64()), ("friends", pa.map_(pa.string(), pa.int64()))])
+    friends = [{"key": n, "friends": [(person, n)] if n == 4 else [("bob", 12345)]} for n in range(10)]
+    of_friends = {"friends": sp.MapState(sp.Types.STRING(), sp.Types.LONG())}
+    writer.with_keyed_state("friends", pa.Table.from_pylist(friends, named), states=of_friends, key_type=sp.Types.LONG())
+    timers = [{"key": person, "timestamp": 99_999, "domain": "event_time", "service": "t"}]
+    writer.with_keyed_state("timed", [{"key": person, "seen": True}], states={"seen": sp.ValueState(sp.Types.BOOLEAN())})
+    writer.with_timers("timed", timers)
+    writer.with_list_state("sink", "pending", [{"value": "for zoë@example.com"}], sp.Types.STRING())
+    writer.with_union_state("sink", "shared", [{"value": person.encode("utf-16-be")}], sp.Types.BYTES())
+    writer.with_broadcast_state("sink", "rules", [{"key": 1, "value": person}], sp.Types.LONG(), sp.Types.STRING())
+    writer.write(path)
+    return path
+
+
+def places(found: sp.Findings) -> set[tuple[Any, ...]]:
+    names = ("operator_uid", "state_name", "key", "field", "count")
+    return {tuple(row[name] for name in names) for row in found.table.to_pylist()}
+
+
+def test_a_text_is_found_in_each_kind_of_state(everywhere: Path) -> None:
+    found = sp.find(everywhere, text="zoë@")
+    assert found
+    assert places(found) == {
+        ("people", "value", "3", "value.f1.element", 1),
+        ("friends", "friends", "4", "map_key", 1),
+        ("timed", "seen", "zoë@example.com", "key", 1),
+        ("timed", "_timer_state/event_t", "zoë@example.com", "key", 1),
+        ("sink", "pending", None, "value", 1),
+        ("sink", "shared", None, "value", 1),
+        ("sink", "rules", "1", "value", 1),
+    }
+    (undecoded,) = found.undecoded.to_pylist()
+    assert (undecoded["state_name"], undecoded["reason"], undecoded["count"]) == ("shared", "values are bytes: value", 1)
+
+
+def test_numbers_are_found(everywhere: Path) -> None:
+    assert places(sp.find(everywhere, number=99_999)) == {("timed", "_timer_state/event_t", "zoë@example.com", "timestamp", 1)}
+    found = sp.find(everywhere, number=[12345])
+    assert {place[:2] for place in places(found)} == {("friends", "friends")}
+    assert found.table.num_rows == 9
+
+
+def test_keys_are_looked_up_in_operators_with_keys_of_their_type(everywhere: Path) -> None:
+    assert places(sp.find(everywhere, key=3)) == {("people", "value", "3", "key", 1), ("friends", "friends", "3", "key", 1)}
+    assert places(sp.find(everywhere, key="3")) == places(sp.find(everywhere, key=3))
+    with pytest.raises(sp.OptionError, match=r"no operator has keys of the type of 2\.5"):
+        sp.find(everywhere, key=[3, 2.5])
+
+
+def test_several_snapshots_are_searched_and_nothing_is_false(everywhere: Path) -> None:
+    found = sp.find([ORDERS_PATH, NATIVE, everywhere], text=["amelia", "zoë@"])
+    by_snapshot = found.table.group_by("snapshot").aggregate([("count", "sum")]).to_pylist()
+    assert {row["snapshot"]: row["count_sum"] for row in by_snapshot} == {ORDERS_PATH: 6, NATIVE: 6, str(everywhere): 7}
+    assert not sp.find(ORDERS_PATH, text="nobody@")
+    with pytest.raises(sp.OptionError, match="nothing to find: add text"):
+        sp.find(ORDERS_PATH)
+
+
+def test_the_command_prints_places(capsys: pytest.CaptureFixture[str], everywhere: Path) -> None:
+    assert cli.main(["find", ORDERS_PATH, "--text", "amelia", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(row["state_name"], row["field"]) for row in rows if "sought" in row} >= {
+        ("profile", "value.email"),
+        ("total", "key"),
+    }
+    assert cli.main(["find", ORDERS_PATH, str(everywhere), "--key", "amelia", "--number", "12345"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].split() == ["snapshot", "operator", "state", "key", "field", "sought", "count"]
+    assert "Searched as bytes:" in out
+    assert cli.main(["find", ORDERS_PATH, "--text", "nobody@"]) == NOTHING_FOUND
+    assert capsys.readouterr().out.splitlines()[0] == "Nothing found"
