@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from state_processor.serializers import registrations
+from state_processor.serializers.kernel.interpreter import interpreter as kernel_interpreter
 from tests import spark_jvms
 from tests.corpus import CORPUS
 from tests.spark_python import interpreter
@@ -51,8 +52,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Give output in processes of xdist the same width as in one process; xdist sets another width.
 
-    While these collect tests, the archive of Spark's classes is made.
+    While these collect tests, the archive of Spark's classes is made. Kernels are compiled, whatever test is the first.
     """
+    kernel_interpreter.stop()
     if hasattr(config, "workerinput"):
         for name in ("COLUMNS", "LINES"):
             os.environ.pop(name, None)

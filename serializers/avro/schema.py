@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from fastavro.schema import parse_schema
-
 from state_processor.serializers.avro.containers import AvroArray, AvroMap, AvroRecord, AvroReference, AvroUnion
 from state_processor.serializers.avro.logical import AvroDecimal, AvroLogical
 from state_processor.serializers.avro.scalars import AvroBytes, AvroEnum, AvroFixed, AvroNull, AvroNumber, AvroString
@@ -52,6 +50,8 @@ class AvroSchema:
     """
 
     def __init__(self, text: str) -> None:
+        from fastavro.schema import parse_schema  # importing it takes longer than a small read of a state without Avro
+
         self.text = text
         self.named: dict[str, Any] = {}
         with _reading(text):

@@ -23,6 +23,7 @@ from state_processor.serializers.kernel.compiling.cache import (
     module_stamp,
     writable_folder,
 )
+from state_processor.serializers.kernel.interpreter import in_python, interpret, interpreter
 from state_processor.serializers.kernel.signatures import ArgumentType
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "EntryPoint",
     "Intrinsic",
     "OnDemand",
+    "TwoForms",
     "allocating_kernel",
     "cache_folders",
     "entry_point",
@@ -57,6 +59,11 @@ class Kernel:
         self.made: Any = None
         """Its Numba form, if it was already needed."""
 
+    @cached_property
+    def in_python(self) -> Function:
+        """The function in Python, for a kernel that is interpreted."""
+        return in_python(self.py_func)
+
     @property
     def dispatcher(self) -> Any:
         """Numba's form of the function."""
@@ -73,14 +80,14 @@ class Kernel:
 
 
 class _ForKernels(Kernel):
-    """A function that Python can't call."""
+    """A function that kernels call, compiled or interpreted."""
 
     def __init__(self, function: Function, allocates: bool, inlined: bool = False) -> None:
         super().__init__(function, allocates, no_cpython_wrapper=True, forceinline=inlined)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Refuse."""
-        raise TypeError(f"only kernels call {self.py_func.__name__}; decorate functions that Python calls with entry_point")
+        """Run the function in Python, for a kernel that is interpreted."""
+        return self.in_python(*arguments)
 
 
 class Intrinsic:
@@ -91,13 +98,20 @@ class Intrinsic:
     definition
         Numba calls it with the types of arguments. It returns the signature and the function that generates the code, and imports
         Numba's modules itself.
+    interpreted
+        The same in Python.
     content
         Content that the definition depends on in addition to its module.
     """
 
-    def __init__(self, definition: Function, content: str = "") -> None:
+    def __init__(self, definition: Function, interpreted: Function, content: str = "") -> None:
         self._definition = definition
+        self._interpreted = interpreted
         self.kernel_stamp = module_stamp(definition.__module__).hex() + content
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Do the same in Python, for a kernel that is interpreted."""
+        return self._interpreted(*arguments)
 
     @cached_property
     def _known(self) -> tuple[Any, Any]:
@@ -156,6 +170,27 @@ class DeclaredKernel:
         return tuple(argument.numba_type() for argument in self._arguments)
 
 
+class TwoForms:
+    """An argument that has one form for compiled and another for interpreted kernels.
+
+    Parameters
+    ----------
+    compiled, interpreted
+        Return the forms. The first is called once.
+    """
+
+    def __init__(self, compiled: Callable[[], Any], interpreted: Callable[[], Any]) -> None:
+        self._compiled = compiled
+        self._made: Any = None
+        self.interpreted = interpreted
+
+    def compiled(self) -> Any:
+        """Return the argument of compiled kernels."""
+        if self._made is None:
+            self._made = self._compiled()
+        return self._made
+
+
 class EntryPoint(DeclaredKernel):
     """A kernel that Python calls; arrays that are only read may be writable, other differences are a ``TypeError``."""
 
@@ -163,10 +198,13 @@ class EntryPoint(DeclaredKernel):
     """Numba's form of the function, once it will compile no other variant."""
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the function, compiled."""
+        """Run the function: interpreted as long as a process has little work for kernels, then compiled."""
+        if interpreter.takes(self._arguments, arguments):
+            given = [a.interpreted() if isinstance(a, TwoForms) else a for a in arguments]
+            return interpret(self._function.in_python, self._arguments, given)
         if self._compiled is None:
             self.compile()
-        return self._compiled(*arguments)
+        return self._compiled(*(a.compiled() if isinstance(a, TwoForms) else a for a in arguments))
 
     def compile(self) -> None:
         """Compile the function, and no other variant of it.
@@ -174,13 +212,19 @@ class EntryPoint(DeclaredKernel):
         Numba lists a variant before it stores it. A thread that calls the function in between with a writable array would ask
         for a variant of its own, and find compilation disabled.
         """
+        interpreter.stop()
         dispatcher = self._function.dispatcher
         dispatcher.compile_only(self._types())
         self._compiled = dispatcher
 
 
 class OnDemand(DeclaredKernel):
-    """A kernel that others call by its address."""
+    """A kernel that others call by its address, and in Python as a function."""
+
+    @property
+    def interpreted(self) -> Function:
+        """The function for kernels that are interpreted."""
+        return self._function.in_python
 
     @cached_property
     def address(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.serializers.kernel.compiler import Intrinsic, OnDemand
+from state_processor.serializers.kernel.compiler import Intrinsic, OnDemand, TwoForms
 from state_processor.serializers.kernel.opcodes import CODE, FAMILIES, FAMILY, FAMILY_SHIFT
 from state_processor.serializers.kernel.signatures import Array, int64
 
@@ -46,7 +46,12 @@ def tables_in_memory(*members: Array) -> tuple[Any, Any]:
 
         return layout(types.int64), codegen
 
-    return Intrinsic(store, str(members)), Intrinsic(load, str(members))
+    return Intrinsic(store, _same, str(members)), Intrinsic(load, _same, str(members))
+
+
+def _same(tables: Any) -> Any:
+    """Store or load tables for interpreted kernels, whose address of the tables is the tables themselves."""
+    return tables
 
 
 def _tuple_of(members: tuple[Array, ...]) -> Any:
@@ -73,13 +78,21 @@ def caller(results: int) -> Any:
 
         return result(types.int64, *arguments), codegen
 
-    return Intrinsic(call, str(results))
+    return Intrinsic(call, lambda family, *arguments: family(*arguments), str(results))
 
 
-def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the addresses of the families of a program's instructions, and 0 for other families."""
-    found = np.zeros(FAMILIES, dtype=np.int64)
-    for family in set((instructions[:, CODE] & FAMILY).tolist()):
-        if family in families:
-            found[family >> FAMILY_SHIFT] = families[family].address
-    return found
+def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64]) -> TwoForms:
+    """Return the addresses of the families of a program's instructions, and 0 for other families.
+
+    Interpreted kernels receive the functions instead of their addresses.
+    """
+    named = set((instructions[:, CODE] & FAMILY).tolist())
+    used = {family >> FAMILY_SHIFT: families[family] for family in named & families.keys()}
+
+    def compiled() -> npt.NDArray[np.int64]:
+        found = np.zeros(FAMILIES, dtype=np.int64)
+        for at, family in used.items():
+            found[at] = family.address
+        return found
+
+    return TwoForms(compiled, lambda: [used[at].interpreted if at in used else 0 for at in range(FAMILIES)])

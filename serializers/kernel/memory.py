@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from state_processor.serializers.kernel.compiler import Intrinsic
+from state_processor.serializers.kernel.interpreter import loader, storer
 
 # Arguments of LLVM's prefetch
 _TO_WRITE: Final = 1
@@ -40,7 +41,7 @@ def _loader(bits: int, *, signed: bool, big_endian: bool) -> Any:
 
         return types.int64(array, types.int64), codegen
 
-    return Intrinsic(load)
+    return Intrinsic(load, loader(bits, signed=signed, big_endian=big_endian))
 
 
 def _storer(bits: int, *, big_endian: bool) -> Any:
@@ -59,7 +60,7 @@ def _storer(bits: int, *, big_endian: bool) -> Any:
 
         return types.void(array, types.int64, types.int64), codegen
 
-    return Intrinsic(store)
+    return Intrinsic(store, storer(bits, big_endian=big_endian))
 
 
 def _prefetch(typingctx: Any, array: Any, element: Any) -> Any:
@@ -90,5 +91,5 @@ store_i64 = _storer(64, big_endian=False)
 store_be_i16 = _storer(16, big_endian=True)
 store_be_i32 = _storer(32, big_endian=True)
 store_be_i64 = _storer(64, big_endian=True)
-prefetch: Any = Intrinsic(_prefetch)
+prefetch: Any = Intrinsic(_prefetch, lambda array, element: None)
 """Asks for the memory of an element of an array, counted over its dimensions, so that a later access need not wait for it."""

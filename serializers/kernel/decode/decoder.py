@@ -72,7 +72,7 @@ class ColumnDecoder:
         self._batch_bytes = min(batch_bytes, memory_limit)
         self._memory_limit = memory_limit
         self.position = 0
-        self._families: npt.NDArray[np.int64] | None = None
+        self._families = addresses(k.FAMILIES, program.instructions)
         self._registers = np.zeros(program.registers, dtype=np.int64)
         self._result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         self._arena: Arena | None = None
@@ -158,8 +158,6 @@ class ColumnDecoder:
         arena: Arena,
     ) -> None:
         p = self._program
-        if self._families is None:
-            self._families = addresses(k.FAMILIES, p.instructions)
         k.run(
             p.instructions,
             self._families,

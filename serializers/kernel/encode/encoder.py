@@ -60,7 +60,7 @@ class ColumnEncoder:
         self._context = context
         self._bytes_per_row = float(_FIRST_BYTES)
         self._entries_per_row = 1.0
-        self._families: npt.NDArray[np.int64] | None = None
+        self._families = addresses(k.FAMILIES, program.instructions)
 
     def encode(
         self,
@@ -82,8 +82,6 @@ class ColumnEncoder:
             If a row can't be written; the message names it, its key, and the column.
         """
         p = self._program
-        if self._families is None:
-            self._families = addresses(k.FAMILIES, p.instructions)
         if key_groups is None:
             key_groups = np.zeros(batch.num_rows, dtype=np.int32)
         try:

@@ -236,11 +236,6 @@ def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() 
     assert content_stamp(text.put_integer.py_func) != content_stamp(text.put_code_point.py_func)
 
 
-def test_a_function_for_kernels_is_not_called_from_python() -> None:
-    with pytest.raises(TypeError, match="only kernels call decimal_size"):
-        text.decimal_size(1)
-
-
 def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
     run(tmp_path, tmp_path / "other")  # writes the modules
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}

@@ -1,0 +1,122 @@
+"""Kernels that run as the Python functions that they are written as. Numba takes longer to load than a few rows to decode.
+
+Numba's arithmetic has 64 bits, whatever the width of an element. So an interpreted kernel reads numpy's 64-bit numbers from
+memory, which wrap in the same way, and calls the Python form of each intrinsic (``compiler.Intrinsic``). A process interprets
+kernels until they have read :data:`MOST_WORK` bytes and lines of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from struct import Struct
+from types import FunctionType, SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.serializers.kernel.signatures import ArgumentType
+
+MOST_WORK: Final = 1 << 17
+"""Lines of arrays that the kernels of a process read in Python: it takes a fraction of the time to load Numba."""
+
+_CALL: Final = 64
+"""Work of a call without arrays."""
+_WIDTHS: Final = {16: "h", 32: "i", 64: "q"}
+
+
+class Memory:
+    """Bytes of an array, read as 64-bit numbers.
+
+    Parameters
+    ----------
+    array
+        The array.
+    """
+
+    __slots__ = ("view",)
+
+    def __init__(self, array: npt.NDArray[np.uint8]) -> None:
+        self.view = memoryview(array)  # type: ignore[arg-type]  # of numpy's types before Python 3.12
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def __getitem__(self, index: Any) -> np.int64:
+        return np.int64(self.view[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.view[index] = int(value) & 0xFF
+
+
+def loader(bits: int, *, signed: bool, big_endian: bool) -> Callable[[Memory, Any], np.int64]:
+    """Return the Python form of an unaligned load."""
+    code = _WIDTHS[bits]
+    load = Struct((">" if big_endian else "<") + (code if signed else code.upper())).unpack_from
+    return lambda memory, offset: np.int64(load(memory.view, offset)[0])
+
+
+def storer(bits: int, *, big_endian: bool) -> Callable[[Memory, Any, Any], None]:
+    """Return the Python form of an unaligned store."""
+    store = Struct((">" if big_endian else "<") + _WIDTHS[bits].upper()).pack_into
+    mask = (1 << bits) - 1
+    return lambda memory, offset, value: store(memory.view, offset, int(value) & mask)
+
+
+class Interpreter:
+    """Decides which calls of kernels are interpreted.
+
+    Parameters
+    ----------
+    left
+        Lines of arrays that kernels may still read in Python.
+    """
+
+    def __init__(self, left: int = MOST_WORK) -> None:
+        self.left = left
+
+    def takes(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+        """Return whether a call is interpreted, and count its work."""
+        if self.left > 0:
+            read = (len(a) for t, a in zip(types, arguments, strict=True) if isinstance(a, np.ndarray) and t.only_read)
+            self.left -= _CALL + sum(read)
+        return self.left > 0
+
+    def stop(self) -> None:
+        """Compile all further kernels: Numba is loaded, which was the most of the time."""
+        self.left = 0
+
+
+interpreter: Final = Interpreter()
+"""The interpreter of this process."""
+
+
+def in_python(function: Any) -> FunctionType:
+    """Return a kernel's function with plain numbers for the members of enumerations, which compare ten times as fast."""
+    names: dict[str, Any] = dict(function.__globals__)
+    for name, value in function.__globals__.items():
+        if isinstance(value, type) and issubclass(value, IntEnum):
+            names[name] = SimpleNamespace(**{member.name: int(member) for member in value})
+    return FunctionType(function.__code__, names, function.__name__)
+
+
+def interpret(function: Callable[..., Any], types: tuple[ArgumentType, ...], arguments: Sequence[Any]) -> Any:
+    """Call the Python function of a kernel with arguments that behave as in compiled code."""
+    given = [_interpreted(type_, argument) for type_, argument in zip(types, arguments, strict=True)]
+    with np.errstate(over="ignore"):
+        return function(*given)
+
+
+def _interpreted(type_: Any, argument: Any) -> Any:
+    if isinstance(argument, list):  # of functions, which compiled kernels call by addresses
+        return argument
+    if isinstance(argument, np.ndarray):
+        if argument.dtype.name != type_.of.name or argument.ndim != type_.dimensions or not argument.flags.c_contiguous:
+            raise TypeError(f"a kernel expects {type_}, found an array of {argument.dtype}, {argument.ndim} dimensions")
+        if not type_.only_read and not argument.flags.writeable:
+            raise TypeError(f"a kernel writes {type_}, found an array that can't be written")
+        if argument.dtype == np.uint8:
+            return Memory(argument)
+        return argument.astype(np.int64) if argument.dtype == np.int32 and type_.only_read else argument
+    return bool(argument) if type_.name == "boolean" else np.dtype(type_.name).type(argument)
