@@ -29,6 +29,10 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         WriteError,
     )
+    from state_processor.job.check import check_job
+    from state_processor.job.opening import signature
+    from state_processor.job.signature import JobSignature
+    from state_processor.job.verdicts import JobReport
     from state_processor.read.finding import Findings, find
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.snapshots import list_snapshots
@@ -57,6 +61,8 @@ __all__ = [
     "ForbiddenPathError",
     "ForeignCodeError",
     "InvalidRowError",
+    "JobReport",
+    "JobSignature",
     "KeyContents",
     "ListState",
     "MapState",
@@ -88,6 +94,7 @@ __all__ = [
     "WriteError",
     "WriteSummary",
     "arrow",
+    "check_job",
     "connectors",
     "create_views",
     "diff",
@@ -102,12 +109,15 @@ __all__ = [
     "pyflink",
     "register",
     "retain",
+    "signature",
 ]
 
 _SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
 _HOMES = {
     **{name: "state_processor.errors" for name in __all__ if name.endswith("Error")},
     **dict.fromkeys(_SPECS, "state_processor.types.state_specs"),
+    "JobReport": "state_processor.job.verdicts",
+    "JobSignature": "state_processor.job.signature",
     "KeyContents": "state_processor.read.key_contents",
     "MigrationReport": "state_processor.write.migration_report",
     "OperatorIdentifier": "state_processor.types.identifier",
@@ -124,12 +134,14 @@ _HOMES = {
     **dict.fromkeys(("dispose", "files", "orphans", "retain"), "state_processor.write.retention"),
     "FileUse": "state_processor.write.retention",
     "RemovalSummary": "state_processor.write.retention",
+    "check_job": "state_processor.job.check",
     "create_views": "state_processor.sql.spark_views",
     "Findings": "state_processor.read.finding",
     "diff": "state_processor.spark.difference",
     "find": "state_processor.read.finding",
     "list_snapshots": "state_processor.read.snapshots",
     "register": "state_processor.spark.data_source_registration",
+    "signature": "state_processor.job.opening",
 }
 
 

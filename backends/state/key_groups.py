@@ -15,6 +15,8 @@ from state_processor.serializers.errors import OptionError
 
 _ONE_BYTE_PREFIX = 128
 """Maximum max parallelism for a key group prefix of one byte; above it, the prefix has two bytes."""
+_LEAST_DEFAULT = 128
+"""The least max parallelism that Flink chooses by itself."""
 
 
 def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
@@ -82,3 +84,8 @@ def check_parallelism(parallelism: int, max_parallelism: int) -> None:
         raise OptionError(f"max parallelism {max_parallelism}: expected a number from 1 to {MAX_KEY_GROUPS}")
     if not 1 <= parallelism <= max_parallelism:
         raise OptionError(f"parallelism {parallelism}: expected a number from 1 to the max parallelism, {max_parallelism}")
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Return the max parallelism of operators that do not set one (Flink: ``computeDefaultMaxParallelism``)."""
+    return min(max(1 << (parallelism + parallelism // 2 - 1).bit_length(), _LEAST_DEFAULT), MAX_KEY_GROUPS)

@@ -119,7 +119,10 @@ def golden(tmp_path: Path) -> Path:
 
 
 def test_the_file_has_states_types_and_ttl(golden: Path) -> None:
-    state = json.loads(golden.read_text("utf-8"))[sp.OperatorIdentifier.for_uid("orders").uid_hash]["total"]
+    (operator,) = json.loads(golden.read_text("utf-8"))["operators"]
+    assert operator["uid_hash"] == sp.OperatorIdentifier.for_uid("orders").uid_hash
+    (state,) = operator["states"]
+    assert sp.signature(golden).operators[0].label == operator["uid_hash"]
     assert (state["kind"], state["key_type"], state["ttl"]) == ("VALUE", "STRING", False)
     assert state["value_type"].startswith("POJO<a.Total")
 
@@ -137,7 +140,7 @@ def test_a_change_that_flink_accepts_is_a_warning(golden: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("type_", "values", "reason"),
     [
-        (sp.Types.POJO("a.Total", {"cents": sp.Types.STRING()}), {"amelia": ("3",)}, "value was POJO<a.Total"),
+        (sp.Types.POJO("a.Total", {"cents": sp.Types.STRING()}), {"amelia": ("3",)}, "value POJO<a.Total> has changed"),
         (sp.Types.POJO("a.Total", {"cents": sp.Types.LONG()}), {7: (3,)}, "key was STRING and is LONG"),
         (sp.ListState(sp.Types.LONG()), {"amelia": [3]}, "was VALUE and is LIST"),
     ],

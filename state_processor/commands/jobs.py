@@ -1,0 +1,81 @@
+"""Commands about the state of a job: its description, and the check of a snapshot against it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, Final
+from uuid import uuid4
+
+from state_processor.backends.read.option import Kind
+from state_processor.commands.arguments import add_exit_code
+from state_processor.commands.new_files import new_file
+from state_processor.commands.printing import print_json
+from state_processor.commands.terminal import say
+from state_processor.job.check import check_job
+from state_processor.job.opening import signature_of
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import add_flags, flag_values
+
+NOT_RESTORED: Final = 1
+"""Exit code if state is refused or would be lost."""
+
+JOB_HELP: Final = (
+    "a snapshot, or a file: a signature, a compiled plan, the graph of a job from the REST paths /jobs/:id and /jobs/:id/plan or "
+    "from getExecutionPlan(), or YAML with operators, states and types"
+)
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parsers of the command line."""
+    text = (
+        "Print the signature of a job as JSON: operators, states, kinds, types and time-to-live, in a stable order. Plans and "
+        "graphs describe operators without their states."
+    )
+    signature = commands.add_parser("signature", help="description of the state of a job", description=text)
+    signature.add_argument("path", metavar="PATH", help=JOB_HELP)
+    signature.add_argument("-o", "--output", metavar="FILE", help="write the signature into a new file")
+    signature.add_argument("--overwrite", action="store_true", help="replace FILE")
+    add_flags(signature, {Kind.CHECKS})
+    signature.set_defaults(run=_signature)
+    text = (
+        "Show what becomes of a snapshot in another job: which operators and states restore, are migrated, are new, would be "
+        "lost, or are refused, with Flink's reason and the commands that repair the snapshot."
+    )
+    check = commands.add_parser("check", help="whether a job restores a snapshot", description=text)
+    add_exit_code(check, "state is refused or would be lost")
+    check.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
+    check.add_argument("--job", metavar="NEW", required=True, help=f"the new job: {JOB_HELP}")
+    check.add_argument("--flink", metavar="VERSION", help="the Flink version of the new job (default: as NEW says)")
+    check.add_argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the new job")
+    check.add_argument("--json", action="store_true", help="one JSON object per operator instead of text")
+    add_flags(check, {Kind.CHECKS})
+    check.set_defaults(run=_check)
+
+
+def _signature(options: argparse.Namespace) -> None:
+    text = str(signature_of(options.path, SnapshotAccess.of(**flag_values(options))))
+    if options.output is None:
+        say(text)
+        return
+    write_text(options.output, f"{text}\n", replaced=options.overwrite)
+    say(f"{options.output} was written")
+
+
+def write_text(path: str, text: str, *, replaced: bool) -> None:
+    """Write a text into a file; an existing file is replaced when the text is complete, if ``replaced`` is true."""
+    replaced = replaced and os.path.lexists(path)
+    target = f"{path}.{uuid4().hex}.part" if replaced else path
+    with new_file(target) as file:
+        file.write(text.encode())
+    if replaced:
+        os.replace(target, path)
+
+
+def _check(options: argparse.Namespace) -> int:
+    report = check_job(options.path, options.job, flink=options.flink, backend=options.backend, **flag_values(options))
+    if options.json:
+        print_json(report.records())
+    else:
+        say(str(report))
+    return 0 if report.restores else NOT_RESTORED

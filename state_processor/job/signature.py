@@ -1,0 +1,200 @@
+"""Signatures: the operators and states of a job, without their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.state.descriptions import OPERATOR_KINDS, TIMERS
+from state_processor.job.declared import VOID_NAMESPACE, encoded_snapshot, follows_from_text
+from state_processor.serializers.avro.records import AvroSerializer
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.traversal import walk
+
+VERSION: Final = 1
+"""The version of the format of signature files."""
+
+KEY: Final = "key"
+NAMESPACE: Final = "namespace"
+MAP_KEY: Final = "map_key"
+VALUE: Final = "value"
+ROLES: Final = (KEY, NAMESPACE, MAP_KEY, VALUE)
+"""The parts of a state with a type, in their order in files."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSignature:
+    """A state: kind, time-to-live, and the serializer snapshot of each part.
+
+    Attributes
+    ----------
+    name, kind
+        As in the table of states.
+    snapshots
+        Serializer snapshots by part: ``key``, ``namespace``, ``map_key``, ``value``.
+    ttl
+        Whether values have time-to-live.
+    unread
+        The reason why the types are unknown; empty if they are known.
+    """
+
+    name: str
+    kind: str
+    snapshots: Mapping[str, TypeSerializerSnapshot] = field(default_factory=dict)
+    ttl: bool = False
+    unread: str = ""
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the state belongs to keys."""
+        return self.kind not in OPERATOR_KINDS
+
+    @property
+    def is_timer(self) -> bool:
+        """Whether the state is a timer queue."""
+        return self.kind in TIMERS
+
+    def serializer(self, part: str) -> TypeSerializer | None:
+        """Return the serializer of a part; of values with time-to-live, the serializer inside."""
+        snapshot = self.snapshots.get(part)
+        serializer = None if snapshot is None else snapshot.restore_serializer()
+        return serializer.value if isinstance(serializer, TtlSerializer) else serializer
+
+    def type_text(self, part: str) -> str | None:
+        """Return the type of a part as text."""
+        serializer = self.serializer(part)
+        return None if serializer is None else str(serializer)
+
+    @property
+    def classes(self) -> dict[str, Any]:
+        """The classes that type texts only name: fields of POJOs, constants of enums, schemas of Avro."""
+        serializers = (self.serializer(part) for part in ROLES)
+        return dict(entry for serializer in serializers if serializer is not None for entry in _classes(serializer))
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The JSON of the state. Serializer snapshots that follow from the text of the type are left out."""
+        types = {part: self.type_text(part) for part in ROLES}
+        shown = {f"{part}_type": None if (part, text) == (NAMESPACE, VOID_NAMESPACE) else text for part, text in types.items()}
+        encoded = {part: encoded_snapshot(self.snapshots[part]) for part in ROLES if part in self.snapshots}
+        unsaid = {
+            part: snapshot
+            for part, snapshot in encoded.items()
+            if not follows_from_text(snapshot, types[part], ttl=self.ttl and part == VALUE)
+        }
+        more = {"unread": self.unread or None, "classes": self.classes or None, "serializers": unsaid or None}
+        return _present({"name": self.name, "kind": self.kind, **shown, "ttl": self.ttl, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSignature:
+    """An operator. What is not known is ``None``.
+
+    Attributes
+    ----------
+    uid, uid_hash, name
+        The identifiers. A job graph does not contain uids.
+    parallelism, max_parallelism
+        Of the operator.
+    states
+        The states by name; ``None`` if they are unknown, as in job graphs and plans.
+    other_uids
+        Uids that the operator has with another setting of ``table.exec.uid.format``.
+    asynchronous
+        Whether keyed state is registered for the asynchronous API. Only the files of ForSt show it.
+    backend
+        The backend or format of keyed state.
+    has_state
+        Whether the snapshot has state of the operator, be it raw state or coordinator state.
+    """
+
+    uid: str | None = None
+    uid_hash: str | None = None
+    name: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    states: Mapping[str, StateSignature] | None = None
+    other_uids: tuple[str, ...] = ()
+    asynchronous: bool | None = None
+    backend: str | None = None
+    has_state: bool = True
+
+    @property
+    def label(self) -> str:
+        """The uid, or else the name, or else the hash."""
+        return self.uid or self.name or self.uid_hash or "?"
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """The hashes by which a snapshot may know the operator."""
+        own = () if self.uid_hash is None else (self.uid_hash,)
+        return (*own, *map(operator_id, self.other_uids))
+
+    @property
+    def keyed(self) -> tuple[StateSignature, ...]:
+        """The keyed states and timers."""
+        return tuple(state for state in (self.states or {}).values() if state.is_keyed)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The JSON of the operator."""
+        names = ("uid", "uid_hash", "name", "parallelism", "max_parallelism", "asynchronous", "backend")
+        states = None if self.states is None else [self.states[name].content for name in sorted(self.states)]
+        more = {"has_state": None if self.has_state else False, "other_uids": list(self.other_uids) or None, "states": states}
+        return _present({name: getattr(self, name) for name in names} | more)
+
+    @property
+    def order(self) -> tuple[str, str, str]:
+        """The place of the operator in files."""
+        return self.uid or "\uffff", self.name or "", self.uid_hash or ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSignature:
+    """The operators and states of a job.
+
+    Attributes
+    ----------
+    operators
+        The operators, by uid; then operators without a uid, by name and hash.
+    flink
+        The Flink version of the job as text, such as ``2.3`` or ``2.x``; ``None`` if it is unknown.
+    backend
+        The state backend of the job: ``hashmap``, ``rocksdb``, ``forst``; ``None`` if it is unknown.
+    """
+
+    operators: tuple[OperatorSignature, ...]
+    flink: str | None = None
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operators", tuple(sorted(self.operators, key=lambda o: o.order)))
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The JSON of the signature."""
+        job = _present({"flink": self.flink, "backend": self.backend})
+        return {"version": VERSION, **job, "operators": [operator.content for operator in self.operators]}
+
+    def __str__(self) -> str:
+        return json.dumps(self.content, indent=2, ensure_ascii=False)
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _classes(serializer: TypeSerializer) -> Iterator[tuple[str, Any]]:
+    for part in walk(serializer):
+        if isinstance(part, PojoSerializer):
+            yield part.class_name, {field.name: str(field.serializer) for field in part.fields}
+        elif isinstance(part, EnumSerializer):
+            yield part.enum_class, list(part.names)
+        elif isinstance(part, AvroSerializer):
+            yield part.class_name, json.loads(part.schema.text)

@@ -1,0 +1,121 @@
+"""What becomes of the operators and states of a snapshot in another job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import render_records, text_of
+
+_COLUMNS: Final = ("operator", "state", "outcome", "reason")
+
+
+class Outcome(StrEnum):
+    """The outcome for an operator or a state."""
+
+    RESTORES = "restores"
+    MIGRATES = "restores after migration"
+    NEW = "is new"
+    UNUSED = "is not used"
+    UNKNOWN = "can't be checked"
+    LOST = "would be lost"
+    REFUSED = "is refused"
+
+    @property
+    def severity(self) -> int:
+        """The place in the order from harmless to fatal."""
+        return list(Outcome).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class StateVerdict:
+    """The outcome for a state.
+
+    Attributes
+    ----------
+    state
+        The name.
+    outcome
+        ``is not used``: the new job does not register the state; Flink keeps it in its next savepoints.
+    reason
+        The rule of Flink that leads to the outcome; empty if the state restores unchanged.
+    repair
+        Commands that change the savepoint so that the job restores it.
+    """
+
+    state: str
+    outcome: Outcome
+    reason: str = ""
+    repair: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorVerdict:
+    """The outcome for an operator: the worst outcome of its states, unless the operator as a whole has another one.
+
+    Attributes
+    ----------
+    operator, uid_hash
+        The uid, or else the name or the hash; and the hash.
+    outcome, reason, repair
+        As for states.
+    states
+        The outcome for each state of the snapshot and of the new job.
+    """
+
+    operator: str
+    uid_hash: str | None
+    outcome: Outcome
+    reason: str = ""
+    repair: tuple[str, ...] = ()
+    states: tuple[StateVerdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What becomes of a snapshot in another job; as text, a table of operators and states, and the commands that repair.
+
+    Attributes
+    ----------
+    operators
+        The outcome for each operator of the snapshot, and for new operators.
+    notes
+        What was not checked, or depends on a setting of the job.
+    """
+
+    operators: tuple[OperatorVerdict, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def restores(self) -> bool:
+        """Whether Flink restores the snapshot, without ``--allowNonRestoredState``, and no state is lost."""
+        return not any(one.outcome in (Outcome.LOST, Outcome.REFUSED) for one in self.operators)
+
+    @property
+    def repair(self) -> tuple[str, ...]:
+        """The commands that repair, each once."""
+        found = [(o.repair, *(state.repair for state in o.states)) for o in self.operators]
+        return tuple(dict.fromkeys(command for repairs in found for repair in repairs for command in repair))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each operator and each of its states."""
+        for o in self.operators:
+            yield {"operator": o.operator, "state": None, "outcome": str(o.outcome), "reason": o.reason}
+            for s in o.states:
+                yield {"operator": o.operator, "state": s.state, "outcome": str(s.outcome), "reason": s.reason}
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield each operator with its states as JSON values."""
+        return (asdict(operator) for operator in self.operators)
+
+    def __str__(self) -> str:
+        parts = [render_records(_COLUMNS, self.rows()), *map(text_of, self.notes)]
+        if self.repair:
+            parts.append("\n".join(("To repair:", *(f"  {text_of(command)}" for command in self.repair))))
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return html_table(_COLUMNS, list(self.rows()), caption="; ".join((*self.notes, *self.repair)))

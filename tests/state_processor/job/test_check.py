@@ -1,0 +1,154 @@
+"""The check of a snapshot against another job; real Flink's verdicts are in tests/interop/test_job_pairs.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import state_processor as sp
+from state_processor.cli import main
+from state_processor.job.verdicts import Outcome
+from state_processor.serializers.errors import OptionError
+from tests.state_processor.samples import ORDERS, ORDERS_PATH
+
+NATIVE = str(next(ORDERS.parent.glob("orders-rocksdb-incremental/**/_metadata")).parent)
+
+
+def snapshot(path: Path, uid: str = "orders", size: int = 128, **states: Any) -> str:
+    writer = sp.arrow.SavepointWriter.new(size, "2.3")
+    rows = [{"key": "a"} | dict.fromkeys(states)]
+    writer.with_keyed_state(uid, rows, key_type=sp.Types.STRING(), states=states)
+    writer.write(path)
+    return str(path)
+
+
+def outcomes(report: sp.JobReport) -> dict[str, str]:
+    return {state.state: str(state.outcome) for operator in report.operators for state in operator.states}
+
+
+POJO = sp.Types.POJO("a.Total", {"cents": sp.Types.LONG()})
+MORE = sp.Types.POJO("a.Total", {"cents": sp.Types.LONG(), "currency": sp.Types.STRING()})
+LONGS = sp.Types.LONG()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "backend", "outcome", "reason"),
+    [
+        (POJO, POJO, None, "restores", ""),
+        (POJO, MORE, None, "restores after migration", "value POJO<a.Total> has changed"),
+        (LONGS, sp.Types.STRING(), None, "is refused", "value was LONG and is STRING"),
+        (sp.ValueState(LONGS), sp.ListState(LONGS), None, "is refused", "was VALUE and is LIST"),
+        (sp.MapState(POJO, LONGS), sp.MapState(MORE, LONGS), "rocksdb", "is refused", "in RocksDB and ForSt"),
+        (sp.MapState(POJO, LONGS), sp.MapState(MORE, LONGS), "hashmap", "restores after migration", "key of the map"),
+    ],
+)
+def test_states_by_the_rules_of_flink(old: Any, new: Any, backend: Any, outcome: str, reason: str, tmp_path: Path) -> None:
+    one, other = snapshot(tmp_path / "1", total=old), snapshot(tmp_path / "2", total=new)
+    report = sp.check_job(one, other, flink="2.3", backend=backend)
+    ((state,),) = (operator.states for operator in report.operators)
+    assert (str(state.outcome), reason in state.reason) == (outcome, True), state.reason
+    assert report.restores == (outcome != "is refused")
+    assert bool(state.repair) == (outcome == "is refused")
+
+
+@pytest.mark.parametrize(
+    ("flink", "outcome"), [("1.20", "is refused"), ("2.3", "restores after migration"), (None, "is refused")]
+)
+def test_time_to_live_depends_on_the_version(flink: str | None, outcome: str, tmp_path: Path) -> None:
+    one = snapshot(tmp_path / "1", total=sp.ValueState(LONGS))
+    other = sp.signature(snapshot(tmp_path / "2", total=sp.ValueState(LONGS, ttl=True)))
+    assert outcomes(sp.check_job(one, other, flink=flink)) == {"total": outcome}
+
+
+def test_an_operator_that_is_gone_is_lost_and_the_repair_works(tmp_path: Path) -> None:
+    """The new job has the same states under another uid: one command repairs it."""
+    one, other = snapshot(tmp_path / "1", total=LONGS, name=POJO), snapshot(tmp_path / "2", "shop", total=LONGS, name=MORE)
+    job = json.loads(str(sp.signature(other)))
+    del job["operators"][0]["uid_hash"]
+    job["operators"][0]["uid"] = "shop"
+    (tmp_path / "job.json").write_text(json.dumps(job), "utf-8")
+    report = sp.check_job(one, tmp_path / "job.json", flink="2.3")
+    assert [str(o.outcome) for o in report.operators] == ["would be lost", "is new"]
+    assert not report.restores
+    rename, drop = (
+        command.replace("OUT", str(tmp_path / name)).split() for name, command in zip("34", report.repair, strict=True)
+    )
+    assert (rename[1], drop[1]) == ("rename-uid", "drop-state")
+    assert main(rename[1:]) == 0
+    repaired = sp.check_job(tmp_path / "3", tmp_path / "job.json", flink="2.3")
+    assert repaired.restores
+    assert outcomes(repaired) == {"total": "restores", "name": "restores after migration"}
+
+
+def test_states_without_a_match_are_new_or_unused(tmp_path: Path) -> None:
+    one, other = snapshot(tmp_path / "1", total=LONGS), snapshot(tmp_path / "2", count=LONGS)
+    report = sp.check_job(one, other, flink="2.3")
+    assert outcomes(report) == {"total": "is not used", "count": "is new"}
+    assert report.restores
+    assert [str(operator.outcome) for operator in report.operators] == ["restores"]
+
+
+def test_keyed_state_of_an_operator_that_has_none_is_lost(tmp_path: Path) -> None:
+    one = snapshot(tmp_path / "1", total=LONGS)
+    writer = sp.arrow.SavepointWriter.new(128, "2.3")
+    writer.with_list_state("orders", "offsets", [{"value": 1}], LONGS).write(tmp_path / "2")
+    report = sp.check_job(one, tmp_path / "2", flink="2.3")
+    assert [(o.outcome, "registers no keyed state" in o.reason) for o in report.operators] == [(Outcome.LOST, True)]
+
+
+def described(path: Path, **sizes: int) -> Path:
+    sizes_text = "".join(f"    {name}: {value}\n" for name, value in sizes.items())
+    path.write_text(f"operators:\n  orders:\n    key_type: STRING\n{sizes_text}    states: {{total: LONG}}\n", "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sizes", "restores", "text"),
+    [
+        ({"parallelism": 128}, True, ""),
+        ({"parallelism": 200}, False, "parallelism 200 is more than the max parallelism 128 of the snapshot"),
+        ({"max_parallelism": 256}, False, "the new job sets max parallelism 256, the snapshot has 128"),
+        ({"parallelism": 100, "max_parallelism": 256}, True, "Flink takes over 128, unless the job sets 256"),
+    ],
+)
+def test_sizes(sizes: dict[str, int], restores: bool, text: str, tmp_path: Path) -> None:
+    path, job = snapshot(tmp_path / "1", total=LONGS), described(tmp_path / "job.yaml", **sizes)
+    report = sp.check_job(path, job, flink="2.3")
+    assert report.restores == restores
+    assert text in str(report)
+    if not restores:
+        (command,) = report.repair
+        assert main([*command.split()[1:3], str(tmp_path / "3"), *command.split()[4:]]) == 0
+        assert sp.check_job(tmp_path / "3", job, flink="2.3").restores
+
+
+@pytest.mark.parametrize(
+    ("path", "backend", "restores"),
+    [(ORDERS_PATH, "rocksdb", True), (ORDERS_PATH, "forst", False), (NATIVE, "hashmap", False), (NATIVE, "rocksdb", True)],
+)
+def test_the_format_has_to_fit_the_backend(path: str, backend: Any, restores: bool, tmp_path: Path) -> None:
+    job = sp.signature(ORDERS_PATH)
+    report = sp.check_job(path, job, flink="2.3", backend=backend)
+    assert report.restores == restores
+    if not restores:
+        (command,) = report.repair
+        assert main([*command.split()[1:3], str(tmp_path / "3"), *command.split()[4:]]) == 0
+        assert sp.check_job(tmp_path / "3", job, flink="2.3", backend=backend).restores
+
+
+def test_the_command_has_exit_codes_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = snapshot(tmp_path / "1", total=LONGS), snapshot(tmp_path / "2", total=sp.Types.STRING())
+    assert main(["check", one, "--job", one, "--flink", "2.3"]) == 0
+    assert main(["check", one, "--job", other, "--flink", "2.3"]) == 1
+    assert "To repair:" in capsys.readouterr().out
+    assert main(["check", one, "--job", other, "--flink", "2.3", "--json"]) == 1
+    (row,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (row["outcome"], row["states"][0]["outcome"]) == ("is refused", "is refused")
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    with pytest.raises(OptionError, match="expected one of hashmap, rocksdb, forst"):
+        sp.check_job(ORDERS_PATH, ORDERS_PATH, backend="memory")  # type: ignore[arg-type]
