@@ -48,8 +48,8 @@ def check_job(
     job
         The new job: what :func:`signature` accepts.
     flink, backend
-        The Flink version and the state backend of the new job, such as ``"2.3"`` and ``"rocksdb"``; by default what the
-        description of the job says. Rules about time-to-live and keys of maps differ between them.
+        The Flink version and the state backend of the new job, such as ``"2.3"`` and ``"rocksdb"``; the description of
+        the job is the default. Rules about time-to-live and keys of maps differ between them.
     **options
         See :class:`~state_processor.options.groups.SnapshotOptions`.
 

@@ -23,7 +23,7 @@ _PARTS: Final = {KEY: "key", NAMESPACE: "namespace", MAP_KEY: "key of the map", 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The job that restores: Flink version and state backend, as far as they are known."""
+    """The job that restores: Flink version and state backend, ``None`` if unknown."""
 
     flink: str | None = None
     backend: str | None = None

@@ -94,7 +94,7 @@ class StateSignature:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSignature:
-    """An operator. What is not known is ``None``.
+    """An operator. Unknown values are ``None``.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class OperatorSignature:
 
     @property
     def hashes(self) -> tuple[str, ...]:
-        """The hashes by which a snapshot may know the operator."""
+        """The possible hashes of the operator in snapshots."""
         own = () if self.uid_hash is None else (self.uid_hash,)
         return (*own, *map(operator_id, self.other_uids))
 

@@ -169,7 +169,7 @@ def _snapshot(encoded: Any, text: str, where: str, *, ttl: bool) -> TypeSerializ
     inner = serializer.value if isinstance(serializer, TtlSerializer) else serializer
     if str(inner) != text or isinstance(serializer, TtlSerializer) != ttl:
         raise OptionError(
-            f"{where}: the type is {'TTL of ' if ttl else ''}{text}, and the serializer snapshot is that of {serializer}; "
+            f"{where}: the type is {'TTL of ' if ttl else ''}{text}, and the serializer snapshot belongs to {serializer}; "
             f"after a change by hand, remove the snapshot from {_SNAPSHOTS!r}"
         )
     return snapshot

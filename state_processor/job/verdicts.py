@@ -83,7 +83,7 @@ class JobReport:
     operators
         The outcome for each operator of the snapshot, and for new operators.
     notes
-        What was not checked, or depends on a setting of the job.
+        Checks that were left out, and settings of the job that change the outcome.
     """
 
     operators: tuple[OperatorVerdict, ...]
