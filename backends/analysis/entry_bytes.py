@@ -44,6 +44,8 @@ class StateEntries:
         The keyed state of the handle, and the state in its header.
     subtask, key_groups, max_parallelism
         The subtask of the handle, the key groups, and the max parallelism of the operator.
+    size
+        Estimated bytes of the part of the handle with these key groups, other states included.
     """
 
     source: KeyedStateSource
@@ -51,6 +53,7 @@ class StateEntries:
     subtask: int
     key_groups: h.KeyGroupRange
     max_parallelism: int
+    size: int = 0
 
     def runs(self) -> list[EntryRun]:
         """Return the entries as runs; all entries of a run have the same layout."""

@@ -6,7 +6,7 @@ and values with different times of last access. The time of last access is not c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -17,14 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.backends.analysis.bytes_read import BytesRead
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
 from state_processor.backends.analysis.entry_bytes import EntriesInMemory, EntryBytes, StateEntries
+from state_processor.backends.analysis.narrowing import Narrowing
 from state_processor.backends.analysis.unequal_entries import unequal_entries
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.stream_identity import stream_identity
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks
@@ -45,18 +48,15 @@ _Sources = dict[KeyedHandle, KeyedStateSource]
 class DifferenceSplit:
     """A range of key groups, and the handles of both snapshots with these key groups. One task compares a split.
 
-    ``whole`` is true if the snapshots have different numbers of key groups. Then a key has different key groups in them.
+    ``size`` is an estimate of the bytes to read. ``whole`` is true if the snapshots have different numbers of key groups. Then a
+    key has different key groups in them.
     """
 
     key_groups: h.KeyGroupRange
     old: tuple[KeyedHandle, ...]
     new: tuple[KeyedHandle, ...]
+    size: int
     whole: bool = False
-
-    @property
-    def size(self) -> int:
-        """Estimated bytes of the snapshots to read."""
-        return sum(x.handle.state_size * len(self.key_groups) // max(1, len(x.key_groups)) for x in (*self.old, *self.new))
 
 
 class Side:
@@ -105,6 +105,8 @@ class KeyedDifference:
         The snapshots; at least one has the state.
     options
         Representation of values.
+    full
+        Whether files that both snapshots have are compared, too. The rows are the same.
 
     Raises
     ------
@@ -114,13 +116,14 @@ class KeyedDifference:
         If the plan does not match a snapshot.
     """
 
-    def __init__(self, name: str, old: Side, new: Side, options: ReadOptions) -> None:
+    def __init__(self, name: str, old: Side, new: Side, options: ReadOptions, full: bool = False) -> None:
         self._name = name
         self._old, self._new = old, new
         options = replace(options, flatten=_is_map(old, new), metadata=False, keys=None)
         self._readers = (old.reader(options), new.reader(options))
         self._same_types = len(_types(old) | _types(new)) == 1
         self._has_ttl = any(v.has_ttl for side in (old, new) for v in side.variants)
+        self._full = full
         self._check()
 
     def __getstate__(self) -> dict[str, object]:
@@ -154,29 +157,54 @@ class KeyedDifference:
         old, new = self._old.handles(), self._new.handles()
         counts = {s.max_parallelism for s, handles in ((self._old, old), (self._new, new)) if handles}
         if len(counts) > 1:
-            return [DifferenceSplit(h.KeyGroupRange(0, max(counts) - 1), old, new, whole=True)]
+            size = sum(x.handle.state_size for x in (*old, *new))
+            return [DifferenceSplit(h.KeyGroupRange(0, max(counts) - 1), old, new, size, whole=True)]
         if not counts:
             return []
         (key_groups,) = counts
-        size = sum(x.handle.state_size for x in (*old, *new))
+        size = self._bytes_to_read(old, new)
         parts = max(1, min(key_groups, round(size / split_bytes)))
         bounds = np.linspace(0, key_groups, parts + 1).astype(int).tolist()
         ranges = [h.KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
-        return [DifferenceSplit(r, _with(old, r), _with(new, r)) for r in ranges]
+        return [DifferenceSplit(r, _with(old, r), _with(new, r), size * len(r) // key_groups) for r in ranges]
 
-    def read(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
-        """Compare one split in steps of a few key groups, and yield the rows that differ."""
+    def _bytes_to_read(self, *sides: Sequence[KeyedHandle]) -> int:
+        """Estimate the bytes that a comparison reads: of stores, the files that only one snapshot has."""
+        known: list[set[Hashable]] = [
+            {identity for x in handles for identity, _ in _files(x, side.snapshot)}
+            for handles, side in zip(sides, (self._old, self._new), strict=True)
+        ]
+        found = 0
+        for handles, side, others in zip(sides, (self._old, self._new), known[::-1], strict=True):
+            for x in handles:
+                files = _files(x, side.snapshot) if self._same_types else ()
+                shared = sum(size for identity, size in files if identity in others)
+                found += x.handle.state_size - shared
+        return found
+
+    def read(self, split: DifferenceSplit, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
+        """Compare one split in steps of a few key groups, and yield the rows that differ.
+
+        Parameters
+        ----------
+        split
+            The split.
+        tally
+            Receives what is read.
+        """
         whole = (split.key_groups,)
         sources: tuple[_Sources, _Sources] = ({}, {})
+        narrowing = Narrowing(self._name, tally or BytesRead(), self._full)
         for key_groups in whole if split.whole else key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             old, new = list[EntryBytes](), list[EntryBytes]()
             sources = self._opened(split, key_groups, sources)
             for olds, news in self._beside(sources, key_groups, split.whole):
                 if len(olds) == len(news) == 1 and not split.whole and olds[0].types == news[0].types:
-                    left = unequal_entries(olds[0], news[0])
+                    left = unequal_entries(*narrowing.narrowed(olds[0], news[0]))
                     old += left[0]
                     new += left[1]
                 else:
+                    narrowing.count_full(*olds, *news)
                     old += [part for entries in olds for part in entries.framed()]
                     new += [part for entries in news for part in entries.framed()]
             yield from self._differences(old, new)
@@ -189,9 +217,9 @@ class KeyedDifference:
         for part in cut_at_bounds(key_groups, bounds):
             old, new = (
                 [
-                    StateEntries(source, state, x.subtask, x.key_groups.intersect(part), side.max_parallelism)
+                    StateEntries(source, state, x.subtask, groups, side.max_parallelism, x.size_of(groups))
                     for x, source in found.items()
-                    if len(x.key_groups.intersect(part)) and (state := source.describe(self._name)) is not None
+                    if len(groups := x.key_groups.intersect(part)) and (state := source.describe(self._name)) is not None
                 ]
                 for side, found in zip((self._old, self._new), sources, strict=True)
             )
@@ -280,6 +308,12 @@ def _joined(parts: Iterable[EntryBytes]) -> Iterator[EntryBytes]:
     for _, found in groupby(parts, lambda part: (part.origin.types, part.layout)):
         first, *others = found
         yield first.joined_with(others)
+
+
+def _files(keyed: KeyedHandle, snapshot: Snapshot) -> Iterator[tuple[Hashable, int]]:
+    """Yield the files of a store: identity and size."""
+    if isinstance(keyed.handle, h.IncrementalRemoteKeyedStateHandle):
+        yield from ((stream_identity(f.stream, snapshot.directory), f.stream.state_size) for f in keyed.handle.files)
 
 
 def _with(handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> tuple[KeyedHandle, ...]:

@@ -32,14 +32,14 @@ def unequal_entries(old: StateEntries, new: StateEntries) -> tuple[list[EntryByt
     """
     runs = (old.runs(), new.runs())
     if all(isinstance(run, FramedRun) for found in runs for run in found):
-        left = _without_equals(*(_framed_blocks(found) for found in runs))
+        left = without_equals(*(_framed_blocks(found) for found in runs))
         return _parts(old, *left[OLD]), _parts(new, *left[NEW])
     if _lie_alike(*runs):
         guide = _Guide(_bounded_blocks(runs[OLD]))
-        left = _without_equals(guide, _bounded_blocks(runs[NEW], guide.of))
+        left = without_equals(guide, _bounded_blocks(runs[NEW], guide.of))
         return _bounded(old, runs[OLD], *left[OLD]), _bounded(new, runs[NEW], *left[NEW])
     framed = (side.framed(found) for side, found in zip((old, new), runs, strict=True))
-    left = _without_equals(*([(part.buffer, part.entries) for part in parts] for parts in framed))
+    left = without_equals(*([(part.buffer, part.entries) for part in parts] for parts in framed))
     return _parts(old, *left[OLD]), _parts(new, *left[NEW])
 
 
@@ -94,8 +94,8 @@ def _bounded(side: StateEntries, runs: Iterable[EntryRun], buffer: Buffer, entri
     return []
 
 
-def _without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Bytes, _Bytes]:
-    """Return the entries of each side without an equal on the other side, as one block per side."""
+def without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Bytes, _Bytes]:
+    """Return the entries of each side without an equal on the other side, as one block per side, in the order of key groups."""
     walk = new_walk()
     one, other = _Walked(old, walk, OLD), _Walked(new, walk, NEW)
     while one.has_entries() and other.has_entries():

@@ -57,7 +57,7 @@ class RocksDbSource(KeyedStateSource):
         super().__init__(header, context)
         self._snapshot = snapshot
         self._handle = handle
-        self._prefix = prefix_size(max_parallelism)
+        self.prefix = prefix_size(max_parallelism)
 
     @cached_property
     def backend(self) -> str:
@@ -83,7 +83,7 @@ class RocksDbSource(KeyedStateSource):
         return False
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
-        where = f"{self.context}, state {state.name!r}, {self._store.description}"
+        where = f"{self.context}, state {state.name!r}, {self.store.description}"
         groups = self._handle.key_groups.intersect(key_groups)
         if keys is not None and not state.is_timer and len(keys) * len(groups) <= _MOST_SEEKS:
             yield FramedRun(state, where, self._sought(state.name, groups, keys))
@@ -95,27 +95,31 @@ class RocksDbSource(KeyedStateSource):
 
         After rescaling, files also contain entries of other key groups.
         """
+        if (bounds := self.key_bounds(key_groups)) is not None:
+            yield from self.store.blocks(name, *bounds, self.prefix)
+
+    def key_bounds(self, key_groups: h.KeyGroupRange) -> tuple[bytes, bytes] | None:
+        """Return the bounds of the keys in some key groups; ``None`` if the handle has none of them."""
         groups = self._handle.key_groups.intersect(key_groups)
-        if len(groups):
-            lower, upper = self._group(groups.start), self._group(groups.end_inclusive + 1)
-            yield from self._store.blocks(name, lower, upper, self._prefix)
+        return (self._group(groups.start), self._group(groups.end_inclusive + 1)) if len(groups) else None
 
     def _sought(self, name: str, key_groups: h.KeyGroupRange, keys: SerializedKeys) -> Iterator[Block]:
         """Yield the entries that begin with a key."""
         for key_group in key_groups:
             for key in sorted(set(keys)):
                 lower = self._group(key_group) + key
-                yield from self._store.blocks(name, lower, behind(lower), self._prefix)
+                yield from self.store.blocks(name, lower, behind(lower), self.prefix)
 
     @cached_property
-    def _store(self) -> Store:
+    def store(self) -> Store:
+        """The files."""
         return open_store(self._snapshot, self._handle, self.context)
 
     def _group(self, key_group: int) -> bytes:
         try:
-            return key_group.to_bytes(self._prefix, "big")
+            return key_group.to_bytes(self.prefix, "big")
         except OverflowError:
             raise CorruptSnapshotError(
-                f"{self.context}: key group {key_group} does not fit into the prefix of {self._prefix} bytes for the "
+                f"{self.context}: key group {key_group} does not fit into the prefix of {self.prefix} bytes for the "
                 "operator's max parallelism"
             ) from None

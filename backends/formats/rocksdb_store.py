@@ -10,8 +10,9 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from typing import Final
@@ -24,6 +25,7 @@ from state_processor.backends.formats.sst.table import COMPARATOR, Table
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.stream_identity import stream_identity
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 
 _OPEN_STORES: Final = 4
@@ -82,7 +84,7 @@ class Store:
         """
         if name not in self._families:
             raise CorruptSnapshotError(
-                f"{self._where()}: state {name!r} is registered, but its column family is missing in the store"
+                f"{self.where}: state {name!r} is registered, but its column family is missing in the store"
             )
         return self._families[name]
 
@@ -105,12 +107,18 @@ class Store:
         UnsupportedFormatError
             If a table has an unsupported feature.
         """
-        where = f"{self._where()}, state {family!r}"
+        where = f"{self.where}, state {family!r}"
         files = self.family(family).files
-        threads = ThreadPoolExecutor(_FETCHES) if self._is_remote else None
-        try:
+        with self.fetching() as threads:
             for buffer, entries in FamilyScan(files, self._table, prefix, where, threads).blocks(lower, upper):
                 yield buffer, None, entries
+
+    @contextmanager
+    def fetching(self) -> Iterator[ThreadPoolExecutor | None]:
+        """Provide threads that read ahead from remote storage; ``None`` for local files."""
+        threads = ThreadPoolExecutor(_FETCHES) if self._is_remote else None
+        try:
+            yield threads
         finally:
             if threads is not None:
                 threads.shutdown(wait=False, cancel_futures=True)
@@ -119,12 +127,24 @@ class Store:
         """Yield the tables of all column families."""
         return map(self._table, self.manifest.files)
 
+    def stream(self, file: TableFile) -> StateStream:
+        """Return the stream of a table."""
+        return self._opened(file.name)
+
+    def open_table(self, file: TableFile, stream: StateStream | None = None) -> Table:
+        """Open a table; by default from the stream of its file."""
+        stream = stream or self.stream(file)
+        return Table(stream, file, f"{self.where}, {file.name} ({stream.describe()})")
+
+    def identity(self, file: TableFile) -> Hashable:
+        """Return the identity of the file of a table; see :func:`stream_identity`."""
+        return stream_identity(self._streams[file.name], self._snapshot.directory)
+
     def _table(self, file: TableFile) -> Table:
         with self._lock:
             table = self._tables.pop(file.number, None)
         if table is None:
-            stream = self._opened(file.name)
-            table = Table(stream, file, f"{self._where()}, {file.name} ({stream.describe()})")
+            table = self.open_table(file)
         with self._lock:
             self._tables[file.number] = table
             while len(self._tables) > _OPEN_TABLES:
@@ -146,29 +166,30 @@ class Store:
 
     def _read_manifest(self) -> Manifest:
         if "CURRENT" not in self._streams:
-            raise CorruptSnapshotError(f"{self._where()}: the file CURRENT is missing in the snapshot")
+            raise CorruptSnapshotError(f"{self.where}: the file CURRENT is missing in the snapshot")
         name = bytes(self._opened("CURRENT").read()).decode("ascii", "replace").strip()
         if name not in self._streams:
-            raise CorruptSnapshotError(f"{self._where()}: CURRENT names {name!r}; this file is missing in the snapshot")
+            raise CorruptSnapshotError(f"{self.where}: CURRENT names {name!r}; this file is missing in the snapshot")
         stream = self._opened(name)
-        manifest = read_manifest(stream.read(), f"{self._where()}, {stream.describe()}")
+        manifest = read_manifest(stream.read(), f"{self.where}, {stream.describe()}")
         found = {name: stream.state_size for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name)}
         listed = {file.name: file.size for file in manifest.files}
         if found != listed:
             name = min(name for name in found.keys() | listed.keys() if found.get(name) != listed.get(name))
             raise CorruptSnapshotError(
-                f"{self._where()}: {name} has {listed.get(name, 'no')} bytes in the manifest and "
+                f"{self.where}: {name} has {listed.get(name, 'no')} bytes in the manifest and "
                 f"{found.get(name, 'no')} in the snapshot; the manifest is cut off or belongs to another store"
             )
         others = [family.name for family in manifest.families.values() if family.comparator != COMPARATOR]
         if others:
             raise UnsupportedFormatError(
-                f"{self._where()}: the keys of state {others[0]!r} are not in the order of their bytes; "
-                f"write a canonical savepoint"
+                f"{self.where}: the keys of state {others[0]!r} are not in the order of their bytes; write a canonical savepoint"
             )
         return manifest
 
-    def _where(self) -> str:
+    @property
+    def where(self) -> str:
+        """Operator, subtask and store, for messages."""
         return f"{self._context}, {self.description}"
 
 

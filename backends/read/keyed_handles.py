@@ -32,6 +32,10 @@ class KeyedHandle:
         """The key groups that the handle covers."""
         return self.handle.key_groups
 
+    def size_of(self, key_groups: h.KeyGroupRange) -> int:
+        """Estimate the bytes of some key groups."""
+        return self.handle.state_size * len(self.key_groups.intersect(key_groups)) // max(1, len(self.key_groups))
+
     def open(self, snapshot: Snapshot) -> KeyedStateSource:
         """Open the source of this handle.
 

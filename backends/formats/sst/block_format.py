@@ -83,32 +83,31 @@ class RawBlocks:
     Attributes
     ----------
     data
-        Bytes of the table.
+        Bytes of the table, or of several parts of it one after the other.
     spans
         Start and end of each block in ``data``, without its trailer.
     found
         For each block: the compression, the start of its compressed bytes, its decompressed size, its checksum.
-    base
-        The offset of ``data`` in the table.
+    offsets
+        The offset of each block in the table.
     """
 
     data: Bytes
     spans: Numbers
     found: Numbers
-    base: int
+    offsets: Numbers
 
     @classmethod
-    def of(cls, data: Bytes, base: int, offsets: Numbers, sizes: Numbers) -> RawBlocks:
-        """Return blocks of a table; their offsets and sizes are within ``data``."""
-        begins = offsets - base
+    def of(cls, data: Bytes, begins: Numbers, offsets: Numbers, sizes: Numbers) -> RawBlocks:
+        """Return blocks of a table; they begin at ``begins`` in ``data``, and at ``offsets`` in the table."""
         spans = np.stack([begins, begins + sizes], axis=1)
         found = np.empty((len(spans), 4), dtype=np.int64)
         _inspect(data, spans, found)
-        return cls(data, spans, found, base)
+        return cls(data, spans, found, np.ascontiguousarray(offsets))
 
     def first(self, count: int) -> RawBlocks:
         """Return the first blocks."""
-        return RawBlocks(self.data, self.spans[:count], self.found[:count], self.base)
+        return RawBlocks(self.data, self.spans[:count], self.found[:count], self.offsets[:count])
 
     @property
     def plain_sizes(self) -> Numbers:
@@ -143,7 +142,8 @@ class BlockFormat:
         """
         self._verify(blocks, where)
         data, view, plain = blocks.data, blocks.data.data, target.data
-        for (_, end), (kind, begin, size, _) in zip(blocks.spans.tolist(), blocks.found.tolist(), strict=True):
+        places = zip(blocks.spans.tolist(), blocks.found.tolist(), blocks.offsets.tolist(), strict=True)
+        for (_, end), (kind, begin, size, _), offset in places:
             behind = at + size
             if kind == _NONE:
                 target[at:behind] = data[begin:end]
@@ -151,11 +151,9 @@ class BlockFormat:
                 try:
                     got = _COMPRESSIONS[kind].into(view[begin:end], plain[at:behind])
                 except (cramjam.DecompressionError, OSError) as problem:
-                    raise CorruptSnapshotError(f"{where}, block at {blocks.base + begin}: {problem}") from None
+                    raise CorruptSnapshotError(f"{where}, block at {offset}: {problem}") from None
                 if got != size:
-                    raise CorruptSnapshotError(
-                        f"{where}, block at {blocks.base + begin}: {got} bytes when decompressed; expected {size}"
-                    )
+                    raise CorruptSnapshotError(f"{where}, block at {offset}: {got} bytes when decompressed; expected {size}")
             at = behind
         return at
 
@@ -176,7 +174,7 @@ class BlockFormat:
             if wrong.any():
                 first = int(np.flatnonzero(wrong)[0])
                 raise CorruptSnapshotError(
-                    f"{where}, block at {blocks.base + int(blocks.spans[first, 0])}: its {int(compressed[first])} bytes can't be "
+                    f"{where}, block at {int(blocks.offsets[first])}: its {int(compressed[first])} bytes can't be "
                     f"{int(sizes[first])} bytes when decompressed by {compression.name}"
                 )
         if len(sizes) and int(sizes.max()) > LARGEST_BLOCK:
@@ -190,11 +188,11 @@ class BlockFormat:
         expected = blocks.found[:, 3]
         computed = self._checksums(blocks.data, blocks.spans)
         if self.context:
-            offsets = blocks.spans[:, 0] + blocks.base
+            offsets = blocks.offsets
             computed = computed + (self.context ^ ((offsets + (offsets >> 32)) & _LOW)) & _LOW
         wrong = np.flatnonzero(computed != expected)
         if len(wrong):
-            offset = blocks.base + int(blocks.spans[wrong[0], 0])
+            offset = int(blocks.offsets[wrong[0]])
             raise CorruptSnapshotError(
                 f"{where}, block at {offset}: its checksum is {int(computed[wrong[0]]):#010x}, the stored one is "
                 f"{int(expected[wrong[0]]):#010x}; the file is damaged"

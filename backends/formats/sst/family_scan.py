@@ -12,8 +12,9 @@ import numpy as np
 
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import LARGEST_BLOCK, Bytes, Numbers
+from state_processor.backends.formats.sst.key_set import KeySet
 from state_processor.backends.formats.sst.manifest import TableFile
-from state_processor.backends.formats.sst.merge_kernel import SHORT_KEY, merge_runs
+from state_processor.backends.formats.sst.merge_kernel import SHORT_KEY, merge_runs, newest_of_runs
 from state_processor.backends.formats.sst.range_deletions import Deletion, bounds, fragments, within
 from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, TableScan, runs_of
 from state_processor.backends.formats.sst.table import Table, padded
@@ -76,6 +77,11 @@ class FamilyScan:
         Operator, subtask, store and state, for messages.
     threads
         Threads that read ahead; ``None`` reads when bytes are needed.
+    keys
+        The keys to read; ``None`` reads all.
+    newest
+        Whether the newest entry of each key is read as it is in the tables, deletions included, regardless of range
+        deletions. Its key ends with its tag.
     """
 
     files: Sequence[TableFile]
@@ -83,6 +89,8 @@ class FamilyScan:
     prefix: int
     where: str
     threads: ThreadPoolExecutor | None = None
+    keys: KeySet | None = None
+    newest: bool = False
 
     def blocks(self, lower: bytes, upper: bytes) -> Iterator[tuple[Bytes, Numbers]]:
         """Yield the entries from ``lower`` to before ``upper``: bytes, and entries in the form of :mod:`framing`.
@@ -94,16 +102,21 @@ class FamilyScan:
         UnsupportedFormatError
             If a table has an unsupported feature.
         """
-        runs = [RunScan(files, self.open_table, lower, upper, self.threads) for files in runs_of(self.files, lower, upper)]
+        files, choose = self.files, None
+        if self.keys is not None:
+            files, choose = self.keys.files(files), self.keys.blocks
+        runs = [RunScan(run, self.open_table, lower, upper, self.threads, choose) for run in runs_of(files, lower, upper)]
         share = max(_LEAST_SHARE, _COMPRESSED // max(1, len(runs)))
         while runs and lower < upper:
             reached = self._of_each(runs, lambda run: run.reach(lower, share))  # noqa: B023 - called at once
             end = min([upper, *(key for key in reached if key is not None)])
             pieces = self._of_each(runs, lambda run: run.pieces(lower, end))  # noqa: B023
             end = min([end, *_plain_reaches(pieces, max(_LEAST_SHARE, _PLAIN // len(runs)))])
-            found, end = self._round(pieces, lower, end)
-            if len(found[1]):
-                yield found
+            (data, entries), end = self._round(pieces, lower, end)
+            if self.keys is not None:
+                entries = self.keys.entries(data, entries, self.prefix)
+            if len(entries):
+                yield data, entries
             lower = end
 
     def _of_each(self, runs: Sequence[RunScan], function: Callable[[RunScan], _Result]) -> list[_Result]:
@@ -128,13 +141,17 @@ class FamilyScan:
     def _merged(self, decoding: _Decoding) -> tuple[Bytes, Numbers]:
         runs = decoding.decoded()
         rows = int(runs[-1, 1]) if len(runs) else 0
-        data, joined = decoding.with_room_for_values()
-        parts = _deletions(decoding.pieces, decoding.lower, decoding.upper)
         result = np.zeros(2, dtype=np.int64)
         out = np.empty((rows, k.ENTRY_FIELDS), dtype=np.int64)
-        stack = np.empty(rows if decoding.merges else 1, dtype=np.int64)
         heap = np.empty(len(runs) + 1, dtype=np.int64)
-        merge_runs(data, decoding.table, runs, heap, *bounds(parts), self.prefix, joined, stack, out, result)
+        if self.newest:
+            data = decoding.data
+            newest_of_runs(data, decoding.table, runs, heap, self.prefix, out, result)
+        else:
+            data, joined = decoding.with_room_for_values()
+            parts = _deletions(decoding.pieces, decoding.lower, decoding.upper)
+            stack = np.empty(rows if decoding.merges else 1, dtype=np.int64)
+            merge_runs(data, decoding.table, runs, heap, *bounds(parts), self.prefix, joined, stack, out, result)
         if result[0] == SHORT_KEY:
             raise CorruptSnapshotError(f"{self.where}: a key is shorter than its key group prefix")
         return data, out[: result[1]]
@@ -187,7 +204,7 @@ class _Decoding:
                 f"{where}: a key has more than about {_MOST_VERSIONS // 4} entries that were not compacted"
             )
         self._room = room
-        self._data = np.empty(self._keys_end + k.SLACK, dtype=np.uint8)
+        self.data = np.empty(self._keys_end + k.SLACK, dtype=np.uint8)
         self.table = np.empty((rows, k.ENTRY_FIELDS), dtype=np.int64)
         self.merges = 0
         self._value_bytes = 0
@@ -213,10 +230,10 @@ class _Decoding:
     def with_room_for_values(self) -> tuple[Bytes, int]:
         """Return the bytes, with room behind them for values that are merged, and where that begins."""
         if not self.merges:
-            return self._data, self._keys_at
+            return self.data, self._keys_at
         room = self._value_bytes + self._rows
         grown = np.empty(self._keys_at + room + k.SLACK, dtype=np.uint8)
-        grown[: self._keys_at] = self._data[: self._keys_at]
+        grown[: self._keys_at] = self.data[: self._keys_at]
         return grown, self._keys_at
 
     def _decode(self, piece: Piece, first_row: int) -> None:
@@ -224,11 +241,11 @@ class _Decoding:
         assert raw is not None
         ends = self._at + np.cumsum(raw.plain_sizes)
         spans = np.stack([ends - raw.plain_sizes, ends], axis=1)
-        self._at = table.format.decompress(raw, self._data, self._at, table.where)
+        self._at = table.format.decompress(raw, self.data, self._at, table.where)
         bounded_from = piece.scan.blocks.first_from(self.upper) - piece.first
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         k.decode_blocks(
-            *(self._data, spans, padded(self.lower), padded(self.upper), len(self.lower), len(self.upper)),
+            *(self.data, spans, padded(self.lower), padded(self.upper), len(self.lower), len(self.upper)),
             *(bounded_from, table.sequence, self.table, first_row, self._rows, self._keys_at, self._keys_end, result),
         )
         status, rows, keys_at, merges, where, value_bytes = result.tolist()
@@ -240,7 +257,7 @@ class _Decoding:
             raise _problem(
                 status,
                 where,
-                f"{table.where}, block at {raw.base + int(raw.spans[max(0, min(where, len(spans) - 1)), 0])}",
+                f"{table.where}, block at {int(raw.offsets[max(0, min(where, len(spans) - 1))])}",
                 table.where,
             )
         self._rows, self._keys_at = rows, keys_at
@@ -249,7 +266,7 @@ class _Decoding:
 
     def _key(self, row: int) -> bytes:
         begin, end = self.table[row, k.KEY], self.table[row, k.KEY_END]
-        return self._data[begin:end].tobytes()
+        return self.data[begin:end].tobytes()
 
 
 def _problem(status: int, where: int, block: str, table: str) -> StateProcessorError:

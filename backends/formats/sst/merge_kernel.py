@@ -16,6 +16,7 @@ from state_processor.backends.formats.sst.block_kernels import (
     KEY_END,
     MERGE,
     TAG,
+    TAG_BYTES,
     VALUE,
     VALUE_END,
     VALUE_TYPE,
@@ -208,6 +209,53 @@ def merge_runs(data, table, runs, heap, bounds, deletions, prefix, joined, stack
                     stack[0] = entry
                     operands = 1
                     settled = False
+        last = entry
+        runs[run, 0] += 1
+        if runs[run, 0] == runs[run, 1]:
+            size -= 1
+            heap[0] = heap[size]
+        if size > 1:
+            _sift(data, table, runs, heap, size, 0)
+    result[0] = status
+    result[1] = rows
+
+
+@entry_point(
+    *(read(uint8), read(int64, 2), written(int64, 2), written(int64), int64, written(int64, 2), written(int64)),
+)
+def newest_of_runs(data, table, runs, heap, prefix, out, result):  # type: ignore[no-untyped-def]
+    """Find the newest entry of each key in sorted entries of several runs, deletions and merge operands included.
+
+    Parameters
+    ----------
+    data, table, runs, heap, prefix
+        As for :func:`merge_runs`.
+    out
+        Receives the entries as :mod:`~state_processor.backends.formats.framing` has them. The key ends with the tag of the entry.
+    result
+        The status, and the number of entries.
+    """
+    size = 0
+    for run in range(len(runs)):
+        if runs[run, 0] < runs[run, 1]:
+            heap[size] = run
+            size += 1
+    for place in range(size // 2 - 1, -1, -1):
+        _sift(data, table, runs, heap, size, place)
+    status = DONE
+    rows = 0
+    last = np.int64(-1)
+    while size > 0:
+        run = heap[0]
+        entry = runs[run, 0]
+        key = table[entry, KEY]
+        key_end = table[entry, KEY_END]
+        if last < 0 or compare(data, table[last, KEY], table[last, KEY_END], data, key, key_end) != 0:
+            if key_end - key < prefix:
+                status = SHORT_KEY
+                break
+            _put(data, out, rows, key, key_end + TAG_BYTES, table[entry, VALUE], table[entry, VALUE_END], prefix)
+            rows += 1
         last = entry
         runs[run, 0] += 1
         if runs[run, 0] == runs[run, 1]:

@@ -9,17 +9,21 @@ from typing import Final
 
 import numpy as np
 
-from state_processor.backends.formats.sst.block_format import TRAILER, RawBlocks
+from state_processor.backends.formats.sst.block_format import TRAILER, Bytes, Numbers, RawBlocks
 from state_processor.backends.formats.sst.block_kernels import OFFSET, SIZE, TAG_BYTES
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.read_ahead import ReadAhead
-from state_processor.backends.formats.sst.table import Table
+from state_processor.backends.formats.sst.table import BlockList, Table
 from state_processor.serializers.errors import CorruptSnapshotError
 
 OpenTable = Callable[[TableFile], Table]
+ChooseBlocks = Callable[[BlockList], BlockList]
+"""Function that returns the blocks of a list that a scan needs."""
 READ_AHEAD: Final = 4 << 20
 _LARGEST_GAP: Final = 64 << 20
 """Bytes between blocks that are read together; RocksDB writes those of entries back to back."""
+_SKIPPED: Final = 256 << 10
+"""Bytes between chosen blocks that are read with them from remote storage: a request takes longer."""
 
 
 def first_key(file: TableFile) -> bytes:
@@ -70,11 +74,18 @@ class TableScan:
         The bounds of the keys.
     threads
         Threads that read ahead.
+    choose
+        Chooses the blocks to read; ``None`` reads all.
     """
 
-    def __init__(self, table: Table, lower: bytes, upper: bytes, threads: ThreadPoolExecutor | None) -> None:
+    def __init__(
+        self, table: Table, lower: bytes, upper: bytes, threads: ThreadPoolExecutor | None, choose: ChooseBlocks | None = None
+    ) -> None:
         self.table = table
         self.blocks = table.blocks(lower, upper)
+        self._has_gaps = choose is not None
+        if choose is not None:
+            self.blocks = choose(self.blocks)
         rows = self.blocks.rows
         self.sizes = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(rows[:, SIZE] + TRAILER)))
         end = int(rows[-1, OFFSET] + rows[-1, SIZE]) + TRAILER if len(rows) else 0
@@ -83,15 +94,34 @@ class TableScan:
     def raw(self, first: int, behind: int) -> RawBlocks:
         """Read blocks."""
         rows = self.blocks.rows[first:behind]
-        begin, end = int(rows[0, OFFSET]), int(rows[-1, OFFSET] + rows[-1, SIZE]) + TRAILER
-        if end - begin > int(self.sizes[behind] - self.sizes[first]) + _LARGEST_GAP:
-            raise CorruptSnapshotError(
-                f"{self.table.where}: blocks of entries are far from each other; expected blocks back to back"
-            )
-        base, data = (self.table.tail_begin, self.table.tail) if begin >= self.table.tail_begin else self._reads.read(begin, end)
-        blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), base, rows[:, OFFSET], rows[:, SIZE])
+        offsets, sizes = rows[:, OFFSET], rows[:, SIZE]
+        begin, end = int(offsets[0]), int(offsets[-1] + sizes[-1]) + TRAILER
+        if self._has_gaps and begin < self.table.tail_begin:
+            data, begins = self._parts(offsets, offsets + sizes + TRAILER)
+        else:
+            if end - begin > int(self.sizes[behind] - self.sizes[first]) + _LARGEST_GAP:
+                raise CorruptSnapshotError(
+                    f"{self.table.where}: blocks of entries are far from each other; expected blocks back to back"
+                )
+            in_tail = begin >= self.table.tail_begin
+            base, read = (self.table.tail_begin, self.table.tail) if in_tail else self._reads.read(begin, end)
+            data, begins = np.frombuffer(read, dtype=np.uint8), offsets - base
+        blocks = RawBlocks.of(data, begins, offsets, sizes)
         self.table.format.check_sizes(blocks, self.table.where)
         return blocks
+
+    def _parts(self, begins: Numbers, ends: Numbers) -> tuple[Bytes, Numbers]:
+        """Read blocks that are apart; return their bytes, and where each block begins in them."""
+        most = _SKIPPED if self.table.stream.is_remote else 0
+        starts = np.flatnonzero(np.concatenate(([True], begins[1:] - ends[:-1] > most)))
+        lasts = np.append(starts[1:], len(begins)) - 1
+        parts = [
+            np.frombuffer(self.table.stream.read(begin, end - begin), dtype=np.uint8)
+            for begin, end in zip(begins[starts].tolist(), ends[lasts].tolist(), strict=True)
+        ]
+        places = np.cumsum([0, *(len(part) for part in parts[:-1])])
+        which = np.searchsorted(starts, np.arange(len(begins)), side="right") - 1
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts)), begins - begins[starts][which] + places[which]
 
 
 @dataclass(slots=True)
@@ -122,16 +152,25 @@ class RunScan:
         The bounds of the keys.
     threads
         Threads that read ahead.
+    choose
+        Chooses the blocks to read; ``None`` reads all.
     """
 
     def __init__(
-        self, files: Sequence[TableFile], open_table: OpenTable, lower: bytes, upper: bytes, threads: ThreadPoolExecutor | None
+        self,
+        files: Sequence[TableFile],
+        open_table: OpenTable,
+        lower: bytes,
+        upper: bytes,
+        threads: ThreadPoolExecutor | None,
+        choose: ChooseBlocks | None = None,
     ) -> None:
         self._files = list(files)
         self._open_table = open_table
         self._lower = lower
         self._upper = upper
         self._threads = threads
+        self._choose = choose
         self._scans: dict[int, TableScan] = {}
         self._at = 0
 
@@ -164,5 +203,5 @@ class RunScan:
     def _scan(self, number: int) -> TableScan:
         if number not in self._scans:
             table = self._open_table(self._files[number])
-            self._scans[number] = TableScan(table, self._lower, self._upper, self._threads)
+            self._scans[number] = TableScan(table, self._lower, self._upper, self._threads, self._choose)
         return self._scans[number]

@@ -286,9 +286,8 @@ class Table:
             data, base = self.tail, self.tail_begin
         else:
             data, base = self.stream.read(offset, size + TRAILER), offset
-        blocks = RawBlocks.of(
-            np.frombuffer(data, dtype=np.uint8), base, np.array([offset], dtype=np.int64), np.array([size], dtype=np.int64)
-        )
+        begin, place, length = np.array([[offset - base], [offset], [size]], dtype=np.int64)
+        blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), begin, place, length)
         self.format.check_sizes(blocks, self.where)
         plain = int(blocks.plain_sizes[0])
         target = np.empty(plain + k.SLACK, dtype=np.uint8)

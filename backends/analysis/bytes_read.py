@@ -1,0 +1,53 @@
+"""The bytes that a comparison has read, and the bytes that it could have read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+INCREMENTAL: Final = "incremental"
+FULL: Final = "full"
+MIXED: Final = "mixed"
+
+
+class BytesRead:
+    """Counts what a comparison of a state reads.
+
+    Attributes
+    ----------
+    read
+        Bytes that were read so far.
+    """
+
+    def __init__(self) -> None:
+        self.read = 0
+        self._lock = threading.Lock()
+        self._files: dict[tuple[str, str], int] = {}
+        self._full = 0
+
+    @property
+    def stored(self) -> int:
+        """Bytes that both snapshots have of the state, in the parts that were compared."""
+        return sum(self._files.values()) + self._full
+
+    @property
+    def method(self) -> str:
+        """``incremental`` if common tables were skipped, ``full``, or ``mixed``: both, in different subtasks."""
+        if not self._files:
+            return FULL
+        return MIXED if self._full else INCREMENTAL
+
+    def add(self, size: int) -> None:
+        """Count bytes that were read."""
+        with self._lock:
+            self.read += size
+
+    def add_files(self, store: str, files: Iterable[tuple[str, int]]) -> None:
+        """Count the tables of a store, by name and size; once, even if several parts of them are compared."""
+        self._files.update({(store, name): size for name, size in files})
+
+    def add_full(self, size: int) -> None:
+        """Count bytes that are read in full."""
+        self.add(size)
+        self._full += size

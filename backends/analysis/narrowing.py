@@ -1,0 +1,75 @@
+"""Restriction of a comparison to the entries that may differ, if both snapshots have stores with common files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from state_processor.backends.analysis.bytes_read import BytesRead
+from state_processor.backends.analysis.entry_bytes import StateEntries
+from state_processor.backends.analysis.store_changes import StoreChanges
+from state_processor.backends.formats.entry_runs import Block, FramedRun
+from state_processor.backends.formats.key_index import SerializedKeys
+from state_processor.backends.formats.rocksdb import RocksDbSource
+from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state.descriptions import KeyedDescription
+
+
+class Narrowing:
+    """Restricts the entries of both snapshots, part by part. Open tables stay open for the following parts.
+
+    Parameters
+    ----------
+    name
+        The state.
+    tally
+        Receives what is read.
+    full
+        Whether nothing is restricted.
+    """
+
+    def __init__(self, name: str, tally: BytesRead, full: bool) -> None:
+        self._name = name
+        self._tally = tally
+        self._full = full
+        self._changes: dict[tuple[RocksDbSource, RocksDbSource], StoreChanges] = {}
+
+    def narrowed(self, old: StateEntries, new: StateEntries) -> tuple[StateEntries, StateEntries]:
+        """Return the entries that may differ in some key groups. Both sides have the same types and key groups."""
+        sources = old.source, new.source
+        if self._full or not all(isinstance(source, RocksDbSource) for source in sources):
+            self.count_full(old, new)
+            return old, new
+        one, other = (source for source in sources if isinstance(source, RocksDbSource))
+        bounds = one.key_bounds(old.key_groups)
+        if bounds is None or bounds != other.key_bounds(new.key_groups):
+            self.count_full(old, new)
+            return old, new
+        if (one, other) not in self._changes:
+            self._changes[one, other] = StoreChanges(one.store, other.store, self._name, one.prefix, self._tally)
+        olds, news = self._changes[one, other].blocks(*bounds)
+        return replace(old, source=_Narrowed(one, olds)), replace(new, source=_Narrowed(other, news))
+
+    def count_full(self, *sides: StateEntries) -> None:
+        """Count entries that are compared in full."""
+        self._tally.add_full(sum(side.size for side in sides))
+
+
+class _Narrowed(KeyedStateSource):
+    """Some entries of one state of a store. They can be read once."""
+
+    def __init__(self, source: RocksDbSource, blocks: Iterator[Block]) -> None:
+        super().__init__(source.header, source.context)
+        self._source = source
+        self._blocks = blocks
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+        return self._source.backend
+
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
+        yield FramedRun(state, f"{self.context}, state {state.name!r}, {self._source.store.description}", self._blocks).of_keys(
+            keys
+        )

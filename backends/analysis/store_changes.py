@@ -1,0 +1,153 @@
+"""Entries of a state that may differ between two stores with common files.
+
+Tables are never changed: an entry differs only if a table that one of the stores lacks has its key. The newest entries in these
+tables are compared first: a compaction writes entries again without a change. The remaining keys are looked up in all tables of
+both stores. A key has the same entries in common tables, so that all other keys have equal values in both stores.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from state_processor.backends.analysis.bytes_read import BytesRead
+from state_processor.backends.analysis.unequal_entries import without_equals
+from state_processor.backends.formats.entry_runs import Block, Buffer, Entries
+from state_processor.backends.formats.rocksdb_store import Store
+from state_processor.backends.formats.sst.block_kernels import KEY_END, MERGE, TAG_BYTES
+from state_processor.backends.formats.sst.family_scan import FamilyScan
+from state_processor.backends.formats.sst.kept_reads import KeptReads
+from state_processor.backends.formats.sst.key_set import KeySet
+from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.range_deletions import within
+from state_processor.backends.formats.sst.runs import OpenTable, first_key, last_key
+from state_processor.backends.formats.sst.table import Table
+
+_OPEN_TABLES: Final = 256
+
+
+@dataclass
+class _Side:
+    """A store, and its tables of the state."""
+
+    store: Store
+    files: tuple[TableFile, ...]
+    unshared: Sequence[TableFile] = ()
+
+    @cached_property
+    def identities(self) -> dict[TableFile, Hashable]:
+        """What tables with the same entries have in common: the manifest has some properties of a table."""
+        return {file: (self.store.identity(file), file.smallest, file.largest, file.sequences) for file in self.files}
+
+
+class StoreChanges:
+    """Finds the entries of a state that may differ between two stores.
+
+    Parameters
+    ----------
+    old, new
+        The stores.
+    name
+        The state.
+    prefix
+        Bytes of the key group before each key.
+    tally
+        Receives what is read.
+    """
+
+    def __init__(self, old: Store, new: Store, name: str, prefix: int, tally: BytesRead) -> None:
+        self._name = name
+        self._prefix = prefix
+        self._tally = tally
+        self._sides = [_Side(store, store.family(name).files) for store in (old, new)]
+        old_files, new_files = (set(side.identities.values()) for side in self._sides)
+        for side, others in zip(self._sides, (new_files, old_files), strict=True):
+            side.unshared = [file for file in side.files if side.identities[file] not in others]
+            tally.add_files(side.store.where, ((file.name, file.size) for file in side.files))
+        self._tables: OrderedDict[Hashable, tuple[Table, KeptReads]] = OrderedDict()
+
+    def blocks(self, lower: bytes, upper: bytes) -> tuple[Iterator[Block], Iterator[Block]]:
+        """Return the entries of both stores that may differ, from the key ``lower`` to before ``upper``.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If a file is damaged.
+        UnsupportedFormatError
+            If a table has an unsupported feature.
+        """
+        for _, reads in self._tables.values():
+            reads.forget()
+        keys = self._keys(lower, upper)
+        old, new = (self._looked_up(side, keys, lower, upper) for side in self._sides)
+        return old, new
+
+    def _looked_up(self, side: _Side, keys: KeySet | None, lower: bytes, upper: bytes) -> Iterator[Block]:
+        if keys is not None and not len(keys):
+            return
+        with side.store.fetching() as threads:
+            scan = FamilyScan(side.files, self._opener(side), self._prefix, self._where(side), threads, keys)
+            for buffer, entries in scan.blocks(lower, upper):
+                yield buffer, None, entries
+
+    def _keys(self, lower: bytes, upper: bytes) -> KeySet | None:
+        """Return the keys whose entries may differ; ``None`` if these may be all."""
+        tables = [
+            self._opener(side)(file)
+            for side in self._sides
+            for file in side.unshared
+            if first_key(file) < upper and last_key(file) >= lower
+        ]
+        if any(within(table.deletions, lower, upper) for table in tables):
+            return None
+        # All entries of an ingested table have one sequence number, which the table does not contain
+        comparable = all(table.sequence < 0 for table in tables)
+        other: list[list[KeySet]] = [[], []]
+        with ExitStack() as stack:
+            old, new = (
+                self._newest(stack, side, lower, upper, other[number], comparable) for number, side in enumerate(self._sides)
+            )
+            left = without_equals(old, new)
+        found = [KeySet.of(data, entries, self._prefix, TAG_BYTES) for data, entries in left]
+        keys = KeySet.none()
+        for some in (*found, *map(KeySet.joined, other)):
+            keys = keys.union(some)
+        return keys
+
+    def _newest(
+        self, stack: ExitStack, side: _Side, lower: bytes, upper: bytes, other: list[KeySet], comparable: bool
+    ) -> Iterator[tuple[Buffer, Entries]]:
+        """Yield the newest entries that can be compared; put the keys of other entries into ``other``."""
+        threads = stack.enter_context(side.store.fetching())
+        scan = FamilyScan(side.unshared, self._opener(side), self._prefix, self._where(side), threads, newest=True)
+        for data, entries in scan.blocks(lower, upper):
+            alone = data[entries[:, KEY_END] - TAG_BYTES] == MERGE if comparable else np.ones(len(entries), dtype=bool)
+            if alone.any():
+                other.append(KeySet.of(data, np.ascontiguousarray(entries[alone]), self._prefix, TAG_BYTES))
+                yield data, np.ascontiguousarray(entries[~alone])
+            else:
+                yield data, entries
+
+    def _opener(self, side: _Side) -> OpenTable:
+        def open_table(file: TableFile) -> Table:
+            identity = side.identities[file]
+            opened = self._tables.pop(identity) if identity in self._tables else self._opened(side, file)
+            self._tables[identity] = opened
+            while len(self._tables) > _OPEN_TABLES:
+                self._tables.popitem(last=False)
+            return opened[0]
+
+        return open_table
+
+    def _opened(self, side: _Side, file: TableFile) -> tuple[Table, KeptReads]:
+        reads = KeptReads(side.store.stream(file), self._tally.add, at_once=file in side.unshared)
+        return side.store.open_table(file, reads.as_stream()), reads
+
+    def _where(self, side: _Side) -> str:
+        return f"{side.store.where}, state {self._name!r}"

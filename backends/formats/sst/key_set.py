@@ -1,0 +1,177 @@
+"""Sets of keys that a scan is limited to: it reads only the tables, blocks and entries that may have one of the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+
+from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
+from state_processor.backends.formats.sst.block_format import Bytes, Numbers
+from state_processor.backends.formats.sst.block_kernels import INDEX_FIELDS, KEY, KEY_END, SLACK, compare, first_from
+from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.runs import first_key, last_key
+from state_processor.backends.formats.sst.table import BlockList, padded
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+
+BEGIN, END = 0, 1
+_NO_ENTRIES: Final = np.empty((0, ENTRY_FIELDS), dtype=np.int64)
+
+
+@entry_point(read(uint8), read(int64, 2), int64, int64, written(uint8), written(int64, 2))
+def _take_keys(data, entries, prefix, tail, keys, bounds):  # type: ignore[no-untyped-def]
+    """Write the keys of entries, each behind its key group and without the last ``tail`` bytes."""
+    at = 0
+    for entry in range(len(entries)):
+        bounds[entry, BEGIN] = at
+        for i in range(prefix):
+            keys[at] = (entries[entry, KEY_GROUP] >> (8 * (prefix - 1 - i))) & 0xFF
+            at += 1
+        for i in range(entries[entry, KEY], entries[entry, KEY_END] - tail):
+            keys[at] = data[i]
+            at += 1
+        bounds[entry, END] = at
+
+
+@entry_point(
+    *(read(uint8), read(int64, 2), read(uint8), read(int64, 2)),
+    *(written(int64), written(int64)),
+)
+def _unite(one, ones, other, others, sides, rows):  # type: ignore[no-untyped-def]
+    """Merge two ascending lists of keys: the list and the row of each distinct key. Unused rows stay -1."""
+    i = 0
+    j = 0
+    at = 0
+    while i < len(ones) or j < len(others):
+        if i == len(ones):
+            order = np.int64(1)
+        elif j == len(others):
+            order = np.int64(-1)
+        else:
+            order = np.int64(compare(one, ones[i, BEGIN], ones[i, END], other, others[j, BEGIN], others[j, END]))
+        sides[at] = 1 if order > 0 else 0
+        rows[at] = j if order > 0 else i
+        at += 1
+        if order <= 0:
+            i += 1
+        if order >= 0:
+            j += 1
+
+
+@entry_point(read(uint8), read(int64, 2), read(uint8), read(int64, 2), written(uint8))
+def _mark_blocks(keys, bounds, separators, blocks, marks):  # type: ignore[no-untyped-def]
+    """Mark the blocks that may have a key: from the separator of the block before to the own separator."""
+    key = 0
+    for block in range(len(blocks)):
+        if block > 0:
+            begin = blocks[block - 1, 0]
+            end = blocks[block - 1, 1]
+            while key < len(bounds) and compare(keys, bounds[key, BEGIN], bounds[key, END], separators, begin, end) < 0:
+                key += 1
+        if key == len(bounds):
+            break
+        if compare(keys, bounds[key, BEGIN], bounds[key, END], separators, blocks[block, 0], blocks[block, 1]) <= 0:
+            marks[block] = 1
+
+
+@entry_point(read(uint8), read(int64, 2), read(uint8), read(int64, 2), int64, written(uint8))
+def _mark_entries(keys, bounds, data, entries, prefix, marks):  # type: ignore[no-untyped-def]
+    """Mark the entries that have a key of the set. Both are in the order of their keys."""
+    key = 0
+    for entry in range(len(entries)):
+        begin = entries[entry, KEY] - prefix
+        end = entries[entry, KEY_END]
+        while key < len(bounds):
+            order = compare(keys, bounds[key, BEGIN], bounds[key, END], data, begin, end)
+            if order >= 0:
+                marks[entry] = order == 0
+                break
+            key += 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Distinct keys of a column family, with their key groups, in ascending order.
+
+    Attributes
+    ----------
+    data
+        Bytes of the keys.
+    bounds
+        Start and end of each key in ``data``.
+    """
+
+    data: Bytes
+    bounds: Numbers
+
+    @classmethod
+    def of(cls, data: Bytes, entries: Numbers, prefix: int, tail: int) -> Self:
+        """Return the keys of entries in the form of :mod:`framing`, in the order of their keys.
+
+        Parameters
+        ----------
+        data, entries
+            The entries.
+        prefix
+            Bytes of the key group in front of each key.
+        tail
+            Bytes behind each key that do not belong to it.
+        """
+        size = int((entries[:, KEY_END] - entries[:, KEY]).sum()) + len(entries) * (prefix - tail)
+        keys, bounds = np.empty(size + SLACK, dtype=np.uint8), np.empty((len(entries), 2), dtype=np.int64)
+        _take_keys(data, entries, prefix, tail, keys, bounds)
+        return cls(keys, bounds)
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return the empty set."""
+        return cls.of(np.zeros(SLACK, dtype=np.uint8), _NO_ENTRIES, 0, 0)
+
+    @classmethod
+    def joined(cls, sets: Sequence[KeySet]) -> KeySet:
+        """Return the keys of sets that follow each other: all keys of a set are after the keys of the sets before."""
+        if not sets:
+            return cls.none()
+        starts = np.cumsum([0, *(len(one.data) for one in sets[:-1])]).tolist()
+        bounds = [one.bounds + start for one, start in zip(sets, starts, strict=True)]
+        return cls(np.concatenate([one.data for one in sets]), np.concatenate(bounds))
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+    def union(self, other: KeySet) -> KeySet:
+        """Return the keys of both sets."""
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        sides, rows = (np.full(len(self) + len(other), -1, dtype=np.int64) for _ in range(2))
+        _unite(self.data, self.bounds, other.data, other.bounds, sides, rows)
+        sides, rows = sides[rows >= 0], rows[rows >= 0]
+        start = len(self.data)
+        both = np.concatenate((self.bounds, other.bounds + start))
+        return KeySet(np.concatenate((self.data, other.data)), np.ascontiguousarray(both[rows + sides * len(self)]))
+
+    def files(self, files: Iterable[TableFile]) -> list[TableFile]:
+        """Return the tables that may have one of the keys."""
+        return [file for file in files if self._has_between(first_key(file), last_key(file))]
+
+    def blocks(self, blocks: BlockList) -> BlockList:
+        """Return the blocks that may have one of the keys."""
+        marks = np.zeros(len(blocks), dtype=np.uint8)
+        _mark_blocks(self.data, self.bounds, blocks.keys, blocks.rows, marks)
+        return BlockList(blocks.keys, np.ascontiguousarray(blocks.rows[marks.view(bool)]).reshape(-1, INDEX_FIELDS))
+
+    def entries(self, data: Bytes, entries: Numbers, prefix: int) -> Numbers:
+        """Return the entries that have one of the keys; each has its key group in front of its key."""
+        marks = np.zeros(len(entries), dtype=np.uint8)
+        _mark_entries(self.data, self.bounds, data, entries, prefix, marks)
+        return np.ascontiguousarray(entries[marks.view(bool)])
+
+    def _has_between(self, first: bytes, last: bytes) -> bool:
+        place = int(first_from(self.data, self.bounds, padded(first), len(first)))
+        if place == len(self.bounds):
+            return False
+        begin, end = self.bounds[place].tolist()
+        return self.data[begin:end].tobytes() <= last
