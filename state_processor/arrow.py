@@ -180,10 +180,13 @@ def lookup(
 
 
 @takes_options
-def diff(old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **options: Unpack[DiffSnapshotOptions]) -> Rows:
+def diff(
+    old: Path, new: Path, uid: str | OperatorIdentifier, state: str, full: bool = False, **options: Unpack[DiffSnapshotOptions]
+) -> Rows:
     """Compare a state in two snapshots: a row for each value that was inserted, deleted or updated.
 
-    Entries are compared as bytes; only entries that differ are decoded.
+    Entries are compared as bytes; only entries that differ are decoded. Of RocksDB and ForSt, only files that one of the
+    snapshots lacks are read, and other files where they may have a key of these.
 
     Parameters
     ----------
@@ -191,6 +194,8 @@ def diff(old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **opti
         Directories of savepoints or checkpoints.
     uid, state
         The state, of any kind.
+    full
+        Whether files that both snapshots have are compared, too. The result is the same.
     **options
         See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
 
@@ -208,7 +213,7 @@ def diff(old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **opti
     """
     from state_processor.read.differences import open_differences  # reads of state skip it
 
-    (difference,) = open_differences((old, new), uid, state, options)
+    (difference,) = open_differences((old, new), uid, state, options, full)
     return Rows(difference.reader.schema, partial(_batches, difference.reader))
 
 
@@ -224,7 +229,11 @@ def _batches(reader: StateReader) -> Iterator[pa.RecordBatch]:
 
 @takes_options
 def diff_summary(
-    old: Path, new: Path, uid: str | OperatorIdentifier | None = None, **options: Unpack[CountSnapshotOptions]
+    old: Path,
+    new: Path,
+    uid: str | OperatorIdentifier | None = None,
+    full: bool = False,
+    **options: Unpack[CountSnapshotOptions],
 ) -> pa.Table:
     """Compare all states of two snapshots, and count the values that differ.
 
@@ -234,6 +243,8 @@ def diff_summary(
         Directories of savepoints or checkpoints.
     uid
         One operator; ``None`` for all.
+    full
+        Whether files that both snapshots have are compared, too. The counts are the same, and sizes are known.
     **options
         See :class:`~state_processor.options.groups.CountSnapshotOptions`. They are about both snapshots.
 
@@ -245,7 +256,10 @@ def diff_summary(
         ``bytes_before`` and ``bytes_after`` (of keys, namespaces and values, or elements), ``renamed_from``. An operator that is
         only in the new snapshot is compared with the one that is only in the old snapshot and has the same states: names, kinds
         and types. ``renamed_from`` is its uid, or hash, there. If several operators have these states, none of them is compared
-        with another.
+        with another. ``method`` is ``incremental`` if only files that one snapshot lacks were compared, ``full``, or ``mixed``;
+        then ``bytes_read`` of ``bytes_stored``, the bytes of both snapshots. These are bytes of files: of the state's tables in
+        RocksDB and ForSt, of all states in the same files in other formats. ``bytes_before`` and ``bytes_after`` of keyed states
+        are null if a state of the operator was not compared in full.
 
     Raises
     ------
@@ -256,7 +270,7 @@ def diff_summary(
     """
     from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes  # reads of state skip it
 
-    found = open_differences((old, new), uid, None, options)
+    found = open_differences((old, new), uid, None, options, full)
     rows = [difference.summary() for difference in progress(found, "comparing")]
     return pa.Table.from_pylist(with_bytes(found, rows), SUMMARY_SCHEMA)
 

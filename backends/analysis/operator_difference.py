@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from state_processor.backends.analysis.bytes_read import BytesRead
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -64,8 +65,10 @@ class OperatorDifference:
         """Return the only split: both whole snapshots."""
         return [BothSplits(*(tuple(reader.splits()) if reader is not None else () for reader in self._readers))]
 
-    def read(self, split: BothSplits) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that differ."""
+    def read(self, split: BothSplits, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that differ; ``tally`` receives what is read."""
+        if tally is not None:
+            tally.add_full(split.size)
         old, new = (_rows(reader, parts) for reader, parts in zip(self._readers, (split.old, split.new), strict=True))
         changes = _by_key(old, new) if _KEY in self.schema.names else _by_value(old, new)
         yield pa.RecordBatch.from_pylist(list(changes), self.schema)

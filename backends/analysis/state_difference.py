@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
+import pyarrow as pa
+
+from state_processor.backends.analysis.bytes_read import BytesRead
 from state_processor.backends.analysis.keyed_difference import KeyedDifference, Side
 from state_processor.backends.analysis.operator_difference import OperatorDifference
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -20,6 +25,13 @@ from state_processor.serializers.errors import NotFoundError, UnsupportedFormatE
 
 States = dict[str, list[StateDescription]]
 """States by name, each with the registrations of the subtasks."""
+
+
+class DifferenceReader(StateReader, Protocol):
+    """Reads the rows of a state that differ."""
+
+    def read(self, split: Any, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one part that differ; ``tally`` receives what is read."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,17 @@ class OperatorPair:
         sides = (self.old, self.new)
         return [({}, []) if operator is None else survey(snapshot, operator) for snapshot, operator in sides]
 
-    def difference(self, name: str, options: ReadOptions) -> StateReader:
+    def difference(self, name: str, options: ReadOptions, full: bool = False) -> DifferenceReader:
         """Open the difference of a state.
+
+        Parameters
+        ----------
+        name
+            The state.
+        options
+            Representation of values.
+        full
+            Whether tables that both snapshots have are compared, too. The rows are the same.
 
         Raises
         ------
@@ -75,13 +96,13 @@ class OperatorPair:
         if len(set(kinds)) > 1:
             raise UnsupportedFormatError(f"state {name!r} of {self.label} is {' in one snapshot and '.join(kinds)} in the other")
         if (new or old)[0].is_keyed:
-            return KeyedDifference(name, Side(*self.old, _keyed(old)), Side(*self.new, _keyed(new)), options)
+            return KeyedDifference(name, Side(*self.old, _keyed(old)), Side(*self.new, _keyed(new)), options, full)
         return OperatorDifference(name, _reader(*self.old, old, options), _reader(*self.new, new, options))
 
 
 def open_changes(
     old: Snapshot | None, new: Snapshot, operator_id: str, state: str, options: ReadOptions | None = None
-) -> StateReader:
+) -> DifferenceReader:
     """Open the changes of a state of one operator between two snapshots.
 
     Parameters
@@ -99,7 +120,7 @@ def open_changes(
 
     Returns
     -------
-    StateReader
+    DifferenceReader
         The columns are ``change``, the columns that identify a value, ``before`` and ``after``. Both snapshots can be pickled
         with it, so that tasks read the splits.
 

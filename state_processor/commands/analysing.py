@@ -9,10 +9,12 @@ from typing import Any, Final, get_args
 import pyarrow as pa
 
 from state_processor import arrow
+from state_processor.backends.analysis.bytes_read import FULL
 from state_processor.backends.read.option import DIFFERENCES, Kind
 from state_processor.commands.arguments import add_operator, add_output, named_operator, positive, snapshot_command
 from state_processor.commands.printing import SIZES, print_batches, print_json, print_table, with_operator, with_sizes
 from state_processor.commands.terminal import say
+from state_processor.display.text_tables import size_text
 from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
@@ -42,6 +44,7 @@ def add_commands(commands: Any) -> None:
     diff.add_argument("--state", help="show the different values of this state; without it, count differences of every state")
     diff.add_argument("--limit", type=positive, default=20, metavar="N", help="number of values (default: 20)")
     diff.add_argument("--all", action="store_true", help="without --state: show equal states too")
+    diff.add_argument("--full", action="store_true", help="also compare files that both snapshots have, and show sizes")
     diff.add_argument("--exit-code", action="store_true", help="exit with 1 if the snapshots differ, otherwise with 0")
     add_output(diff, _diff)
     add_flags(diff, DIFFERENCES)
@@ -65,7 +68,7 @@ def _diff(options: argparse.Namespace) -> int:
     if options.state is not None and options.all:
         raise OptionError("--all applies without --state: leave out one of them")
     if options.state is not None and operator is not None:
-        differs = _diff_of_values(arrow.diff(options.old, options.new, operator, options.state, **values), options)
+        differs = _diff_of_values(arrow.diff(options.old, options.new, operator, options.state, options.full, **values), options)
     else:
         differs = _diff_of_states(operator, values, options)
     return DIFFERENT if differs and options.exit_code else 0
@@ -89,7 +92,7 @@ def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any],
     """Print the number of differences of each state, and return whether the snapshots differ."""
     of_values = DiffSnapshotOptions.__annotations__.keys() - CountSnapshotOptions.__annotations__
     check_given(values, sorted(of_values), "with --state: add that")
-    rows = arrow.diff_summary(options.old, options.new, operator, **values).to_pylist()
+    rows = arrow.diff_summary(options.old, options.new, operator, options.full, **values).to_pylist()
     differing = [row for row in rows if _differs(row)]
     renamed = {row["operator_uid_hash"]: with_operator(row)["operator"] for row in rows if row["renamed_from"]}
     if options.json:
@@ -104,6 +107,10 @@ def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any],
         say(f"Operator {name} was {before}: only these operators have these states")
     if not differing:
         say(f"No differences in {len(rows)} states")
+    incremental = [row for row in rows if row["method"] != FULL]
+    if incremental:
+        read, stored = (size_text(sum(row[n] for row in incremental)) for n in ("bytes_read", "bytes_stored"))
+        say(f"{len(incremental)} of {len(rows)} states by files that only one snapshot has: {read} of {stored} read")
     return bool(differing or renamed)
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from state_processor.backends.analysis.bytes_read import FULL, BytesRead
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
-from state_processor.backends.analysis.state_difference import OperatorPair
+from state_processor.backends.analysis.state_difference import DifferenceReader, OperatorPair
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StateReader
 from state_processor.backends.read.state_listing import surveys
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.descriptions import StateDescription
@@ -47,6 +47,8 @@ SUMMARY_SCHEMA: Final = pa.schema(
         *(pa.field(f"{n}s", pa.int64()) for n in (INSERT, DELETE, UPDATE)),
         *(pa.field(n, pa.int64()) for n in ("bytes_before", "bytes_after")),
         pa.field("renamed_from", pa.string()),
+        pa.field("method", pa.string()),
+        *(pa.field(n, pa.int64()) for n in ("bytes_read", "bytes_stored")),
     ]
 )
 _INSERTS, _DELETES, _UPDATES = (f"{n}s" for n in (INSERT, DELETE, UPDATE))
@@ -98,7 +100,7 @@ class StateDifference:
     kind: str
     type_before: str | None
     type_after: str | None
-    reader: StateReader
+    reader: DifferenceReader
     old: tuple[Snapshot, OperatorState | None]
     new: tuple[Snapshot, OperatorState | None]
     renamed_from: str | None = None
@@ -112,13 +114,10 @@ class StateDifference:
     def summary(self) -> dict[str, Any]:
         """Count the rows that differ; a row of :data:`SUMMARY_SCHEMA`."""
         counts: Counter[str] = Counter()
+        tally = BytesRead()
         for split in self.reader.splits():
-            for batch in self.reader.read(split):
+            for batch in self.reader.read(split, tally):
                 counts.update(batch.column(0).to_pylist())
-        return self.counted(counts)
-
-    def counted(self, counts: Counter[str]) -> dict[str, Any]:
-        """Return the row of :data:`SUMMARY_SCHEMA` for numbers of changes."""
         return {
             **{name: getattr(self, name) for name in ("operator_uid", "operator_uid_hash", "state_name")},
             "state_kind": self.kind,
@@ -128,6 +127,9 @@ class StateDifference:
             _DELETES: counts[DELETE],
             _UPDATES: counts[UPDATE],
             "renamed_from": self.renamed_from,
+            "method": tally.method,
+            "bytes_read": tally.read,
+            "bytes_stored": tally.stored,
         }
 
 
@@ -136,7 +138,11 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def open_differences(
-    paths: tuple[Path, Path], uid: str | OperatorIdentifier | None, state: str | None, options: Mapping[str, Any]
+    paths: tuple[Path, Path],
+    uid: str | OperatorIdentifier | None,
+    state: str | None,
+    options: Mapping[str, Any],
+    full: bool = False,
 ) -> list[StateDifference]:
     """Open two snapshots and the differences between them.
 
@@ -148,6 +154,8 @@ def open_differences(
         One operator, and one of its states; ``None`` for all.
     options
         Keyword arguments of :class:`~state_processor.options.groups.DiffSnapshotOptions`.
+    full
+        Whether tables that both snapshots have are compared, too.
 
     Raises
     ------
@@ -162,11 +170,16 @@ def open_differences(
     given = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
     old, new = (access.open(path) for path in paths)
     operator = None if uid is None else OperatorIdentifier.of(uid)
-    return list(state_differences(old, new, operator, state, ReadOptions(**values_of(READ_OPTIONS, given))))
+    return list(state_differences(old, new, operator, state, ReadOptions(**values_of(READ_OPTIONS, given)), full))
 
 
 def state_differences(
-    old: Snapshot, new: Snapshot, operator: OperatorIdentifier | None, state: str | None, options: ReadOptions
+    old: Snapshot,
+    new: Snapshot,
+    operator: OperatorIdentifier | None,
+    state: str | None,
+    options: ReadOptions,
+    full: bool = False,
 ) -> Iterator[StateDifference]:
     """Open the differences of all states, of the states of one operator, or of one state.
 
@@ -198,7 +211,7 @@ def state_differences(
         found = {**pair.states[0], **pair.states[1]}
         stored |= found.keys()
         for name in pair.names if state is None else (stored_name(state, found),):
-            reader = pair.difference(name, options)
+            reader = pair.difference(name, options, full)
             type_before, type_after = (
                 _type(*side, states.get(name, [])) for side, states in zip((pair.old, pair.new), pair.states, strict=True)
             )
@@ -246,33 +259,38 @@ def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, 
     """Add the bytes of each state in both snapshots to rows of :data:`SUMMARY_SCHEMA`; null where they are not known.
 
     Keyed state has the bytes of keys, namespaces and values, as :func:`state_processor.arrow.size_report` measures them;
-    operator state the bytes of its elements.
+    operator state the bytes of its elements. The sizes of keyed states are not known if a keyed state of the operator was not
+    compared in full: measuring them reads all entries of the operator.
     """
+    skipping = {row["operator_uid_hash"] for row in rows if row["method"] != FULL}
     measured: dict[tuple[str, str], dict[str, int | None]] = {}
 
-    def size(side: tuple[Snapshot, OperatorState | None], name: str) -> int | None:
+    def size(d: StateDifference, side: tuple[Snapshot, OperatorState | None]) -> int | None:
         snapshot, operator = side
         if operator is None:
             return None
         place = (snapshot.digest, operator.operator_id)
         if place not in measured:
-            measured[place] = _sizes(snapshot, operator)
-        return measured[place].get(name, 0)
+            measured[place] = _sizes(snapshot, operator, keyed=d.operator_uid_hash not in skipping)
+        absent = 0 if d.operator_uid_hash not in skipping else None
+        return measured[place].get(d.state_name, absent)
 
     return [
         {
             **row,
-            "bytes_before": None if d.type_before is None else size(d.old, d.state_name),
-            "bytes_after": None if d.type_after is None else size(d.new, d.state_name),
+            "bytes_before": None if d.type_before is None else size(d, d.old),
+            "bytes_after": None if d.type_after is None else size(d, d.new),
         }
         for d, row in zip(differences, rows, strict=True)
     ]
 
 
-def _sizes(snapshot: Snapshot, operator: OperatorState) -> dict[str, int | None]:
-    """Return the bytes of an operator's states, by their names."""
+def _sizes(snapshot: Snapshot, operator: OperatorState, keyed: bool) -> dict[str, int | None]:
+    """Return the bytes of an operator's states, by their names; of keyed states only if they are wanted."""
     alone = replace(snapshot, metadata=replace(snapshot.metadata, operators=(operator,)))
     found = {r["state_name"]: r["size_in_bytes"] for r in catalog.states(alone).to_pylist() if r["backend"] == "operator"}
+    if not keyed:
+        return found
     report = SizeReport.plan(alone, None, "state", None)
     tables = (table for part in report.parts if (table := part.measure()) is not None)
     return found | {r["state_name"]: r["size_in_bytes"] for r in report.merged(tables).to_pylist()}

@@ -25,11 +25,13 @@ def diff(
     new: str | PathLike[str],
     uid: str | OperatorIdentifier | None = None,
     state: str | None = None,
+    full: bool = False,
     **options: Unpack[DiffSnapshotOptions],
 ) -> DataFrame:
     """Compare two snapshots: a row for each value that was inserted, deleted or updated.
 
-    Entries are compared as bytes; only entries that differ are decoded. With TTL, times of last access are not compared.
+    Entries are compared as bytes; only entries that differ are decoded. Of RocksDB and ForSt, only files that one of the
+    snapshots lacks are read, and other files where they may have a key of these. With TTL, times of last access are not compared.
 
     Parameters
     ----------
@@ -41,6 +43,8 @@ def diff(
         One operator; ``None`` for all.
     state
         One state of the operator; ``None`` for all, timers included.
+    full
+        Whether files that both snapshots have are compared, too. The result is the same.
     **options
         See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
 
@@ -64,7 +68,7 @@ def diff(
     for path in (old, new):
         access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
         options = {**options, "storage_options": access.storage_options}
-    found = open_differences((old, new), uid, state, options)
+    found = open_differences((old, new), uid, state, options, full)
     reader = DifferencesReader(found, as_text=state is None)
     serializers = TaskSerializers.of_driver(access.serializers)
     label = f"differences of {'all operators' if uid is None else uid}{'' if state is None else f'.{state}'}"
