@@ -225,7 +225,7 @@ class _Decoding:
     @property
     def content(self) -> Bytes:
         """The decompressed blocks, and the keys that share bytes with others."""
-        return self._data[: self._keys_at]
+        return self.data[: self._keys_at]
 
     def with_room_for_values(self) -> tuple[Bytes, int]:
         """Return the bytes, with room behind them for values that are merged, and where that begins."""
