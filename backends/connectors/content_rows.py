@@ -101,6 +101,20 @@ def parsed(name: str, text: str) -> Content:
         raise InvalidRowError(f"column {name!r} holds {text[:80]!r}; expected JSON ({error})") from None
 
 
+def with_kept_parts(content: Content, base: Content) -> Content:
+    """Return content whose unchanged parts are the parts of other content, which remember the bytes that they were read from."""
+    if content == base:
+        return deepcopy(base)
+    if isinstance(content, dict) and isinstance(base, dict):
+        return {name: with_kept_parts(value, base.get(name)) for name, value in content.items()}
+    if isinstance(content, list) and isinstance(base, list):
+        known = {json.dumps(element): element for element in base}
+        others = base if len(base) == len(content) else [None] * len(content)
+        elements = zip(content, others, strict=True)
+        return [with_kept_parts(element, known.get(json.dumps(element), other)) for element, other in elements]
+    return content
+
+
 def row_of(parts: Sequence[Part], content: Content) -> Values:
     """Return the columns of content."""
     return {p.name: p.take(content) for p in parts}
@@ -114,7 +128,7 @@ def changed_content(parts: Sequence[Part], base: Content, row: Mapping[str, Any]
     InvalidRowError
         Changed columns contradict each other, or the content lacks a column.
     """
-    content = json.loads(json.dumps(base))
+    content = deepcopy(base)
     before = row_of(parts, base)
     changed = [p for p in parts if row.get(p.name) != before[p.name]]
     if not changed:
@@ -257,7 +271,7 @@ class ContentEnumerator:
         rows = [split for split in state.splits if split.values[SPLIT_ID] != ENUMERATOR and self.listed(split.values)]
         rest = next((split.values.get(ENUMERATOR) for split in state.splits if split.values[SPLIT_ID] == ENUMERATOR), None)
         if rest is not None and (before is None or rest != self._rest(before)):
-            content = parsed(ENUMERATOR, rest)
+            content = with_kept_parts(parsed(ENUMERATOR, rest), before)
         else:
             content = self.new([split.values for split in rows]) if before is None else deepcopy(before)
         version = self.version(content)

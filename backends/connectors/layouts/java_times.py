@@ -6,6 +6,7 @@ Java replaces such an object by one of the class ``java.time.Ser``: a number for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.core.time_values import (
@@ -20,6 +21,18 @@ from state_processor.serializers.core.time_values import (
 )
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo.java_time import (
+    Duration,
+    MonthDay,
+    Offset,
+    OffsetDateTime,
+    OffsetTime,
+    Period,
+    Region,
+    Year,
+    YearMonth,
+    ZonedDateTime,
+)
 
 REPLACEMENT: Final = "java.time.Ser"
 
@@ -68,13 +81,88 @@ def _write_date_time(value: LocalDateTime, target: DataOutput) -> None:
     _write_time(value.time, target)
 
 
-def _read_instant(source: DataInput) -> Instant:
-    return Instant(source.read_long(), source.read_int())
+def _read_seconds(source: DataInput) -> tuple[int, int]:
+    return source.read_long(), source.read_int()
 
 
-def _write_instant(value: Instant, target: DataOutput) -> None:
-    target.write_long(value.seconds)
-    target.write_int(value.nano)
+def _write_seconds(value: Instant | Duration, target: DataOutput) -> None:
+    seconds, nano = value
+    target.write_long(seconds)
+    target.write_int(nano)
+
+
+_QUARTER: Final = 900
+_NO_QUARTER: Final = 127
+"""An offset is a number of quarters of an hour in a byte. This byte says that its seconds follow."""
+
+
+def _read_offset(source: DataInput) -> Offset:
+    quarters = source.read_byte()
+    return Offset(source.read_int() if quarters == _NO_QUARTER else quarters * _QUARTER)
+
+
+def _write_offset(value: Offset, target: DataOutput) -> None:
+    quarters, rest = divmod(value.seconds, _QUARTER)
+    target.write_byte(_NO_QUARTER if rest else quarters)
+    if rest:
+        target.write_int(value.seconds)
+
+
+def _read_offset_date_time(source: DataInput) -> OffsetDateTime:
+    return OffsetDateTime(_read_date_time(source), _read_offset(source))
+
+
+def _write_offset_date_time(value: OffsetDateTime, target: DataOutput) -> None:
+    _write_date_time(value.date_time, target)
+    _write_offset(value.offset, target)
+
+
+def _read_offset_time(source: DataInput) -> OffsetTime:
+    return OffsetTime(_read_time(source), _read_offset(source))
+
+
+def _write_offset_time(value: OffsetTime, target: DataOutput) -> None:
+    _write_time(value.time, target)
+    _write_offset(value.offset, target)
+
+
+def _read_zone(source: DataInput) -> Offset | Region:
+    start = source.position
+    kinds: dict[int, Callable[[DataInput], Offset | Region]] = {
+        _REGION: lambda found: Region(found.read_utf()),
+        _OFFSET: _read_offset,
+    }
+    kind = source.read_byte()
+    if kind not in kinds:
+        raise source.corrupt(f"a time zone of kind {kind}; expected {_REGION} or {_OFFSET}", start)
+    return kinds[kind](source)
+
+
+def _write_region(value: Region, target: DataOutput) -> None:
+    target.write_utf(value.id)
+
+
+def _write_zone(value: Offset | Region, target: DataOutput) -> None:
+    if isinstance(value, Region):
+        target.write_byte(_REGION)
+        _write_region(value, target)
+    else:
+        target.write_byte(_OFFSET)
+        _write_offset(value, target)
+
+
+def _read_zoned(source: DataInput) -> ZonedDateTime:
+    return ZonedDateTime(_read_date_time(source), _read_offset(source), _read_zone(source))
+
+
+def _write_zoned(value: ZonedDateTime, target: DataOutput) -> None:
+    _write_date_time(value.date_time, target)
+    _write_offset(value.known_offset, target)
+    _write_zone(value.zone, target)
+
+
+_REGION: Final = 7
+_OFFSET: Final = 8
 
 
 class _TimeClass(NamedTuple):
@@ -84,13 +172,34 @@ class _TimeClass(NamedTuple):
     of_text: Callable[[str], Any]
 
 
+def _numbers(number: int, kind: Callable[..., Any], layout: str, of_text: Callable[[str], Any]) -> _TimeClass:
+    """Return a class that is a tuple of numbers, by their format of ``struct``."""
+    form = Struct(f">{layout}")
+    return _TimeClass(
+        number,
+        lambda source: kind(*form.unpack(source.read_bytes(form.size, "numbers"))),
+        lambda value, target: target.write_bytes(form.pack(*value)),
+        of_text,
+    )
+
+
 TIMES: Final[Mapping[str, _TimeClass]] = {
-    "java.time.Instant": _TimeClass(2, _read_instant, _write_instant, to_instant),
+    "java.time.Duration": _TimeClass(1, lambda source: Duration(*_read_seconds(source)), _write_seconds, Duration.of),
+    "java.time.Instant": _TimeClass(2, lambda source: Instant(*_read_seconds(source)), _write_seconds, to_instant),
     "java.time.LocalDate": _TimeClass(3, _read_date, _write_date, to_local_date),
     "java.time.LocalTime": _TimeClass(4, _read_time, _write_time, to_local_time),
     "java.time.LocalDateTime": _TimeClass(5, _read_date_time, _write_date_time, to_local_date_time),
+    "java.time.ZonedDateTime": _TimeClass(6, _read_zoned, _write_zoned, ZonedDateTime.of),
+    "java.time.ZoneRegion": _TimeClass(_REGION, lambda source: Region(source.read_utf()), _write_region, Region.of),
+    "java.time.ZoneOffset": _TimeClass(_OFFSET, _read_offset, _write_offset, Offset.of),
+    "java.time.OffsetTime": _TimeClass(9, _read_offset_time, _write_offset_time, OffsetTime.of),
+    "java.time.OffsetDateTime": _TimeClass(10, _read_offset_date_time, _write_offset_date_time, OffsetDateTime.of),
+    "java.time.Year": _numbers(11, Year, "i", Year.of),
+    "java.time.YearMonth": _numbers(12, YearMonth, "ib", YearMonth.of),
+    "java.time.MonthDay": _numbers(13, MonthDay, "bb", MonthDay.of),
+    "java.time.Period": _numbers(14, Period, "iii", Period.of),
 }
-"""The known classes. The text of a value is that of Java's ``toString``."""
+"""The classes. The text of a value is that of Java's ``toString``."""
 
 
 def time_content(data: bytes) -> tuple[str, str] | None:

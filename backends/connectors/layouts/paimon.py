@@ -43,7 +43,7 @@ from state_processor.backends.connectors.layouts.paimon_rows import (
     column_of_rows,
     column_of_time,
 )
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.custom_data import read_custom_object, write_custom_object
 from state_processor.serializers.java.object_output import WRITES_MORE, JavaClassDescription
@@ -214,7 +214,24 @@ def _manifest(version: int) -> Codec:
 
 
 MANIFEST: Final[Versions] = {version: _manifest(version) for version in range(2, 6)}
-_ANY_MANIFEST: Final = OneOf((MANIFEST[5], MANIFEST[4], MANIFEST[3]), (1, 0, 2))
+_MESSAGES_OF_MANIFEST: Final = {5: range(11, 14), 4: range(7, 12), 3: range(1, 8)}
+"""The versions of messages that releases write with a version of a manifest: the bytes alone can fit several versions."""
+
+
+def _of_release(version: int) -> Codec:
+    known = _MESSAGES_OF_MANIFEST[version]
+
+    def checked(content: Content) -> Content:
+        if content["commitMessageVersion"] not in known:
+            raise InvalidRowError(
+                f"commit messages of version {content['commitMessageVersion']} are not written in a manifest of version {version}"
+            )
+        return content
+
+    return Mapped(MANIFEST[version], checked, checked)
+
+
+_ANY_MANIFEST: Final = OneOf(tuple(map(_of_release, _MESSAGES_OF_MANIFEST)), (1, 0, 2))
 _WRAPPED: Final = Struct.of(
     ("checkpointId", LONG),
     ("watermark", LONG),

@@ -469,6 +469,14 @@ def _first_split() -> Strategy:
     return st.fixed_dictionaries({"fileOffset": numbers(4), "recordOffset": LONGS, "tasks": tasks})
 
 
+def _any_manifest() -> Strategy:
+    def known(version: int) -> Strategy:
+        wanted = paimon._MESSAGES_OF_MANIFEST[version]
+        return strategy(paimon.MANIFEST[version]).filter(lambda content: content["commitMessageVersion"] in wanted)
+
+    return st.one_of(map(known, paimon._MESSAGES_OF_MANIFEST))
+
+
 SPECIAL: dict[int, Callable[[], Strategy]] = {
     id(debezium.OFFSET): lambda: OFFSETS,
     id(debezium.BACK_QUOTED): lambda: SURE_TABLES,
@@ -477,6 +485,8 @@ SPECIAL: dict[int, Callable[[], Strategy]] = {
     id(flink_cdc._FIRST_OFFSET): lambda: FIRST_OFFSETS,
     id(java_values.ROW): lambda: st.none() | st.lists(SCALARS, max_size=2),
     id(pulsar._CURSOR): _cursor,
+    id(pulsar._FIRST_SPLITS.codec): _pulsar_split(0),
+    id(paimon._ANY_MANIFEST): _any_manifest,
     id(iceberg_manifests.MANIFEST): _manifest,
     id(iceberg._ENTRY): _entry,
     id(iceberg.WRITE_RESULT): _result,

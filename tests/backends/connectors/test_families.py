@@ -20,6 +20,9 @@ from state_processor.backends.connectors.source_splits import (
 )
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.io import DataOutput
+from state_processor.serializers.java.object_input import JavaInstance
+from state_processor.serializers.java.object_output import JavaClassDescription, write_java_object
 from tests.backends import state_files as files
 from tests.backends.connectors.test_source_splits import list_state
 from tests.backends.connectors.test_source_splits import rows_of as rows_of_operator
@@ -361,3 +364,56 @@ def test_the_kinesis_consumer_of_older_versions() -> None:
     contents, _ = decoded("kinesis", written_source([row | {"stream_arn": "arn:orders"}], None, "kinesis"))
     assert contents[0] | {"startingHashKey": "0"} == contents[0]
     assert (contents[0]["streamArn"], contents[0]["startingMarker"]) == ("arn:orders", {"sequenceNumber": "4960"})
+
+
+ORACLE_FACTORY = "org.apache.flink.cdc.connectors.oracle.source.meta.offset.RedoLogOffsetFactory"
+
+
+def _with_factory_of_oracle(data: bytes) -> bytes:
+    """Replace the factory of Postgres by one whose number is not known."""
+    postgres = "org.apache.flink.cdc.connectors.postgres.source.offset.PostgresOffsetFactory"
+    parent = JavaClassDescription("org.apache.flink.cdc.connectors.base.source.meta.offset.OffsetFactory", 1)
+
+    def text(name: str, uid: int) -> bytes:
+        classes = {d.name: d for d in (parent, JavaClassDescription(name, uid, parent=parent.name))}
+        target = DataOutput()
+        target.write_utf(write_java_object(JavaInstance(name), classes).hex())
+        return target.to_bytes()
+
+    before, after = text(postgres, -9086775444826524796), text(ORACLE_FACTORY, 77)
+    assert before in data
+    return data.replace(before, after)
+
+
+def test_a_position_of_oracle_keeps_the_objects_of_its_connector() -> None:
+    infos = [
+        info(TABLE, 0)
+        | {"offsetFactory": "org.apache.flink.cdc.connectors.postgres.source.offset.PostgresOffsetFactory"}
+        | {"highWatermark": {"scn": "5"}}
+    ]
+    content = BINLOG | {"kind": "stream", "startingOffset": {"scn": "7"}, "finishedSnapshotSplitInfos": infos}
+    content |= {"splitId": "stream-split", "isSnapshotCompleted": True, "totalFinishedSplitSize": 1}
+    data = _with_factory_of_oracle(connectors.encode(flink_cdc.BASE_SPLITS, 6, content))
+    base = SourceState("operator 'op'", ((0, Versioned(6, data)),), None)
+    (row,) = rows_of(base)
+    assert row["scn"] == "7"
+    written = written_source([row | {"scn": "8"}], base)
+    assert written.elements[0][8:] == data.replace(b'{"scn":"7"}', b'{"scn":"8"}')
+
+
+def test_an_edited_enumerator_keeps_the_text_of_schemas() -> None:
+    assigner = connectors.encode(flink_cdc.MYSQL_ASSIGNER, 5, ASSIGNER)
+    comment, longer = b'"comment":null}', b'"comment":null, "new": 1}'
+    start = assigner.index(b'{"type"')
+    text_size = int.from_bytes(assigner[start - 4 : start], "big")
+    text = assigner[start : start + text_size]
+    other = text.replace(comment, longer)
+    data = assigner.replace(text_size.to_bytes(4, "big") + text, len(other).to_bytes(4, "big") + other)
+    assert data != assigner
+    held = ((0, Versioned(4, connectors.encode(flink_cdc.MYSQL_SPLITS, 4, BINLOG))),)
+    base = SourceState("operator 'op'", held, CoordinatorState(Versioned(5, data)))
+    rows = rows_of(base)
+    (row,) = [row for row in rows if row["split_id"] == "enumerator"]
+    row["enumerator"] = row["enumerator"].replace('"isBinlogSplitAssigned": true', '"isBinlogSplitAssigned": false')
+    written = CoordinatorState.read(written_source(rows, base).coordinator, "").enumerator.data
+    assert written == data[:-1] + b"\0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,13 +45,31 @@ def test_content_is_read_back(name: str, version: int, data: st.DataObject) -> N
     written = connectors.encode(name, version, content)
     assert connectors.decode(name, version, written) == content
     assert connectors.encode(name, version, json.loads(json.dumps(content))) == written
-    cut = data.draw(st.integers(0, max(len(written) - 1, 0)))
-    if cut < len(written) and not _ends_early(name, version, written[:cut]):
-        with pytest.raises(StateProcessorError):
-            connectors.decode(name, version, written[:cut])
+    _check_damaged(name, version, written, data)
 
 
-def _ends_early(name: str, version: int, data: bytes) -> bool:
+def _check_damaged(name: str, version: int, written: bytes, data: st.DataObject) -> None:
+    """Check that damaged bytes are refused, and that the message names the serializer, its version and the place."""
+    blamed = rf"{re.escape(name)} version {version}.*offset \d"
+    cuts = [written[:cut] for cut in (len(written) - 1, data.draw(st.integers(0, len(written) - 1)))]
+    longer = written + b"\0\0"  # one byte can be a last field that old releases did not write
+    for damaged in (longer, *(cut for cut in cuts if not ends_early(name, version, cut))):
+        with pytest.raises((CorruptSnapshotError, UnsupportedFormatError), match=blamed):
+            connectors.decode(name, version, damaged)
+    place, byte = data.draw(st.integers(0, len(written) - 1)), data.draw(st.integers(0, 255))
+    problems = _problems(name, version, written[:place] + bytes([byte]) + written[place + 1 :])
+    assert all(f"{name} version {version}" in problem for problem in problems)
+
+
+def _problems(name: str, version: int, data: bytes) -> list[str]:
+    try:
+        connectors.decode(name, version, data)
+    except StateProcessorError as error:
+        return [str(error)]
+    return []
+
+
+def ends_early(name: str, version: int, data: bytes) -> bool:
     """Whether the bytes come from an old release without the last field."""
     return name.endswith("MySqlSplitSerializer") and version == 4 and data[3:4] == b"\2"
 
@@ -242,9 +261,10 @@ JAVA_17: list[tuple[str, Any]] = [  # written by ObjectOutputStream of a JDK 17
         ],
     ),
 ]
-UNKNOWN_CLASS = (  # java.time.OffsetDateTime
-    "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c0200007870000000017372000d6a6176612e74"
-    "696d652e536572955d84ba1b2248b20c0000787077090a000007e80101ff0478"
+UNKNOWN_CLASS = (  # java.util.Currency
+    "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000001737200126a6176612e75"
+    "74696c2e43757272656e6379fdcd934a5911a91f0200014c000c63757272656e6379436f64657400124c6a6176612f6c616e672f5374"
+    "72696e673b7870740003455552"
 )
 
 
@@ -286,12 +306,12 @@ def test_a_boundary_of_an_unknown_class_is_kept() -> None:
     at = written.rindex(null)
     data = written[:at] + len(other).to_bytes(2, "big") + other + written[at + len(null) :]
     content = connectors.decode("MySqlSplitSerializer", 4, data)
-    assert content["splitEnd"] == [{"class": "java.time.Ser"}]
+    assert content["splitEnd"] == [{"class": "java.util.Currency"}]
     assert connectors.encode("MySqlSplitSerializer", 4, content | {"splitId": "x"}) == data.replace(
         b"\0\x0dshop.orders:0", b"\0\x01x"
     )
-    with pytest.raises(InvalidRowError, match=r"java\.time\.Ser can't be written"):
-        connectors.encode("MySqlSplitSerializer", 4, {**content, "splitEnd": [{"class": "java.time.Ser"}]})
+    with pytest.raises(InvalidRowError, match=r"java\.util\.Currency can't be written"):
+        connectors.encode("MySqlSplitSerializer", 4, {**content, "splitEnd": [{"class": "java.util.Currency"}]})
 
 
 @pytest.mark.parametrize(
@@ -350,6 +370,24 @@ TIMES_OF_JAVA: list[tuple[str, str]] = [
     ("02000000006553f1000754d4c0", "2023-11-14T22:13:20.123Z"),
     ("02000000006553f1000001d4c0", "2023-11-14T22:13:20.000120Z"),
     ("0200701cd2fa9578ff3b9ac9ff", "+1000000000-12-31T23:59:59.999999999Z"),
+    ("01fffffffffffffffb00000007", "PT-4.999999993S"),
+    ("01000000000000000000000000", "PT0S"),
+    ("01000000000003f48000000000", "PT72H"),
+    ("06000007e807010dfa0807000d4575726f70652f5a7572696368", "2024-07-01T13:05+02:00[Europe/Zurich]"),
+    ("06000007e807010d050000000001f408f4", "2024-07-01T13:05:00.000000001-03:00"),
+    ("07000c417369612f4b6f6c6b617461", "Asia/Kolkata"),
+    ("0816", "+05:30"),
+    ("087f00000e11", "+01:00:01"),
+    ("087ffffff1ef", "-01:00:01"),
+    ("090102fc00", "01:02:03Z"),
+    ("0a000007e80101ff04", "2024-01-01T00:00+01:00"),
+    ("0a000007e8010100000007270e00b8", "2024-01-01T00:00:00.120-18:00"),
+    ("0b000007e8", "2024"),
+    ("0bfffffffb", "-5"),
+    ("0c0000000c03", "0012-03"),
+    ("0d021d", "--02-29"),
+    ("0e00000001fffffffe0000001e", "P1Y-2M30D"),
+    ("0e000000000000000000000000", "P0D"),
 ]
 
 
