@@ -452,7 +452,7 @@ def read_sink_state(
     path, uid
         As for :func:`read_state`.
     connector
-        ``kafka`` (``KafkaSink``), ``file`` (``FileSink``, ``StreamingFileSink``), ``iceberg``, ``pulsar``, another sink of
+        ``kafka`` (``KafkaSink``), ``file`` (``FileSink``, ``StreamingFileSink``), another sink of
         :func:`state_processor.connectors.names`, or ``raw`` for bytes. Snapshots do not record the
         sink. By default it is the sink whose formats all bytes have, or ``raw``.
     committer

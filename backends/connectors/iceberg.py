@@ -1,6 +1,7 @@
-"""Splits of Iceberg's source, and committables of its sink (Sink V2).
+"""Splits of Iceberg's source, and committables of its sinks.
 
-Iceberg: ``IcebergSourceSplit``, ``IcebergEnumeratorState``, ``IcebergCommittable``.
+Iceberg: ``IcebergSourceSplit``, ``IcebergEnumeratorState``, ``IcebergCommittable``, ``DynamicCommittable``,
+``IcebergFilesCommitter``.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import Connector
+from state_processor.backends.connectors.connector import Connector, Format, Formats, Values
 from state_processor.backends.connectors.content_rows import (
     ContentEnumerator,
     ContentSplits,
     Part,
     SplitListing,
+    json_part,
     part,
     refuse_new,
 )
 from state_processor.backends.connectors.content_sinks import committables
 from state_processor.backends.connectors.layouts import iceberg
 from state_processor.backends.connectors.layouts.codecs import Content
-from state_processor.backends.connectors.sinks import SinkConnector
+from state_processor.backends.connectors.sinks import COMMITTABLE, SinkConnector
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.io import DataInput, DataOutput
 
 _FILE: Final = pa.struct([("location", pa.string()), ("start", pa.int64()), ("length", pa.int64()), ("deletes", pa.int32())])
 
@@ -88,3 +91,69 @@ ICEBERG_SINK: Final = SinkConnector(
         part("manifest", pa.string(), "manifest"),
     ),
 )
+
+DYNAMIC_SINK: Final = SinkConnector(
+    name="iceberg-dynamic",
+    **committables(
+        "committables of Iceberg's dynamic sink",
+        iceberg.LAYOUTS[iceberg.DYNAMIC_COMMITTABLES],
+        part("table", pa.string(), "tableName"),
+        part("branch", pa.string(), "branch"),
+        part("job_id", pa.string(), "jobId"),
+        part("operator_id", pa.string(), "operatorId"),
+        part("committed_checkpoint_id", pa.int64(), "checkpointId"),
+        part("manifest", pa.string(), "manifest"),
+        json_part("manifests", "manifests"),
+    ),
+)
+"""``manifests`` is JSON. Before version 2 a committable has one ``manifest``."""
+
+
+# The sink before Sink V2
+
+_CHECKPOINT: Final = "committed_checkpoint_id"
+_MANIFESTS: Final = {"data_manifest": "dataManifest", "delete_manifest": "deleteManifest"}
+_DATA_FILES: Final = "referenced_data_files"
+_COMMITTED: Final = (
+    pa.field(_CHECKPOINT, pa.int64()),
+    *(pa.field(name, pa.string()) for name in _MANIFESTS),
+    pa.field(_DATA_FILES, pa.list_(pa.string())),
+)
+
+
+def _entry_row(entry: Content) -> Values:
+    deltas = entry["deltaManifests"] or {}
+    manifests = {name: (deltas.get(key) or {}).get("manifest_path") for name, key in _MANIFESTS.items()}
+    return {_CHECKPOINT: entry["checkpointId"], **manifests, _DATA_FILES: deltas.get("referencedDataFiles")}
+
+
+def _read_entries(source: DataInput) -> list[Values]:
+    entries = iceberg.COMMITTER_ELEMENT.read(source)["entries"]
+    return [_entry_row(entry) for entry in entries] or [dict.fromkeys(field.name for field in _COMMITTED)]
+
+
+def _write_entries(rows: list[Values], target: DataOutput) -> None:
+    known = {}
+    for row in rows[:1]:
+        source = DataInput(bytes(row["raw"]), "raw")
+        known = {entry["checkpointId"]: entry for entry in iceberg.COMMITTER_ELEMENT.read(source)["entries"]}
+    kept = [known.get(row[_CHECKPOINT]) for row in rows]
+    for row, entry in zip(rows, kept, strict=True):
+        if entry is None or any(row[name] != value for name, value in _entry_row(entry).items()):
+            raise InvalidRowError(
+                f"files of checkpoint {row[_CHECKPOINT]}: files to commit can be left out; they can't be added or changed"
+            )
+    iceberg.COMMITTER_ELEMENT.write({"entries": kept}, target)
+
+
+FILES_COMMITTER: Final = SinkConnector(
+    name="iceberg-files-committer",
+    fields=_COMMITTED,
+    writer=Formats("writers of Iceberg's sink, which keep no state", {}),
+    committables=Formats("committables of Iceberg's sink", {}),
+    element_of=lambda row, number: number,
+    own_committer=Formats("files of Iceberg's sink", {0: (Format(_read_entries, _write_entries),)}),
+    keeps_emptied=True,
+    own_states={COMMITTABLE: iceberg.COMMITTER_STATE_NAME},
+)
+"""``FlinkSink``: the files that a checkpoint has left to commit are a row."""

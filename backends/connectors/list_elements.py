@@ -6,12 +6,13 @@ Flink: ``SimpleVersionedListState``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.operator_state import OperatorStateReader, raw_elements
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import operator_label, state_variants
@@ -25,6 +26,15 @@ def list_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Ite
         for batch in reader.read(split):
             for element in batch.column("value").to_pylist():
                 yield split.subtask, element
+
+
+def undecoded_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes of the elements of an operator's list state, each with its subtask."""
+    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadPlan.of(ReadOptions()))
+    for split in reader.splits():
+        data, bounds = raw_elements(snapshot, split, name)
+        for start, end in pairwise(bounds.tolist()):
+            yield split.subtask, data[start:end].tobytes()
 
 
 def versioned_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Versioned]]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.backends.connectors.committables import COLLECTORS, Collector
-from state_processor.backends.connectors.connector import Values, Versioned, naming_foreign_code
-from state_processor.backends.connectors.list_elements import versioned_elements
+from state_processor.backends.connectors.connector import Formats, Values, Versioned, naming_foreign_code
+from state_processor.backends.connectors.list_elements import undecoded_elements, versioned_elements
 from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, SUBTASK, VERSION
@@ -22,6 +22,7 @@ from state_processor.backends.metadata.operator_id import operator_id, uids_of_s
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
+from state_processor.backends.state.descriptions import OperatorListDescription
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import ForeignCodeError, NotFoundError, OptionError, StateProcessorError
 
@@ -36,11 +37,19 @@ _LOG: Final = getLogger("state_processor")
 
 @dataclass(frozen=True, slots=True)
 class ListOfBytes:
-    """A list state of an operator: its elements, each with its subtask."""
+    """A list state of an operator: its elements, each with its subtask.
+
+    ``state`` describes a list whose elements are bytes without a version (:attr:`SinkConnector.own_states`).
+    """
 
     operator: OperatorState
     name: str
     elements: tuple[tuple[int, Versioned], ...]
+    state: OperatorListDescription | None = None
+
+    def to_bytes(self, element: Versioned) -> bytes:
+        """Return an element as it is in the list."""
+        return element.to_bytes() if self.state is None else element.data
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,11 @@ class SinkState:
         """The state of each writer, with its subtask."""
         return self.writer.elements if self.writer is not None else ()
 
+    @property
+    def committers(self) -> tuple[tuple[int, Versioned], ...]:
+        """The elements of the committers' list, with their subtask."""
+        return self.committer.elements if self.committer is not None else ()
+
     def collectors(self) -> list[tuple[int, Collector]]:
         """Return the committables of each committer, with its subtask.
 
@@ -64,8 +78,7 @@ class SinkState:
         CorruptSnapshotError, UnsupportedFormatError
             They are not committables, or of a later version.
         """
-        elements = self.committer.elements if self.committer is not None else ()
-        return [(subtask, COLLECTORS.read(e, f"{self.label}, subtask {subtask}, committables")) for subtask, e in elements]
+        return [(subtask, COLLECTORS.read(e, f"{self.label}, subtask {subtask}, committables")) for subtask, e in self.committers]
 
 
 def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, committer: str | None) -> SinkState:
@@ -88,9 +101,12 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
     label = operator_label(writer)
     committers = _committer(snapshot, uid or writer.uid, committer)
     operators = [writer] if committers is None or committers.operator_id == writer.operator_id else [committers, writer]
-    found = SinkState(label, _first(snapshot, [writer], WRITER_STATES), _first(snapshot, operators, (COMMITTER_STATE,)))
+    own = [(role, name) for sink in sinks().values() for role, name in sink.own_states.items()]
+    writer_states = (*WRITER_STATES, *(name for role, name in own if role == WRITER))
+    committer_states = (COMMITTER_STATE, *(name for role, name in own if role == COMMITTABLE))
+    found = SinkState(label, _first(snapshot, [writer], writer_states), _first(snapshot, operators, committer_states))
     if found.writer is None and found.committer is None:
-        names = ", ".join(map(repr, (*WRITER_STATES, COMMITTER_STATE)))
+        names = ", ".join(map(repr, (*writer_states, *committer_states)))
         raise NotFoundError(f"{label} is not a sink with state: it has none of the states {names}")
     return found
 
@@ -105,8 +121,16 @@ def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> Ope
 def _first(snapshot: Snapshot, operators: Sequence[OperatorState], names: Sequence[str]) -> ListOfBytes | None:
     """Return the first of some states that has elements, else the first that is there: one sink leaves another's state empty."""
     there = [(operator, name) for operator in operators for name in names if name in state_variants(snapshot, operator)]
-    lists = [ListOfBytes(o, name, tuple(versioned_elements(snapshot, o, name))) for o, name in there]
+    lists = [_list(snapshot, operator, name) for operator, name in there]
     return next((found for found in lists if found.elements), lists[0] if lists else None)
+
+
+def _list(snapshot: Snapshot, operator: OperatorState, name: str) -> ListOfBytes:
+    if name in (*WRITER_STATES, COMMITTER_STATE):
+        return ListOfBytes(operator, name, tuple(versioned_elements(snapshot, operator, name)))
+    states = (state for state in state_variants(snapshot, operator)[name] if isinstance(state, OperatorListDescription))
+    elements = tuple((subtask, Versioned(0, data)) for subtask, data in undecoded_elements(snapshot, operator, name))
+    return ListOfBytes(operator, name, elements, next(states))
 
 
 def read_sink_state(state: SinkState, connector: str | None = None) -> pa.Table:
@@ -150,14 +174,28 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
         raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*known, RAW)))}")
     if name is not None:
         return known.get(name)
-    collectors = state.collectors()
-    if not state.writers and not any(s.requests for _, c in collectors for p in c.checkpoints for s in p.subtasks):
+    if not state.writers and not _has_committables(state):
         return None
     fitting = [connector for connector in known.values() if _fits(state, connector)]
+    if len(fitting) > 1 and not any(_has_content(state, connector) for connector in fitting):
+        return None
     if len(fitting) > 1:
         names = " and ".join(repr(found.name) for found in fitting)
         raise OptionError(f"{state.label}: the bytes of its sink fit the connectors {names}; name one by {spelled('connector')}")
     return fitting[0] if fitting else None
+
+
+def _has_committables(state: SinkState) -> bool:
+    try:
+        return any(s.requests for _, c in state.collectors() for p in c.checkpoints for s in p.subtasks)
+    except StateProcessorError:  # committers of the sink's own
+        return True
+
+
+def _has_content(state: SinkState, connector: SinkConnector) -> bool:
+    """Return whether rows have values: some sinks write an empty state in the same way."""
+    names = [f.name for f in connector.fields]
+    return any(row.get(name) is not None for row in decoded_sink(state, connector) for name in names)
 
 
 def _fits(state: SinkState, connector: SinkConnector) -> bool:
@@ -179,15 +217,37 @@ def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Valu
     StateProcessorError
         The bytes don't fit the connector.
     """
-    formats = () if connector is None else (connector.writer, connector.committables)
+    formats: list[Formats[Any]] = [] if connector is None else [connector.writer, connector.committables]
+    if connector is not None and connector.own_committer is not None:
+        formats.append(connector.own_committer)
     with naming_foreign_code(state.label, *formats):
         return list(_rows(state, connector))
 
 
+def _check_states(state: SinkState, connector: SinkConnector) -> None:
+    """Refuse the state of another sink, by the names of its lists."""
+    for role, found in ((WRITER, state.writer), (COMMITTABLE, state.committer)):
+        own = connector.own_states.get(role)
+        usual = WRITER_STATES if role == WRITER else (COMMITTER_STATE,)
+        if found is not None and found.name not in ((own,) if own is not None else usual):
+            raise NotFoundError(
+                f"{state.label} has the state {found.name!r}, which the sink {connector.name!r} does not have; "
+                f"expected {own or ' or '.join(map(repr, usual))}"
+            )
+
+
 def _rows(state: SinkState, connector: SinkConnector | None) -> Iterator[Values]:
+    if connector is not None:
+        _check_states(state, connector)
     for subtask, element in state.writers:
         common = {ROLE: WRITER, SUBTASK: subtask, VERSION: element.version, RAW_BYTES: element.data}
         yield from [common | values for values in writer_values(connector, element, f"{state.label}, subtask {subtask}, writer")]
+    if has_own_committers(state, connector):
+        for subtask, element in state.committers:
+            common = {ROLE: COMMITTABLE, SUBTASK: subtask, VERSION: element.version, RAW_BYTES: element.data}
+            where = f"{state.label}, subtask {subtask}, committable"
+            yield from [common | values for values in own_values(connector, element, where)]
+        return
     for subtask, collector in state.collectors():
         for checkpoint in collector.checkpoints:
             for request in (request for found in checkpoint.subtasks for request in found.requests):
@@ -196,6 +256,22 @@ def _rows(state: SinkState, connector: SinkConnector | None) -> Iterator[Values]
                 common = {ROLE: COMMITTABLE, SUBTASK: subtask, VERSION: written.version, RAW_BYTES: written.data}
                 attempts = {CHECKPOINT: checkpoint.checkpoint_id, STATUS: request.status, RETRIES: request.retries}
                 yield dict(values) | common | attempts
+
+
+def has_own_committers(state: SinkState, connector: SinkConnector | None) -> bool:
+    """Return whether the elements of the committers' list are not the collections of Flink's committers."""
+    if connector is not None:
+        return connector.own_committer is not None
+    try:
+        state.collectors()
+    except StateProcessorError:
+        return True
+    return False
+
+
+def own_values(connector: SinkConnector | None, element: Versioned, where: str) -> list[Values]:
+    """Decode an element of the list of a sink's own committers."""
+    return connector.own_committer.read(element, where) if connector is not None and connector.own_committer else [{}]
 
 
 def writer_values(connector: SinkConnector | None, element: Versioned, where: str) -> list[Values]:

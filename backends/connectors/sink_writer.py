@@ -21,8 +21,11 @@ from state_processor.backends.connectors.committables import (
 )
 from state_processor.backends.connectors.connector import Values, Versioned, check_types, refuse_others
 from state_processor.backends.connectors.sink_state import (
+    ListOfBytes,
     SinkState,
     committable_values,
+    has_own_committers,
+    own_values,
     sink_connector,
     sink_schema,
     writer_values,
@@ -65,18 +68,19 @@ def written_sink(rows: Sequence[Values], base: SinkState, connector: str | None 
     """
     chosen = sink_connector(base, connector)
     whole = [_complete(chosen, row, number) for number, row in enumerate(rows)]
-    collectors, dropped = _collectors(chosen, [row for row in whole if row[ROLE] == COMMITTABLE], base)
+    write = _own_elements if has_own_committers(base, chosen) else _collectors
+    collectors, dropped = write(chosen, [row for row in whole if row[ROLE] == COMMITTABLE], base)
     writers = [row for row in whole if row[ROLE] == WRITER]
     if chosen is not None and dropped:
         writers = [chosen.forget(row, dropped) for row in writers]
     elements = _writer_elements(chosen, writers, base)
-    old_writers = [element.to_bytes() for _, element in base.writers]
-    old_collectors = [element.to_bytes() for _, element in (base.committer.elements if base.committer is not None else ())]
-    return WrittenSink(_unless_same(elements, old_writers), _unless_same(collectors, old_collectors))
+    return WrittenSink(_unless_same(elements, base.writer), _unless_same(collectors, base.committer))
 
 
-def _unless_same(new: list[bytes], old: list[bytes]) -> list[bytes] | None:
-    return None if new == old else new
+def _unless_same(new: list[Versioned], old: ListOfBytes | None) -> list[bytes] | None:
+    if old is None:
+        return [element.to_bytes() for element in new] or None
+    return None if new == [element for _, element in old.elements] else [old.to_bytes(element) for element in new]
 
 
 def _complete(connector: SinkConnector | None, row: Values, number: int) -> Values:
@@ -123,7 +127,7 @@ def _same(rows: Iterable[Values], values: Sequence[Any], names: Iterable[str]) -
 # Writers
 
 
-def _writer_elements(connector: SinkConnector | None, rows: Sequence[Values], base: SinkState) -> list[bytes]:
+def _writer_elements(connector: SinkConnector | None, rows: Sequence[Values], base: SinkState) -> list[Versioned]:
     """Return the elements of the writers' list: elements of the base in their order, then new elements."""
     groups: dict[Hashable, list[Values]] = {}
     for number, row in enumerate(rows):
@@ -137,7 +141,7 @@ def _writer_elements(connector: SinkConnector | None, rows: Sequence[Values], ba
         known = places.get((group[0][SUBTASK], _raw(group[0])), [])
         found.append((group[0][SUBTASK], known.pop(0) if known else len(base.writers), group))
     ordered = sorted(found, key=lambda element: element[:2])
-    return [_writer_element(connector, group).to_bytes() for _, _, group in ordered]
+    return [_writer_element(connector, group) for _, _, group in ordered]
 
 
 def _writer_element(connector: SinkConnector | None, rows: list[Values]) -> Versioned:
@@ -161,7 +165,7 @@ def _writer_element(connector: SinkConnector | None, rows: list[Values]) -> Vers
 
 def _collectors(
     connector: SinkConnector | None, rows: Sequence[Values], base: SinkState
-) -> tuple[list[bytes], Collection[Values]]:
+) -> tuple[list[Versioned], Collection[Values]]:
     """Return the elements of the committers' list, and the values of the committables that are dropped."""
     left: dict[tuple[int, int | None, Versioned | None], list[Values]] = {}
     for row in rows:
@@ -181,18 +185,57 @@ def _collectors(
             subtasks.append(part.with_requests(requests))
         return replace(checkpoint, subtasks=tuple(subtasks))
 
-    elements = base.committer.elements if base.committer is not None else ()
     written = []
-    for (subtask, element), (_, collector) in zip(elements, base.collectors(), strict=True):
+    for (subtask, element), (_, collector) in zip(base.committers, base.collectors(), strict=True):
         new = Collector(tuple(kept(subtask, checkpoint) for checkpoint in collector.checkpoints), collector.version)
         written.append(element if new == collector else COLLECTORS.write(new, element.version))
     for (subtask, checkpoint_id, _), unknown in left.items():
         if unknown:
-            raise InvalidRowError(
-                f"a committable of checkpoint {checkpoint_id}, subtask {subtask}, is not one of the source savepoint; "
-                "committables can be changed or left out, but not added or moved"
-            )
-    return [element.to_bytes() for element in written], dropped
+            raise _added(f"of checkpoint {checkpoint_id}, subtask {subtask},")
+    return written, dropped
+
+
+def _added(which: str) -> InvalidRowError:
+    return InvalidRowError(
+        f"a committable {which} is not one of the source savepoint; "
+        "committables can be changed or left out, but not added or moved"
+    )
+
+
+def _own_elements(
+    connector: SinkConnector | None, rows: Sequence[Values], base: SinkState
+) -> tuple[list[Versioned], Collection[Values]]:
+    """Return the elements of the list of a sink's own committers. Writers of such sinks do not remember committables."""
+    left: dict[tuple[int, Versioned | None], list[Values]] = {}
+    for row in rows:
+        left.setdefault((row[SUBTASK], _raw(row)), []).append(row)
+    written = []
+    for subtask, element in base.committers:
+        values = own_values(connector, element, f"{base.label}, subtask {subtask}, committable")
+        given = left.get((subtask, element), [])
+        group, given[:] = given[: len(values)], given[len(values) :]
+        if new := _own_element(connector, element, group, values):
+            written.append(new)
+    for (subtask, _), unknown in left.items():
+        if unknown:
+            raise _added(f"of subtask {subtask}")
+    return written, ()
+
+
+def _own_element(
+    connector: SinkConnector | None, element: Versioned, rows: list[Values], values: Sequence[Values]
+) -> Versioned | None:
+    """Return an element with the rows that are left; ``None`` if it is dropped."""
+    if connector is None or connector.own_committer is None:
+        return element if rows else None
+    if _same(rows, values, [f.name for f in connector.fields]):
+        return element
+    if not rows and not connector.keeps_emptied:
+        return None
+    formats = connector.own_committer
+    new = _checked(rows[0] if rows else {}, lambda: formats.write(rows, element.version))
+    formats.read(new, "committable that was written")  # refuse bytes that the sink can't read
+    return new
 
 
 def _request(connector: SinkConnector | None, row: Values) -> Request:

@@ -35,6 +35,11 @@ class SinkConnector:
     element, given a row and its number. ``required`` are the columns that rows of writers can't be without.
     ``forget`` returns a row of a writer without its memory of dropped committables. ``layouts`` are the codecs of
     its serializers, by Java class and version.
+
+    Some sinks have committers of their own. ``own_committer`` are the formats of the elements of their list. An element is one or
+    more rows. ``keeps_emptied``: an element whose rows are all left out is written without them; else it is
+    dropped. ``own_states`` are list states with other names than Flink's, by role. Their elements are values of another
+    serializer; they have no version, and the formats have version 0.
     """
 
     name: str
@@ -45,3 +50,6 @@ class SinkConnector:
     required: tuple[str, ...] = ()
     forget: Callable[[Values, Collection[Values]], Values] = _keep
     layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    own_committer: Formats[list[Values]] | None = None
+    keeps_emptied: bool = False
+    own_states: Mapping[str, str] = field(default_factory=dict)

@@ -48,9 +48,9 @@ class SparkRows:
         with unwrap_spark_errors():
             return self.frame.toArrow()
 
-    def of_bytes(self, values: Sequence[bytes]) -> SparkRows:
-        """Return rows of the same session, in one partition."""
-        frame = self.frame.sparkSession.createDataFrame([(value,) for value in values], "value binary")
+    def of_values(self, values: pa.Array) -> SparkRows:
+        """Return rows of the same session with one column ``value``, in one partition."""
+        frame = self.frame.sparkSession.createDataFrame(pa.table({"value": values}))
         return SparkRows(frame.coalesce(1))
 
     def explode_map(self, columns: ColumnNames) -> tuple[SparkRows, dict[str, str]]:

@@ -130,9 +130,9 @@ class ArrowRows:
             return table
         return pa.Table.from_arrays([table.column(c) for c in self._columns.values()], names=list(self._columns))
 
-    def of_bytes(self, values: Sequence[bytes]) -> ArrowRows:
+    def of_values(self, values: pa.Array) -> ArrowRows:
         """Return rows with one column ``value``."""
-        return ArrowRows(pa.table({"value": pa.array(values, pa.binary())}))
+        return ArrowRows(pa.table({"value": values}))
 
     def explode_map(self, columns: ColumnNames) -> tuple[ArrowRows, dict[str, str]]:
         """Return a row per entry of a map."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
+
 from state_processor.backends.connectors.source_splits import READER_STATE, source_state
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.backends.state.descriptions import (
@@ -77,4 +79,4 @@ def set_source_splits(draft: OperatorDraft, rows: OperatorRows, connector: str |
         written = written_source(splits, old, connector)
     draft.changes.coordinator = written.coordinator
     state = OperatorListDescription(READER_STATE, OPERATOR_LIST, BytesSerializer())
-    draft.add_operator_state(state, rows.of_bytes(written.elements))
+    draft.add_operator_state(state, rows.of_values(pa.array(written.elements, pa.binary())))

@@ -48,8 +48,8 @@ class OperatorRows(Protocol):
     def to_arrow(self) -> pa.Table:
         """Collect the rows."""
 
-    def of_bytes(self, values: Sequence[bytes]) -> Self:
-        """Return other rows with one binary column."""
+    def of_values(self, values: pa.Array) -> Self:
+        """Return other rows with one column ``value``."""
 
 
 class Rows(OperatorRows, Protocol):

@@ -73,8 +73,10 @@ def decode(serializer: str, version: int, data: bytes, layouts: Mapping[str, Ver
         found: dict[str, Any] = read_all(codec, source)
     except UnsupportedFormatError as error:
         raise UnsupportedFormatError(f"{source.source}, offset {source.position}: {error}") from error
-    except StateProcessorError:
-        raise
+    except StateProcessorError as error:
+        if source.source in str(error):
+            raise
+        raise source.corrupt(str(error)) from error  # of bytes inside
     except Exception as error:
         if name not in LAYOUTS:
             raise ForeignCodeError(message_of(source.source, f"the layout of {name}", error)) from error
