@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from state_processor.job.opening import signature
     from state_processor.job.signature import JobSignature
     from state_processor.job.verdicts import JobReport
+    from state_processor.lake.sync import SyncCommit, sync
     from state_processor.read.finding import Findings, find
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.snapshots import list_snapshots
@@ -85,6 +86,7 @@ __all__ = [
     "StateMigrationError",
     "StateProcessorError",
     "StateReport",
+    "SyncCommit",
     "Types",
     "UndecodableValueError",
     "UndescribedClassError",
@@ -110,6 +112,7 @@ __all__ = [
     "register",
     "retain",
     "signature",
+    "sync",
 ]
 
 _SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
@@ -129,6 +132,7 @@ _HOMES = {
     "SnapshotInfo": "state_processor.backends.metadata.discovery",
     "StateChanges": "state_processor.write.write_summary",
     "StateReport": "state_processor.write.migration_report",
+    "SyncCommit": "state_processor.lake.sync",
     "Types": "state_processor.types.flink_types",
     "WriteSummary": "state_processor.write.write_summary",
     **dict.fromkeys(("dispose", "files", "orphans", "retain"), "state_processor.write.retention"),
@@ -142,6 +146,7 @@ _HOMES = {
     "list_snapshots": "state_processor.read.snapshots",
     "register": "state_processor.spark.data_source_registration",
     "signature": "state_processor.job.opening",
+    "sync": "state_processor.lake.sync",
 }
 
 

@@ -22,6 +22,7 @@ from state_processor.commands import (
     showing,
     sinks,
     sql,
+    syncing,
     validating,
     warming,
 )
@@ -51,6 +52,7 @@ _GROUPS: Final = (
     validating,
     jobs,
     retaining,
+    syncing,
     queries,
     sql,
     warming,

@@ -11,6 +11,7 @@ from typing import Final
 
 from state_processor.backends.read.option import NAMED, Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
+from state_processor.options.changes import CHANGES_FORMAT, CHANGES_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.sink import WRITING_OPTIONS
 from state_processor.options.source import (
@@ -52,7 +53,13 @@ KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, INF
 
 READING: Final = f"reading {SAVEPOINT_FORMAT}"
 READING_METADATA: Final = f"reading {METADATA_FORMAT}"
+READING_CHANGES: Final = f"reading {CHANGES_FORMAT}"
 WRITING: Final = f"writing {SAVEPOINT_FORMAT}"
 
-TEXT_OPTIONS: Final = {READING: READING_OPTIONS, READING_METADATA: METADATA_OPTIONS, WRITING: WRITING_OPTIONS}
+TEXT_OPTIONS: Final = {
+    READING: READING_OPTIONS,
+    READING_METADATA: METADATA_OPTIONS,
+    READING_CHANGES: CHANGES_OPTIONS,
+    WRITING: WRITING_OPTIONS,
+}
 """The options of each data source."""

@@ -21,12 +21,18 @@ from pyspark.sql.datasource import DataSource
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
+from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.packages import send_package
 from state_processor.spark.storage_settings import settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
 
+_SOURCES: Final[tuple[type[DataSource], ...]] = (
+    FlinkSavepointDataSource,
+    FlinkSavepointMetadataDataSource,
+    FlinkSavepointChangesDataSource,
+)
 _ALREADY_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
 _NOT_THERE: Final = "DATA_SOURCE_NOT_FOUND"
 
@@ -106,7 +112,7 @@ def _register_formats(spark: SparkSession, allow_serializers: str | Iterable[str
         send_package(spark)
         attributes = {n: v for n, v in (("allowed", allowed), ("spark_settings", settings)) if v}
         is_found = known is None and not attributes and _are_found(spark)
-        for source in () if is_found else (FlinkSavepointDataSource, FlinkSavepointMetadataDataSource):
+        for source in () if is_found else _SOURCES:
             _register(spark, _variant(source, source.name(), **attributes) if attributes else source)
         _SESSIONS[spark] = _Formats(allowed, settings, known.of_reads if known else [])
 

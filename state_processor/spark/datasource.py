@@ -45,7 +45,7 @@ _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa
 """Keys of which equal values have equal bytes, so that finding bytes finds what Spark's ``=`` finds (0.0 and -0.0 do not)."""
 
 
-class _SnapshotDataSource(DataSource):
+class SnapshotDataSource(DataSource):
     """A format that reads a snapshot."""
 
     code: ClassVar[TaskSerializers] = TaskSerializers()
@@ -84,7 +84,7 @@ class _SnapshotDataSource(DataSource):
 
 
 @documents(READING, WRITING)
-class FlinkSavepointDataSource(_SnapshotDataSource):
+class FlinkSavepointDataSource(SnapshotDataSource):
     """State of an operator of a Flink savepoint or checkpoint as a DataFrame.
 
     Reading takes the operator by ``uid`` or ``uidHash``. A schema (``spark.read.schema(…)``) chooses columns and wider types, and
@@ -142,7 +142,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
 
 
 @documents(READING_METADATA)
-class FlinkSavepointMetadataDataSource(_SnapshotDataSource):
+class FlinkSavepointMetadataDataSource(SnapshotDataSource):
     """Operators, states or stored pieces of a Flink savepoint or checkpoint as a DataFrame.
 
     Examples

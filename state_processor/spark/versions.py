@@ -1,17 +1,19 @@
 """Differences between the supported versions of Spark. No other module depends on the version.
 
-========================================== =============== ==========================
+========================================== =============== =================================
 what                                       since           before
-========================================== =============== ==========================
+========================================== =============== =================================
 filters that are pushed into a data source Spark 4.1       every key group is read
 a data source that Spark found is replaced Spark 4.1       no option imports modules
 ``DataFrame.repartitionById``              Spark 4.1       blobs go through files
 ``timezone=`` of ``to_arrow_schema``       Spark 4.2       ``timestamp_utc=``
-========================================== =============== ==========================
+limits of micro-batches                    Spark 4.2       a micro-batch has all checkpoints
+========================================== =============== =================================
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any, Final
 
@@ -25,6 +27,9 @@ HAS_FILTERS: Final = hasattr(spark_datasource, "Filter")
 
 REPARTITIONS_BY_ID: Final = hasattr(DataFrame, "repartitionById")
 """True if rows can be sent to a partition by its number."""
+
+LIMITS_BATCHES: Final = find_spec("pyspark.sql.streaming.datasource") is not None
+"""True if Spark asks Python data sources for the next offset with the start and a limit."""
 
 UTC: Final[dict[str, Any]] = (
     {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}

@@ -182,6 +182,31 @@ def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoi
     return Path(printed.strip().splitlines()[-1])
 
 
+def run_with_checkpoints(
+    version: str, checkpoints: Path, savepoints: Path, *, interval: int, retained: int, keys: int, rate: int, runs: str
+) -> Path:
+    """Run a job that takes checkpoints while it changes its state, and return its savepoint at the end: see ``RunningJob``.
+
+    Args:
+        version: the Flink version.
+        checkpoints: the directory for checkpoints.
+        savepoints: the parent directory of the savepoint.
+        interval: milliseconds between checkpoints.
+        retained: number of checkpoints that Flink keeps.
+        keys: number of keys.
+        rate: records per second.
+        runs: parallelism and milliseconds of each run of the job, such as ``2:5000,3:5000``.
+
+    Raises
+    ------
+        FlinkError: the job failed.
+    """
+    compiled = _compiled(version, [SOURCES / "running"], [classes(version)])
+    arguments = [str(checkpoints), str(savepoints), *map(str, (interval, retained, keys, rate)), runs]
+    printed = run(version, "RunningJob", arguments, class_path=[compiled], timeout=1800)
+    return Path(printed.strip().splitlines()[-1].removeprefix("file:"))
+
+
 def _jars(version: str, folder: str) -> list[Path]:
     """Return the jars of one of :data:`_FOLDERS`."""
     package = _made(CACHE / "flink" / version, lambda target: _fetch(version, target))

@@ -23,7 +23,8 @@ SPARK = {
 
 
 def test_wheel_and_sdist_hold_every_module(packages: tuple[Path, Path]) -> None:
-    folders = ("state_processor", "serializers", "backends", "pyspark_flink_savepoint", "pyspark_flink_savepoint_metadata")
+    formats = ("pyspark_flink_savepoint", "pyspark_flink_savepoint_metadata", "pyspark_flink_savepoint_changes")
+    folders = ("state_processor", "serializers", "backends", *formats)
     modules = {p.relative_to(ROOT).as_posix() for f in folders for p in (ROOT / f).rglob("*.py")}
     installed = {f"state_processor/{m}" if m.startswith(("serializers/", "backends/")) else m for m in modules}
     with zipfile.ZipFile(packages[0]) as wheel:

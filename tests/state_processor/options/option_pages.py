@@ -10,6 +10,7 @@ from pathlib import Path
 
 from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
+from state_processor.options.changes import STREAM_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.table import (
@@ -59,6 +60,8 @@ def page() -> str:
         ("Reading with `flink-savepoint`", "In addition to the options above:", section(others)),
         ("Reading with `flink-savepoint-metadata`", "In addition to the options of opening a snapshot:", section(tables)),
         ("Writing with `SavepointWriter`", "In addition to the options of opening the source savepoint:", section((SCRATCH,))),
+        ("Reading with `flink-savepoint-changes`", "In addition to the options of differences and of opening a snapshot:",
+         section(STREAM_OPTIONS)),
         ("Writing with `flink-savepoint`", "In addition to the options of opening the source savepoint:", section(written)),
     ]  # fmt: skip
     return "\n".join([INTRODUCTION, *(f"## {title}\n\n{text}\n\n{table}" for title, text, table in sections)])

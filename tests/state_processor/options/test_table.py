@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from state_processor import arrow, list_snapshots
+from state_processor import arrow, list_snapshots, sync
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.groups import (
@@ -34,6 +34,7 @@ from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS
 from state_processor.reader import SavepointReader
+from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.difference import diff
 from state_processor.writer import SavepointWriter
@@ -66,6 +67,7 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (arrow.operators, OpeningOptions),
     (arrow.snapshots, DirectoryOptions),
     (list_snapshots, DirectoryOptions),
+    (sync, DiffSnapshotOptions),  # of a module of its own
     (arrow.states, OpeningOptions),
     (arrow.handles, OpeningOptions),
 ]
@@ -109,7 +111,9 @@ def test_signatures_and_docstrings(function: Callable[..., Any], group: Any) -> 
 
 def test_no_other_function_takes_options() -> None:
     listed = {function.__qualname__ for function, _ in SURFACES}
-    assert set(option_takers(arrow)) | set(option_takers(SavepointReader)) | set(option_takers(SavepointWriter)) == listed
+    assert set(option_takers(arrow)) | set(option_takers(SavepointReader)) | set(option_takers(SavepointWriter)) == listed - {
+        "sync"
+    }
 
 
 def option_takers(where: Any) -> Iterator[str]:
@@ -139,7 +143,8 @@ def test_entries(option: Option) -> None:
 
 
 def test_docstrings_of_data_sources() -> None:
-    for source, surfaces in ((FlinkSavepointDataSource, 2), (FlinkSavepointMetadataDataSource, 1)):
+    sources = ((FlinkSavepointDataSource, 2), (FlinkSavepointMetadataDataSource, 1), (FlinkSavepointChangesDataSource, 1))
+    for source, surfaces in sources:
         for surface in [s for s in TEXT_OPTIONS if s.endswith(f" {source.name()}")]:
             surfaces -= 1
             assert all(f"\n{o.name} : {o.kind.expected}" in (source.__doc__ or "") for o in TEXT_OPTIONS[surface])

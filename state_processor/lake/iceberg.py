@@ -1,0 +1,122 @@
+"""An Iceberg table, written by the package ``pyiceberg``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.lake.position import Position
+from state_processor.lake.row_identity import identity, is_plain, without
+from state_processor.lake.targets import Changes
+from state_processor.options.packages import require
+from state_processor.serializers.errors import OptionError, WriteError
+
+_EXTRA: Final = ("iceberg", "Iceberg tables")
+_MOST_KEYS: Final = 2000
+"""Keys that are deleted by a filter; each file is compared with all of them."""
+_KEEPS_ROWS: Final = "replace"
+_ONE_ATTEMPT: Final = {"commit.retry.num-retries": "0"}
+"""A commit that another one precedes fails: it would add rows to a table that it has not read."""
+
+
+class IcebergTarget:
+    """An Iceberg table of a catalog.
+
+    Parameters
+    ----------
+    place
+        The name, with its namespace: ``lake.totals``.
+    options
+        Properties of the catalog: ``uri`` and ``warehouse``. ``catalog`` is its name, ``default`` by default. The type is ``sql``
+        unless ``type`` names another one.
+    """
+
+    def __init__(self, place: str, options: Mapping[str, str]) -> None:
+        namespace, dot, name = place.rpartition(".")
+        if not (namespace and dot and name):
+            raise OptionError(f"the Iceberg table {place!r}: expected a namespace and a name, such as lake.totals")
+        catalogs = require("pyiceberg.catalog", *_EXTRA)
+        given = dict(options)
+        catalog = given.pop("catalog", "default")
+        self._namespace, self._place = namespace, place
+        with self._errors():
+            self._catalog = catalogs.load_catalog(catalog, **({"type": "sql"} if "uri" in given else {}) | given)
+        self._table: Any = None
+
+    def position(self) -> Position | None:
+        """Return the position of the last commit of this library, see :class:`~state_processor.lake.targets.Target`."""
+        with self._errors():
+            if not self._catalog.table_exists(self._place):
+                return None
+            self._table = self._catalog.load_table(self._place)
+            snapshot = self._table.current_snapshot()
+        while snapshot is not None:
+            summary = snapshot.summary
+            position = Position.of_properties(summary.additional_properties)
+            if position is not None:
+                return position
+            if summary.operation.value != _KEEPS_ROWS:
+                raise WriteError(
+                    f"{self._place}: another program wrote snapshot {snapshot.snapshot_id} ({summary.operation.value}). Choose a "
+                    "new table: sync is the only writer of its rows"
+                )
+            snapshot = self._table.metadata.snapshot_by_id(snapshot.parent_snapshot_id)
+        return None
+
+    def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
+        """Make the table, or overwrite its rows."""
+        rows = pa.Table.from_batches(batches, schema)
+        with self._errors():
+            if self._table is None:
+                self._catalog.create_namespace_if_not_exists(self._namespace)
+                self._table = self._catalog.create_table_if_not_exists(self._place, schema=schema, properties=_ONE_ATTEMPT)
+            with self._table.transaction() as transaction:
+                self._with_columns(transaction, schema)
+                transaction.overwrite(rows, snapshot_properties=position.properties())
+
+    def _with_columns(self, transaction: Any, schema: pa.Schema) -> None:
+        names = [field.name for field in self._table.schema().fields]
+        if names != schema.names:
+            raise WriteError(
+                f"{self._place} has the columns {', '.join(names)}, the state {', '.join(schema.names)}: choose a new table"
+            )
+        with transaction.update_schema() as update:
+            update.union_by_name(schema)
+
+    def apply(self, changes: Changes, position: Position) -> None:
+        """Delete the rows with changed keys, and append the new ones, in one commit."""
+        (name, *others), properties = changes.keys, position.properties()
+        if others or not is_plain(changes.rows.schema.field(name).type) or changes.rows.num_rows > _MOST_KEYS:
+            self._rewrite(changes, position)
+            return
+        expressions = require("pyiceberg.expressions", *_EXTRA)
+        keys = changes.rows.column(name).to_pylist()
+        with self._errors(), self._table.transaction() as transaction:
+            if keys:
+                transaction.delete(expressions.In(name, keys))
+            transaction.append(changes.upserts, snapshot_properties=properties)
+
+    def _rewrite(self, changes: Changes, position: Position) -> None:
+        """Write all rows again: many keys, or keys with parts, can't be compared by a filter."""
+        schema, gone = changes.rows.schema, identity(changes.rows, changes.keys)
+        with self._errors():
+            stored = self._table.scan().to_arrow().cast(schema)
+            kept = (without(b, changes.keys, gone) for b in stored.to_batches())
+            rows = pa.Table.from_batches([*kept, *changes.upserts.to_batches()], schema)
+            self._table.overwrite(rows, snapshot_properties=position.properties())
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        exceptions = require("pyiceberg.exceptions", *_EXTRA)
+        found = (v for v in vars(exceptions).values() if isinstance(v, type) and issubclass(v, Exception))
+        kinds: tuple[type[Exception], ...] = (*found, ValueError, TypeError)
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Delete operation did not match any records")
+                yield
+        except kinds as error:
+            raise WriteError(f"{self._place}: {error}") from error

@@ -1,0 +1,256 @@
+"""Keeping a table equal to the newest checkpoint of a job.
+
+The table itself records which checkpoint it has. A process that is killed loses nothing: each commit has the changes from the
+recorded checkpoint to the newest one, or all rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from logging import getLogger
+from os import PathLike
+from typing import Any, Final, Unpack
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.analysis.changes import DELETE
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.schema_text import schema_text
+from state_processor.lake.choice import target_of
+from state_processor.lake.position import Position
+from state_processor.lake.targets import Changes, Target
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import DiffOptions, DiffSnapshotOptions
+from state_processor.options.keywords import check_arguments, takes_options
+from state_processor.options.option import values_of
+from state_processor.options.source import READ_OPTIONS
+from state_processor.read.checkpoint_changes import CONTROL, KIND_OF_CHANGE, ChangedState, Step, StepReader, stream_schema
+from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
+from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
+from state_processor.types.durations import duration_ms
+from state_processor.types.identifier import OperatorIdentifier
+
+_LOG: Final = getLogger("state_processor")
+_ATTEMPTS: Final = 5
+"""Times that a newer checkpoint is taken because Flink removed one while it was read."""
+_SECOND: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCommit:
+    """A commit to the table.
+
+    Parameters
+    ----------
+    checkpoint_id, checkpoint
+        The id and the path of the checkpoint that the table equals.
+    is_full
+        True if all rows were written, because the table was new, its checkpoint was gone, or the type of the state changed.
+    upserts, deletes
+        Rows that were written, and rows that were deleted.
+    """
+
+    checkpoint_id: int
+    checkpoint: str
+    is_full: bool
+    upserts: int
+    deletes: int
+
+
+@takes_options
+def sync(
+    checkpoints: str | PathLike[str],
+    uid: str | OperatorIdentifier,
+    state: str,
+    to: str | PathLike[str],
+    *,
+    format: str | None = None,
+    to_options: Mapping[str, str] | None = None,
+    **options: Unpack[DiffSnapshotOptions],
+) -> SyncCommit | None:
+    """Make a table of Delta or Iceberg, or a Parquet file, equal to a state in the newest checkpoint of a job.
+
+    The table has the columns that identify a value (``key``, ``window`` or ``namespace``, ``map_key``) and the value. The
+    properties of each commit name the checkpoint: ``state-processor.checkpoint-id``. If the checkpoint that the table has still
+    exists, only the changes since then are written.
+
+    Parameters
+    ----------
+    checkpoints
+        The checkpoint directory of a job, or the directory above it. A restored job continues in a new directory below that one.
+    uid, state
+        The state: keyed state, timers or broadcast state.
+    to
+        The directory or URL of a Delta table, the file or URL of Parquet, or the name of an Iceberg table, such as
+        ``lake.totals``.
+    format
+        ``delta``, ``iceberg`` or ``parquet``; by default ``parquet`` for a name that ends in ``.parquet``, otherwise ``delta``.
+    to_options
+        Storage options of ``deltalake``, properties of the catalog of ``pyiceberg`` (``uri``, ``warehouse``), or settings of the
+        storage of the Parquet file.
+    **options
+        See :class:`~state_processor.options.groups.DiffSnapshotOptions`.
+
+    Returns
+    -------
+    SyncCommit or None
+        The commit; ``None`` if the table has the newest checkpoint already.
+
+    Raises
+    ------
+    NotFoundError
+        If the directory does not have a whole checkpoint, or the checkpoint does not have the state.
+    UnsupportedFormatError
+        If the state can't be read, its rows do not have an identity, or two jobs take checkpoints in the directory at once.
+    MissingFileError
+        If Flink removes each newest checkpoint while it is read.
+    WriteError
+        If the table can't be written, or something else writes it.
+    OptionError
+        If the table has another state, or an option has an unexpected value.
+    """
+    return TableSync.of(checkpoints, uid, state, to, format, to_options, options).advance()
+
+
+class TableSync:
+    """A table that follows the checkpoints of a job.
+
+    Parameters
+    ----------
+    series
+        The checkpoints.
+    state
+        The state.
+    target
+        The table.
+    """
+
+    def __init__(self, series: CheckpointSeries, state: ChangedState, target: Target) -> None:
+        self._series = series
+        self._state = state
+        self._target = target
+        self._waits = False
+
+    @classmethod
+    def of(
+        cls,
+        checkpoints: str | PathLike[str],
+        uid: str | OperatorIdentifier,
+        state: str,
+        to: str | PathLike[str],
+        format: str | None,
+        to_options: Mapping[str, str] | None,
+        options: Mapping[str, Any],
+    ) -> TableSync:
+        """Check arguments, see :func:`sync`."""
+        access = SnapshotAccess.among(options)
+        given = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
+        read = ReadOptions(**values_of(READ_OPTIONS, given))
+        wanted = ChangedState(OperatorIdentifier.of(uid), state, read)
+        return cls(CheckpointSeries(checkpoints, access), wanted, target_of(to, format, to_options or {}))
+
+    def follow(self, interval: str | timedelta) -> Iterator[SyncCommit]:
+        """Yield a commit for each newest checkpoint, without end.
+
+        Parameters
+        ----------
+        interval
+            Time between two looks for a newer checkpoint.
+        """
+        seconds = duration_ms(interval) / _SECOND
+        self._waits = True
+        while True:
+            try:
+                commit = self.advance()
+            except MissingFileError as error:
+                commit = None
+                _LOG.warning("%s", error)
+            if commit is not None:
+                yield commit
+            time.sleep(seconds)
+
+    def advance(self) -> SyncCommit | None:
+        """Make the table equal to the newest checkpoint; return ``None`` if it is already."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._advance()
+            except MissingFileError as error:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                _LOG.info("%s", error)
+        return None
+
+    def _advance(self) -> SyncCommit | None:
+        position = self._target.position()
+        if position is not None:
+            self._check_same_state(position)
+        found = self._series.after(None if position is None else position.checkpoint)
+        if not found and position is None and not self._waits:
+            raise self._series.nothing_whole()
+        if not found:
+            return None
+        newest = found[-1]
+        return self._incremental(position, newest) or self._full(newest)
+
+    def _check_same_state(self, position: Position) -> None:
+        wanted = (self._state.operator.uid_hash, self._state.state)
+        if (position.operator, position.state) != wanted:
+            raise OptionError(
+                f"the table has state {position.state!r} of operator {position.operator}, not {self._state}: choose another table"
+            )
+
+    def _incremental(self, position: Position | None, newest: Checkpoint) -> SyncCommit | None:
+        """Write the changes since a position; return ``None`` if they can't be known, or don't fit the table."""
+        if position is None:
+            return None
+        access, step = self._series.access, Step(position.checkpoint, newest)
+        old, new = position.checkpoint.open(access), newest.open(access)
+        if old is None or new is None:
+            return None
+        try:
+            reader = StepReader.open(step, old, new, self._state)
+        except UnsupportedFormatError:  # the types have changed
+            return None
+        reached = self._position(reader)
+        if reached.columns != position.columns:
+            return None
+        rows = pa.Table.from_batches((b for split in reader.splits() for b in reader.read(split)), reader.schema)
+        deletes = pc.equal(rows.column(KIND_OF_CHANGE), DELETE)
+        self._target.apply(Changes(rows.select(_columns(reader).names), deletes, reader.identity), reached)
+        return _commit(newest, rows.num_rows, pc.sum(deletes).as_py() or 0)
+
+    def _full(self, newest: Checkpoint) -> SyncCommit:
+        snapshot = newest.open(self._series.access)
+        if snapshot is None:
+            raise MissingFileError(f"{newest} was removed while it was opened")
+        reader = StepReader.open(Step(None, newest), None, snapshot, self._state)
+        if not reader.identity:
+            raise UnsupportedFormatError(f"{self._state}: elements of a list do not have a key; choose keyed or broadcast state")
+        number = 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal number
+            for split in reader.splits():
+                for batch in reader.read(split):
+                    number += batch.num_rows
+                    yield batch.select(_columns(reader).names)
+
+        self._target.replace(_columns(reader), batches(), self._position(reader))
+        return _commit(newest, number, None)
+
+    def _position(self, reader: StepReader) -> Position:
+        columns = schema_text(_columns(reader))
+        return Position(reader.step.after, self._state.operator.uid_hash, self._state.state, columns)
+
+
+def _columns(reader: StepReader) -> pa.Schema:
+    """Return the columns of the table."""
+    return pa.schema(list(stream_schema(reader.schema, with_before=False))[len(CONTROL) :])
+
+
+def _commit(checkpoint: Checkpoint, rows: int, deletes: int | None) -> SyncCommit:
+    return SyncCommit(checkpoint.checkpoint_id, checkpoint.path, deletes is None, rows - (deletes or 0), deletes or 0)

@@ -1,0 +1,61 @@
+"""What a table in a lake has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.lake.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes to the rows of a table.
+
+    Parameters
+    ----------
+    rows
+        All identifying columns and values of the rows to insert, to replace or to delete; each row once.
+    is_delete
+        Which of them to delete.
+    keys
+        The identifying columns.
+    """
+
+    rows: pa.Table
+    is_delete: pa.ChunkedArray
+    keys: Sequence[str]
+
+    @property
+    def upserts(self) -> pa.Table:
+        """The rows that the table has after the changes."""
+        return self.rows.filter(pc.invert(self.is_delete))
+
+
+class Target(Protocol):
+    """A table in a lake. Each of its commits is atomic, and records a position."""
+
+    def position(self) -> Position | None:
+        """Return the position of the last commit; ``None`` if the table does not exist.
+
+        Raises
+        ------
+        WriteError
+            If something else wrote the table.
+        """
+
+    def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
+        """Make the table, or replace all of its rows, in one commit."""
+
+    def apply(self, changes: Changes, position: Position) -> None:
+        """Insert, replace and delete rows in one commit.
+
+        Raises
+        ------
+        WriteError
+            If something else has written the table since :meth:`position`.
+        """

@@ -1,0 +1,178 @@
+"""The changes of a state from one checkpoint to the next as rows.
+
+The rows of a step have the columns ``_change``, ``_checkpoint_id``, ``_checkpoint_time`` and ``_full``, then the columns that
+identify a value, then the value. If the earlier checkpoint is gone, a step has everything that the later one has: such a step is
+*full*, and replaces the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE
+from state_processor.backends.analysis.state_difference import open_changes
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import StateReader
+from state_processor.read.checkpoint_series import Checkpoint
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError, UnsupportedFormatError
+from state_processor.types.identifier import OperatorIdentifier
+
+KIND_OF_CHANGE: Final = "_change"
+CHECKPOINT_ID: Final = "_checkpoint_id"
+CHECKPOINT_TIME: Final = "_checkpoint_time"
+FULL: Final = "_full"
+VALUE: Final = "value"
+MAP_KEY: Final = "map_key"
+MAP_VALUE: Final = "map_value"
+CONTROL: Final = (
+    pa.field(KIND_OF_CHANGE, pa.string()),
+    pa.field(CHECKPOINT_ID, pa.int64()),
+    pa.field(CHECKPOINT_TIME, pa.timestamp("us", tz="UTC")),
+    pa.field(FULL, pa.bool_()),
+)
+"""The columns in front of those of the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedState:
+    """The state whose changes are read, and how its values are represented."""
+
+    operator: OperatorIdentifier
+    state: str
+    read: ReadOptions
+
+    def __str__(self) -> str:
+        return f"state {self.state!r} of operator {self.operator}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The way from one checkpoint to a later one; ``before`` is ``None`` for a full step."""
+
+    before: Checkpoint | None
+    after: Checkpoint
+
+
+@dataclass(frozen=True)
+class StepReader:
+    """Reads the changes of a step; it can be pickled.
+
+    Parameters
+    ----------
+    step
+        The two checkpoints.
+    reader
+        Reads the difference of both.
+    """
+
+    step: Step
+    reader: StateReader
+
+    @classmethod
+    def open(cls, step: Step, old: Snapshot | None, new: Snapshot, state: ChangedState) -> StepReader:
+        """Open a step.
+
+        Parameters
+        ----------
+        step
+            The checkpoints.
+        old, new
+            Their snapshots.
+        state
+            The state.
+
+        Raises
+        ------
+        NotFoundError
+            If neither checkpoint has the state.
+        UnsupportedFormatError
+            If the state can't be read, or has other keys, or another type, in the two checkpoints.
+        """
+        reader = open_changes(old, new, state.operator.uid_hash, state.state, state.read)
+        found = cls(step, reader)
+        known = reader.schema
+        if BEFORE in known.names and known.field(BEFORE).type != known.field(AFTER).type:
+            raise UnsupportedFormatError(
+                f"{state} has values of the type {known.field(BEFORE).type} in {step.before}, and {known.field(AFTER).type} in "
+                f"{step.after}: the columns of a table do not change. Start again with startingCheckpoint=snapshot"
+            )
+        return found
+
+    @property
+    def identity(self) -> list[str]:
+        """The columns that identify a value."""
+        return [n for n in self.reader.schema.names if n not in (CHANGE, BEFORE, AFTER)]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows: :data:`CONTROL`, identifying columns, the value, and ``before``."""
+        given = self.reader.schema
+        fields = [*CONTROL, *(given.field(n) for n in self.identity)]
+        if AFTER in given.names:
+            fields += [given.field(AFTER).with_name(value_name(given)), given.field(BEFORE)]
+        return pa.schema(fields)
+
+    def splits(self) -> list[Any]:
+        """Plan the parts for tasks."""
+        return list(self.reader.splits())
+
+    def read(self, split: Any) -> Iterator[pa.RecordBatch]:
+        """Read the changes in a part.
+
+        Raises
+        ------
+        MissingFileError
+            If a checkpoint was removed meanwhile.
+        """
+        with still_there(self.step):
+            for batch in self.reader.read(split):
+                yield self._labelled(batch)
+
+    def _labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = {n: batch.column(n) for n in batch.schema.names}
+        rest = [columns[n] for n in (*self.identity, *(n for n in (AFTER, BEFORE) if n in columns))]
+        return pa.RecordBatch.from_arrays([*self._control(columns[CHANGE]), *rest], schema=self.schema)
+
+    def _control(self, changes: pa.Array) -> list[pa.Array]:
+        after = self.step.after
+        values = (after.checkpoint_id, after.moment, self.step.before is None)
+        return [changes, *(pa.repeat(pa.scalar(v, f.type), len(changes)) for v, f in zip(values, CONTROL[1:], strict=True))]
+
+    def mark_of_empty_state(self) -> pa.RecordBatch:
+        """Return the row of a full step that does not have rows: ``_change`` and the key are null, ``_full`` is true."""
+        of_state = [pa.nulls(1, field.type) for field in list(self.schema)[len(CONTROL) :]]
+        return pa.RecordBatch.from_arrays([*self._control(pa.nulls(1, pa.string())), *of_state], schema=self.schema)
+
+    def is_empty(self) -> bool:
+        """Return whether the step does not have rows."""
+        return not any(batch.num_rows for split in self.splits() for batch in self.read(split))
+
+
+def stream_schema(schema: pa.Schema, *, with_before: bool) -> pa.Schema:
+    """Return the columns of a stream: the columns of a step, with the earlier value on request."""
+    return schema if with_before else pa.schema([f for f in schema if f.name != BEFORE])
+
+
+def value_name(difference: pa.Schema) -> str:
+    """Return the name of the value column, as reads of the state have it."""
+    return MAP_VALUE if MAP_KEY in difference.names else VALUE
+
+
+@contextmanager
+def still_there(step: Step) -> Iterator[None]:
+    """Report files that are gone as the removal of a checkpoint of the step."""
+    try:
+        yield
+    except (MissingFileError, NotASnapshotError) as error:
+        places = " or ".join(c.path for c in (step.before, step.after) if c is not None)
+        raise MissingFileError(
+            f"{places} was removed while it was read: {error}. Start again: the next read continues with the newest whole "
+            "checkpoint. Let the job retain more checkpoints (state.checkpoints.num-retained) to avoid this"
+        ) from error

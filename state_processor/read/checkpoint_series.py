@@ -1,0 +1,180 @@
+"""The whole checkpoints of a job in their order, while the job runs: it adds checkpoints, and removes old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from os import PathLike
+from typing import Any, Final
+
+from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.file_check import check_files
+from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.errors import NotFoundError, StateProcessorError, UnsupportedFormatError
+
+_JOB_DIGITS: Final = 6
+"""Digits of the id of the job in the name of a savepoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A whole checkpoint or savepoint.
+
+    ``time`` is when its ``_metadata`` was written, in milliseconds. ``digest`` identifies the content of ``_metadata``: a job
+    that starts again may write another checkpoint to the same path.
+    """
+
+    path: str
+    checkpoint_id: int
+    time: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.checkpoint_id} in {self.path}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the checkpoint as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Checkpoint:
+        """Return the checkpoint of a JSON object."""
+        return cls(str(content["path"]), int(content["checkpoint_id"]), int(content["time"]), str(content["digest"]))
+
+    @property
+    def moment(self) -> datetime:
+        """The time as a point in time."""
+        return datetime.fromtimestamp(self.time / 1000, UTC)
+
+    def is_after(self, other: Checkpoint) -> bool:
+        """Return whether it comes after a checkpoint that does not exist any more."""
+        same_job = Location.parse(self.path).parent == Location.parse(other.path).parent
+        return (same_job and self.checkpoint_id > other.checkpoint_id) or self.time > other.time
+
+    def open(self, access: SnapshotAccess) -> Snapshot | None:
+        """Open the snapshot; ``None`` if it is not there any more, or lacks files."""
+        try:
+            snapshot = access.open(self.path)
+            return snapshot if snapshot.digest == self.digest and check_files(snapshot).is_restorable else None
+        except StateProcessorError:
+            return None
+
+
+@dataclass
+class CheckpointSeries:
+    """The checkpoints below a directory.
+
+    Within a job, checkpoints are in the order of their ids. A job that is restored continues in a new directory, and its ids
+    continue; its checkpoints follow the checkpoints of the job before it. Savepoints below the directory are checkpoints too.
+
+    Parameters
+    ----------
+    directory
+        The checkpoint directory of a job, or the directory above it, which also has the checkpoints of restored jobs.
+    access
+        How snapshots are opened.
+    """
+
+    directory: str | PathLike[str]
+    access: SnapshotAccess
+    _known: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
+
+    def whole(self) -> list[Checkpoint]:
+        """Return the whole checkpoints in their order. A checkpoint is whole if all of its files are there.
+
+        Raises
+        ------
+        NotASnapshotError
+            If the directory does not exist.
+        UnsupportedFormatError
+            If two jobs take checkpoints at the same time.
+        """
+        found = find_snapshots(self.directory, self.access.storage(), DEPTH).snapshots
+        by_job: dict[str, list[Checkpoint]] = {}
+        seen: dict[tuple[str, datetime | None], Checkpoint] = {}
+        for info in found:
+            checkpoint = self._checkpoint(info)
+            if checkpoint is not None:
+                seen[info.path, info.time] = checkpoint
+                by_job.setdefault(_job(info), []).append(checkpoint)
+        self._known = seen
+        return _in_order(by_job)
+
+    def _checkpoint(self, info: SnapshotInfo) -> Checkpoint | None:
+        """Return a checkpoint if it is whole. Only the files of new ones are looked for."""
+        if info.is_complete is False or info.checkpoint_id is None or info.time is None:
+            return None
+        known = self._known.get((info.path, info.time))
+        if known is not None:
+            return known
+        try:
+            snapshot = self.access.open(info.path)
+            if not check_files(snapshot).is_restorable:
+                return None
+        except StateProcessorError:  # it was removed meanwhile
+            return None
+        return Checkpoint(info.path, info.checkpoint_id, round(info.time.timestamp() * 1000), snapshot.digest)
+
+    def newest(self) -> Checkpoint:
+        """Return the newest whole checkpoint.
+
+        Raises
+        ------
+        NotFoundError
+            If the directory does not have a whole checkpoint.
+        """
+        found = self.whole()
+        if not found:
+            raise self.nothing_whole()
+        return found[-1]
+
+    def nothing_whole(self) -> NotFoundError:
+        """Return the error about a directory without a whole checkpoint."""
+        return NotFoundError(f"{self.directory} does not have a whole checkpoint: start after the first one is complete")
+
+    def of_id(self, checkpoint_id: int) -> Checkpoint:
+        """Return the last whole checkpoint with an id.
+
+        Raises
+        ------
+        NotFoundError
+            If the directory does not have it.
+        """
+        found = self.whole()
+        matching = [c for c in found if c.checkpoint_id == checkpoint_id]
+        if not matching:
+            ids = ", ".join(str(c.checkpoint_id) for c in found) or "none"
+            raise NotFoundError(f"checkpoint {checkpoint_id} is not whole in {self.directory}; whole checkpoints: {ids}")
+        return matching[-1]
+
+    def after(self, position: Checkpoint | None) -> list[Checkpoint]:
+        """Return the checkpoints after a position, in their order. Without a position, return all checkpoints.
+
+        If the checkpoint of the position is gone, the list has the newest one alone: changes between two checkpoints need both.
+        """
+        found = self.whole()
+        if position is None:
+            return found
+        places = [i for i, c in enumerate(found) if (c.path, c.digest) == (position.path, position.digest)]
+        if places:
+            return found[places[-1] + 1 :]
+        return [c for c in found[-1:] if c.is_after(position)]
+
+
+def _job(info: SnapshotInfo) -> str:
+    return info.job_id[:_JOB_DIGITS] if info.job_id else str(Location.parse(info.path).parent)
+
+
+def _in_order(by_job: Mapping[str, Iterable[Checkpoint]]) -> list[Checkpoint]:
+    jobs = [sorted(job, key=lambda c: (c.checkpoint_id, c.time)) for job in by_job.values()]
+    jobs.sort(key=lambda job: (min(c.time for c in job), job[0].checkpoint_id))
+    for earlier, later in pairwise(jobs):
+        if max(c.time for c in earlier) > min(c.time for c in later):
+            raise UnsupportedFormatError(
+                f"two jobs take checkpoints at the same time: {earlier[-1]}, and {later[0]}. Pass the checkpoint directory of one"
+            )
+    return [checkpoint for job in jobs for checkpoint in job]

@@ -1,0 +1,286 @@
+"""The format ``flink-savepoint-changes``: changes between the checkpoints of a job as a stream.
+
+Spark logs the end of each micro-batch before it plans the micro-batch, so that a restarted query plans the same one. An offset
+names its checkpoint, the checkpoints in front of it in the micro-batch, and the checkpoint in front of these. If all of them are
+still whole, the plan has the same rows. Otherwise it has all values of the newest whole checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from logging import getLogger
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from state_processor.options.changes import CHANGES_FORMAT, EARLIEST, LATEST, SNAPSHOT, ChangesOptions
+from state_processor.options.keywords import documents
+from state_processor.options.table import READING_CHANGES
+from state_processor.options.task_registrations import TaskSerializers
+from state_processor.read.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
+from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
+from state_processor.read.projection import Projection
+from state_processor.serializers.errors import MissingFileError, OptionError
+from state_processor.spark.datasource import SnapshotDataSource
+from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.task_errors import asked_by_spark
+from state_processor.spark.task_sizes import grouped
+from state_processor.spark.versions import LIMITS_BATCHES
+from state_processor.spark.worker_process import freeze_imported_objects
+
+if LIMITS_BATCHES:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+_LOG: Final = getLogger("state_processor")
+_CHECKPOINT: Final = "checkpoint"
+_SINCE: Final = "since"
+_FROM: Final = "from"
+_CHECKPOINTS_IN_A_BATCH: Final = 1
+
+Offset = dict[str, Any]
+
+
+@documents(READING_CHANGES)
+class FlinkSavepointChangesDataSource(SnapshotDataSource):
+    """Changes of a state between the checkpoints of a running job, as a stream.
+
+    Each whole checkpoint of the directory is a micro-batch: ``_change`` (``insert``, ``update``, ``delete``),
+    ``_checkpoint_id``, ``_checkpoint_time``, ``_full``, the columns that identify a value, and the value. A micro-batch whose
+    earlier checkpoint is gone has all values of the newest whole checkpoint, and ``_full`` is true: it replaces everything
+    before it. If the state is empty then, it has one row without ``_change`` and without a key.
+
+    Examples
+    --------
+    >>> changes = spark.readStream.format("flink-savepoint-changes")  # doctest: +SKIP
+    >>> changes.option("uid", "orders").option("state", "total").load(checkpoint_directory)  # doctest: +SKIP
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return CHANGES_FORMAT
+
+    def _stream_options(self) -> tuple[ChangesOptions, TaskSerializers]:
+        options = ChangesOptions.parse(self.options, self.allowed)
+        options = replace(options, access=self._access(options.access, options.path))
+        serializers = self.code.with_modules(options.access.serializers)
+        serializers.enter()
+        return options, serializers
+
+    @asked_by_spark()
+    def schema(self) -> StructType:
+        """Return the columns of the changes, as the newest whole checkpoint describes the state."""
+        options, _ = self._stream_options()
+        newest = CheckpointSeries(options.path, options.access).newest()
+        found = StepReader.open(Step(None, newest), None, options.access.open(newest.path), _state(options))
+        return spark_schema(stream_schema(found.schema, with_before=options.before))
+
+    @asked_by_spark()
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Refuse a read that is not a stream."""
+        raise OptionError(f"{CHANGES_FORMAT} is a stream: use spark.readStream, or sp.diff for two checkpoints")
+
+    @asked_by_spark()
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader of the stream."""
+        options, serializers = self._stream_options()
+        if options.max_checkpoints_per_trigger is not None and not LIMITS_BATCHES:
+            raise OptionError(
+                "option maxCheckpointsPerTrigger: Spark limits micro-batches of Python data sources since 4.2; leave it out, and "
+                "a micro-batch has all checkpoints that are there"
+            )
+        return (LimitedChangesReader if LIMITS_BATCHES else ChangesReader)(options, schema, serializers)
+
+
+def _state(options: ChangesOptions) -> ChangedState:
+    return ChangedState(options.operator, options.state, options.read)
+
+
+class ChangesPartition(InputPartition):
+    """The input of one task: parts of a step, and their reader; ``None`` for the mark of an empty state."""
+
+    def __init__(self, reader: StepReader, splits: Sequence[Any] | None) -> None:
+        super().__init__(None)
+        self.reader = reader
+        self.splits = None if splits is None else tuple(splits)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The checkpoints of a micro-batch, and the one before them; ``start`` is ``None`` in front of everything."""
+
+    start: Checkpoint | None
+    checkpoints: tuple[Checkpoint, ...]
+
+
+class ChangesReader(DataSourceStreamReader):
+    """Reads the stream in Spark 4.0 and 4.1: a micro-batch has all checkpoints that are there.
+
+    These versions do not hand the start of a micro-batch over when they ask for its end.
+    """
+
+    _not_sent: ClassVar[tuple[str, ...]] = ("_series", "_position", "_last")
+
+    def __init__(self, options: ChangesOptions, schema: StructType, serializers: TaskSerializers) -> None:
+        self._options = options
+        self._schema = schema
+        self._serializers = serializers
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._not_sent}
+
+    @cached_property
+    def _series(self) -> CheckpointSeries:
+        return CheckpointSeries(self._options.path, self._options.access)
+
+    @asked_by_spark()
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """Return the checkpoint that a new query starts after."""
+        start = self._options.starting_checkpoint
+        if start == SNAPSHOT:
+            found = None
+        elif start == LATEST:
+            found = self._series.newest()
+        elif start == EARLIEST:
+            self._series.newest()
+            found = self._series.whole()[0]
+        else:
+            found = self._series.of_id(int(start))
+        self._position = _offset(found)
+        return self._position
+
+    @asked_by_spark()
+    def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802
+        """Return the newest checkpoint."""
+        start: Offset | None = getattr(self, "_position", None)
+        if start is not None:
+            return self._next(start, None, None)
+        found = self._series.whole()
+        if not found:
+            raise MissingFileError(f"{self._options.path} does not have a whole checkpoint any more")
+        last: Offset | None = getattr(self, "_last", None)
+        if last is None or _position(last) != found[-1]:
+            self._last = last = {_CHECKPOINT: found[-1].as_json(), _SINCE: [c.as_json() for c in found[:-1]]}
+        return last
+
+    def _next(self, start: Offset, limit: int | None, target: Checkpoint | None) -> Offset:
+        """Return the end of the micro-batch that starts at an offset, or the offset itself without new checkpoints."""
+        position = _position(start)
+        found = self._series.after(position)
+        if target is not None:
+            found = found[: found.index(target) + 1] if target in found else [c for c in found if not c.is_after(target)]
+        chosen = found[-1:] if position is None else found[:limit]
+        if not chosen:
+            return start
+        *since, last = (c.as_json() for c in chosen)
+        return {_CHECKPOINT: last, _SINCE: since, _FROM: start[_CHECKPOINT]}
+
+    @asked_by_spark()
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the parts of a micro-batch."""
+        self._serializers.enter()
+        self._position = end
+        batch = _batch(start, end)
+        found: list[InputPartition] = []
+        for reader in self._steps(batch):
+            Projection(reader.schema, arrow_schema_of(self._schema))  # a mismatch is found before a task starts
+            if reader.step.before is None and reader.is_empty():
+                found.append(ChangesPartition(reader, None))
+            else:
+                found += [ChangesPartition(reader, group) for group in grouped(reader.splits(), self._options.split_size)]
+        return found
+
+    def _steps(self, batch: _Batch) -> list[StepReader]:
+        if not batch.checkpoints:
+            return []
+        access, state = self._options.access, _state(self._options)
+        chain = [batch.start, *batch.checkpoints]
+        opened = [None if c is None else c.open(access) for c in chain]
+        gone = [c for c, snapshot in zip(chain, opened, strict=True) if c is not None and snapshot is None]
+        if not gone:
+            places = zip(pairwise(chain), pairwise(opened), strict=True)
+            return [StepReader.open(Step(a, b), old, new, state) for (a, b), (old, new) in places if b and new]
+        if self._options.fail_on_data_loss:
+            raise MissingFileError(
+                f"{gone[0]} was removed before its changes were read. Set failOnDataLoss to false to continue with all values of "
+                "the newest whole checkpoint"
+            )
+        end = batch.checkpoints[-1]
+        newest = end if end not in gone else self._series.newest()
+        _LOG.warning("%s is gone: the micro-batch has all values of %s", gone[0], newest)
+        snapshot = newest.open(access)
+        if snapshot is None:
+            raise MissingFileError(f"{newest} was removed while it was opened. Start the query again")
+        return [StepReader.open(Step(None, newest), None, snapshot, state)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the changes in one partition."""
+        if not isinstance(partition, ChangesPartition):
+            return
+        freeze_imported_objects()
+        with asked_by_spark():
+            self._serializers.enter()
+            reader = partition.reader
+            projection = Projection(reader.schema, arrow_schema_of(self._schema))
+            if partition.splits is None:
+                yield projection.apply(reader.mark_of_empty_state())
+            for split in partition.splits or ():
+                for batch in reader.read(split):
+                    yield projection.apply(batch)
+
+
+def _offset(checkpoint: Checkpoint | None) -> Offset:
+    return {_CHECKPOINT: None if checkpoint is None else checkpoint.as_json()}
+
+
+def _position(offset: Mapping[str, Any]) -> Checkpoint | None:
+    found = offset[_CHECKPOINT]
+    return None if found is None else Checkpoint.of_json(found)
+
+
+def _batch(start: Offset, end: Offset) -> _Batch:
+    """Return the checkpoints of a micro-batch.
+
+    The end has the start if Spark handed it over. Spark does not log the start of the first micro-batch, and asks for it again
+    when it repeats that one.
+    """
+    last = _position(end)
+    if last is None or start == end:
+        return _Batch(last, ())
+    since = [Checkpoint.of_json(c) for c in end.get(_SINCE, ())]
+    if _FROM in end:
+        return _Batch(_position({_CHECKPOINT: end[_FROM]}), (*since, last))
+    first = _position(start)
+    chain = [*since, last]
+    if first in chain:
+        return _Batch(first, tuple(chain[chain.index(first) + 1 :]))
+    return _Batch(first, (last,))
+
+
+if LIMITS_BATCHES:
+
+    class LimitedChangesReader(ChangesReader, SupportsTriggerAvailableNow):
+        """Reads the stream since Spark 4.2, which limits micro-batches."""
+
+        _not_sent = (*ChangesReader._not_sent, "_target")
+        _target: Checkpoint | None = None
+
+        def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+            """Return the number of checkpoints in a micro-batch; for Spark, checkpoints are files."""
+            return ReadMaxFiles(self._options.max_checkpoints_per_trigger or _CHECKPOINTS_IN_A_BATCH)
+
+        @asked_by_spark()
+        def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # type: ignore[override]  # noqa: N802
+            """Return the end of the micro-batch that starts at an offset."""
+            most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_files", _CHECKPOINTS_IN_A_BATCH)
+            return self._next(start, most, self._target)
+
+        @asked_by_spark()
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+            """Set the last checkpoint that the query reads: the newest one."""
+            self._target = self._series.newest()

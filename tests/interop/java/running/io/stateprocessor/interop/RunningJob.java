@@ -1,0 +1,217 @@
+package io.stateprocessor.interop;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.Locale;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.state.MapState;
+import org.apache.flink.api.common.state.MapStateDescriptor;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.execution.ExecutionState;
+import org.apache.flink.runtime.executiongraph.AccessExecutionGraph;
+import org.apache.flink.runtime.executiongraph.AccessExecutionVertex;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.util.Collector;
+
+/**
+ * A job that inserts, updates and deletes keys while it takes checkpoints; it is cancelled and restored from its last checkpoint,
+ * with another parallelism.
+ *
+ * <p>Arguments: the directory for checkpoints, the directory for the savepoint at the end, milliseconds between checkpoints, number
+ * of retained checkpoints, number of keys, records per second, and runs of the job such as {@code 2:5000,3:5000}: parallelism and
+ * milliseconds. Prints the directory of the savepoint, which has the state of the last checkpoint.
+ */
+public final class RunningJob {
+
+    private static final long MINUTES = 10;
+    private static volatile boolean emitting;
+
+    private RunningJob() {}
+
+    public static void main(String[] arguments) throws Exception {
+        Path checkpoints = Path.of(arguments[0]).toAbsolutePath();
+        Path savepoints = Path.of(arguments[1]).toAbsolutePath();
+        long interval = Long.parseLong(arguments[2]);
+        int keys = Integer.parseInt(arguments[4]);
+        int rate = Integer.parseInt(arguments[5]);
+        String[] runs = arguments[6].split(",");
+        try (MiniCluster cluster = cluster(arguments[3])) {
+            Path last = null;
+            for (int i = 0; i < runs.length; i++) {
+                String[] run = runs[i].split(":");
+                emitting = true;
+                JobID job = start(cluster, graph(checkpoints, interval, keys, rate, Integer.parseInt(run[0]), i, last));
+                Thread.sleep(Long.parseLong(run[1]));
+                emitting = false;
+                long taken = taken(cluster, job);
+                while (taken(cluster, job) < taken + 2) { // the first of them may have begun before
+                    Thread.sleep(20);
+                }
+                if (i == runs.length - 1) {
+                    String uri = savepoints.toUri().toString();
+                    System.out.println(cluster.triggerSavepoint(job, uri, false, SavepointFormatType.CANONICAL).get(MINUTES, TimeUnit.MINUTES));
+                }
+                cluster.cancelJob(job).get(MINUTES, TimeUnit.MINUTES);
+                cluster.requestJobResult(job).get(MINUTES, TimeUnit.MINUTES);
+                last = newest(checkpoints.resolve(job.toString()));
+            }
+        }
+    }
+
+    private static MiniCluster cluster(String retained) throws Exception {
+        Configuration settings = new Configuration();
+        settings.setString("rest.bind-port", "0");
+        settings.setString("rest.address", "localhost");
+        settings.setString("taskmanager.memory.managed.size", "256m");
+        settings.setString("heartbeat.timeout", "600000");
+        settings.setString("web.refresh-interval", "50");
+        settings.setString("state.checkpoints.num-retained", retained); // in Flink 1
+        settings.setString("execution.checkpointing.num-retained", retained); // in Flink 2
+        settings.setString("state.storage.fs.memory-threshold", "1b"); // all state is in files
+        settings.setString("execution.checkpointing.data-inline-threshold", "1b");
+        MiniCluster cluster =
+                new MiniCluster(
+                        new MiniClusterConfiguration.Builder()
+                                .setConfiguration(settings)
+                                .setNumTaskManagers(1)
+                                .setNumSlotsPerTaskManager(4)
+                                .build());
+        cluster.start();
+        return cluster;
+    }
+
+    private static JobGraph graph(Path checkpoints, long interval, int keys, int rate, int parallelism, int seed, Path from) {
+        Configuration settings = new Configuration();
+        for (String name : new String[] {"state.backend", "state.backend.type"}) {
+            settings.setString(name, "rocksdb");
+        }
+        for (String name : new String[] {"state.backend.incremental", "execution.checkpointing.incremental"}) {
+            settings.setString(name, "true");
+        }
+        for (String name : new String[] {"state.checkpoints.dir", "execution.checkpointing.dir"}) {
+            settings.setString(name, checkpoints.toUri().toString());
+        }
+        settings.setString("execution.checkpointing.storage", "filesystem");
+        settings.setString("state.checkpoint-storage", "filesystem");
+        settings.setString("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION");
+        settings.setString("execution.checkpointing.interval", interval + "ms");
+        settings.setString("execution.checkpointing.min-pause", "10ms");
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(settings);
+        env.setParallelism(parallelism);
+        env.setMaxParallelism(128);
+        env.addSource(new Numbers(rate, seed), "numbers", Types.LONG)
+                .uid("numbers")
+                .setParallelism(1)
+                .keyBy(number -> Math.floorMod(number, (long) keys), Types.LONG)
+                .process(new Totals())
+                .returns(Types.LONG)
+                .uid("totals")
+                .name("totals");
+        JobGraph graph = env.getStreamGraph().getJobGraph();
+        if (from != null) {
+            Configuration recovery = new Configuration();
+            recovery.setString("execution.savepoint.path", from.toUri().toString());
+            recovery.setString("execution.state-recovery.path", from.toUri().toString());
+            graph.setSavepointRestoreSettings(SavepointRestoreSettings.fromConfiguration(recovery));
+        }
+        return graph;
+    }
+
+    private static JobID start(MiniCluster cluster, JobGraph graph) throws Exception {
+        cluster.submitJob(graph).get(MINUTES, TimeUnit.MINUTES);
+        while (!allRunning(cluster.getExecutionGraph(graph.getJobID()).get(MINUTES, TimeUnit.MINUTES))) {
+            Thread.sleep(20);
+        }
+        return graph.getJobID();
+    }
+
+    private static boolean allRunning(AccessExecutionGraph graph) {
+        if (graph.getState().isTerminalState()) {
+            throw new IllegalStateException("the job is " + graph.getState(), graph.getFailureInfo().getException());
+        }
+        for (AccessExecutionVertex vertex : graph.getAllExecutionVertices()) {
+            if (vertex.getExecutionState() != ExecutionState.RUNNING) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static long taken(MiniCluster cluster, JobID job) throws Exception {
+        return cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES)
+                .getCheckpointStatsSnapshot()
+                .getCounts()
+                .getNumberOfCompletedCheckpoints();
+    }
+
+    private static Path newest(Path job) throws Exception {
+        try (var found = Files.list(job)) {
+            return found.filter(path -> Files.exists(path.resolve("_metadata")))
+                    .max(Comparator.comparingInt(path -> Integer.parseInt(path.getFileName().toString().substring("chk-".length()))))
+                    .orElseThrow();
+        }
+    }
+
+    private static final class Numbers implements LegacySource<Long> {
+        private final int rate;
+        private final int seed;
+        private volatile boolean running = true;
+
+        Numbers(int rate, int seed) {
+            this.rate = rate;
+            this.seed = seed;
+        }
+
+        @Override
+        public void run(SourceContext<Long> context) throws Exception {
+            Random random = new Random(seed);
+            while (running) {
+                synchronized (context.getCheckpointLock()) {
+                    for (int i = 0; emitting && i < Math.max(1, rate / 50); i++) {
+                        context.collect(random.nextLong() >>> 1);
+                    }
+                }
+                Thread.sleep(20);
+            }
+        }
+
+        @Override
+        public void cancel() {
+            running = false;
+        }
+    }
+
+    private static final class Totals extends KeyedProcessFunction<Long, Long, Long> {
+        private transient ValueState<Long> total;
+        private transient MapState<String, Long> items;
+
+        @Override
+        public void processElement(Long number, Context context, Collector<Long> out) throws Exception {
+            if (total == null) {
+                total = getRuntimeContext().getState(new ValueStateDescriptor<>("total", Types.LONG));
+                items = getRuntimeContext().getMapState(new MapStateDescriptor<>("items", Types.STRING, Types.LONG));
+            }
+            long kind = (number >>> 40) % 5;
+            String item = String.format(Locale.ROOT, "item-%d", (number >>> 44) % 3);
+            if (kind == 0) {
+                total.clear();
+                items.remove(item);
+            } else {
+                total.update(number);
+                items.put(item, kind);
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+"""Tables follow checkpoints: each commit has the changes, or all rows, and names its checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+
+import state_processor as sp
+from state_processor import cli
+from state_processor.lake.position import CHECKPOINT_ID
+from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
+
+Table = tuple[str, dict[str, Any], Callable[[], pa.Table], Callable[[], str]]
+
+
+def table(kind: str, directory: Path) -> Table:
+    """Return what ``sync`` takes for a table, and functions that read its rows and its checkpoint id with other libraries."""
+    if kind == "delta":
+        path = str(directory / "delta")
+        return path, {}, lambda: DeltaTable(path).to_pyarrow_table(), lambda: DeltaTable(path).history(1)[0][CHECKPOINT_ID]
+    if kind == "parquet":
+        file = str(directory / "totals.parquet")
+        metadata = lambda: (pq.read_schema(file).metadata or {})[CHECKPOINT_ID.encode()].decode()  # noqa: E731
+        return file, {}, lambda: pq.read_table(file), metadata
+    catalog = {"uri": f"sqlite:///{directory}/catalog.db", "warehouse": directory.as_uri()}
+    loaded = load_catalog("default", type="sql", **catalog)
+
+    def of_snapshot() -> str:
+        snapshot = loaded.load_table("lake.totals").current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        return snapshot.summary.additional_properties[CHECKPOINT_ID]
+
+    arguments = {"format": "iceberg", "to_options": catalog}
+    return "lake.totals", arguments, lambda: loaded.load_table("lake.totals").scan().to_arrow(), of_snapshot
+
+
+def content(rows: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in rows.to_pylist())
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints" / JOB
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+@pytest.mark.parametrize("state", ["total", "items"])  # one key column, and two
+def test_a_table_follows(kind: str, state: str, job: Path, tmp_path: Path) -> None:
+    to, arguments, read, checkpoint_id = table(kind, tmp_path)
+
+    def synced() -> sp.SyncCommit | None:
+        return sp.sync(job, UID, state, to, **arguments)
+
+    first = take(job, 1)
+    commit = synced()
+    assert commit is not None
+    assert (commit.checkpoint_id, commit.is_full, commit.deletes) == (1, True, 0)
+    assert (content(read()), checkpoint_id()) == (rows(first, state), "1")
+    assert synced() is None
+    second = take(job, 2, {"amelia": 5, "newcomer": 6, "anders": None})
+    commit = synced()
+    assert commit is not None
+    assert (commit.is_full, commit.upserts) == (False, 2)
+    assert commit.deletes > 0
+    assert (content(read()), checkpoint_id()) == (rows(second, state), "2")
+    third = take(job, 3)  # without changes: the table records it all the same
+    commit = synced()
+    assert commit is not None
+    assert (commit.is_full, commit.upserts, commit.deletes, checkpoint_id()) == (False, 0, 0, "3")
+    for checkpoint in (first, second, third):  # a base that is gone
+        remove(checkpoint)
+    assert synced() is None
+    commit = (take(job, 5, {"elif": 7}), synced())[1]
+    assert commit is not None
+    assert (commit.is_full, content(read()), checkpoint_id()) == (True, rows(job / "chk-5", state), "5")
+
+
+def test_a_restored_job_goes_on_in_a_new_directory(job: Path, tmp_path: Path) -> None:
+    to, _, read, _ = table("delta", tmp_path)
+    last = take(job, 4, {"amelia": 1})
+    sp.sync(job.parent, UID, "total", to)
+    restored = job.parent / ("f" * 32)
+    wide = tmp_path / "wide"
+    sp.arrow.SavepointWriter.from_existing(last).with_max_parallelism(300).with_parallelism(UID, 3).write(wide)
+    newest = take(restored, 5, {"amelia": 2}, start=wide)
+    commit = sp.sync(job.parent, UID, "total", to)
+    assert commit is not None
+    assert (commit.checkpoint_id, commit.is_full, commit.upserts, commit.deletes) == (5, False, 1, 0)
+    assert content(read()) == rows(newest)
+
+
+def test_two_jobs_at_the_same_time_are_refused(job: Path, tmp_path: Path) -> None:
+    for number in (1, 5):
+        take(job, number)
+    take(job.parent / ("f" * 32), 3)
+    with pytest.raises(sp.UnsupportedFormatError, match=r"two jobs take checkpoints at the same time: checkpoint 5 in .*, and"):
+        sp.sync(job.parent, UID, "total", tmp_path / "table")
+
+
+def test_an_incomplete_checkpoint_is_not_taken(job: Path, tmp_path: Path) -> None:
+    take(job, 1)
+    (job / "chk-2").mkdir()
+    damaged = take(job, 3, {"amelia": 5})
+    next(p for p in damaged.iterdir() if p.name != "_metadata").unlink()
+    commit = sp.sync(job, UID, "total", tmp_path / "table")
+    assert commit is not None
+    assert commit.checkpoint_id == 1
+    for path in (job / "chk-1", damaged):
+        shutil.rmtree(path)
+    with pytest.raises(sp.NotFoundError, match="does not have a whole checkpoint: start after the first one is complete"):
+        sp.sync(job, UID, "total", tmp_path / "other")
+
+
+def test_a_checkpoint_of_a_job_that_starts_again_in_its_directory(job: Path, tmp_path: Path) -> None:
+    """The path and the id are the same, the content of ``_metadata`` differs."""
+    to, _, read, _ = table("delta", tmp_path)
+    take(job, 1, {"amelia": 1})
+    sp.sync(job, UID, "total", to)
+    remove(job / "chk-1")
+    take(job, 1, {"amelia": 2})
+    os.utime(job / "chk-1" / "_metadata", (1_800_000_000, 1_800_000_000))
+    commit = sp.sync(job, UID, "total", to)
+    assert commit is not None
+    assert commit.is_full
+    assert content(read()) == rows(job / "chk-1")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_tables_of_others_are_refused(kind: str, job: Path, tmp_path: Path) -> None:
+    to, arguments, _, _ = table(kind, tmp_path)
+    take(job, 1)
+    foreign = pa.table({"key": ["a"], "value": [1]})
+    if kind == "delta":
+        write_deltalake(to, foreign)
+    elif kind == "parquet":
+        pq.write_table(foreign, to)
+    else:
+        catalog = load_catalog("default", type="sql", **arguments["to_options"])
+        catalog.create_namespace("lake")
+        catalog.create_table(to, schema=foreign.schema).append(foreign)
+    with pytest.raises(sp.WriteError, match=r"(another program.*|)[Cc]hoose a new"):
+        sp.sync(job, UID, "total", to, **arguments)
+
+
+def test_a_table_that_another_program_changed_is_refused(job: Path, tmp_path: Path) -> None:
+    to, _, read, _ = table("delta", tmp_path)
+    take(job, 1)
+    sp.sync(job, UID, "total", to)
+    DeltaTable(to).optimize.compact()
+    take(job, 2, {"amelia": 3})
+    assert sp.sync(job, UID, "total", to) is not None
+    write_deltalake(to, read().slice(0, 1), mode="append")
+    take(job, 3)
+    with pytest.raises(sp.WriteError, match=r"another program wrote version \d \(WRITE\)"):
+        sp.sync(job, UID, "total", to)
+
+
+def test_other_states_and_lists_are_refused(job: Path, tmp_path: Path) -> None:
+    take(job, 1)
+    sp.sync(job, UID, "total", tmp_path / "table")
+    with pytest.raises(sp.OptionError, match=r"the table has state 'total' of operator [0-9a-f]{32}, not state 'session'"):
+        sp.sync(job, UID, "session", tmp_path / "table")
+    with pytest.raises(sp.UnsupportedFormatError, match="elements of a list do not have a key"):
+        sp.sync(job, "catalog", "pending", tmp_path / "list")
+    with pytest.raises(sp.OptionError, match=r"format='orc': expected delta, iceberg, parquet"):
+        sp.sync(job, UID, "total", tmp_path / "table", format="orc")
+    with pytest.raises(sp.OptionError, match=r"the Iceberg table 'totals': expected a namespace and a name, such as lake"):
+        sp.sync(job, UID, "total", "totals", format="iceberg")
+
+
+@pytest.mark.parametrize("state", ["profile", "_timer_state/event_user-timers"])
+def test_values_with_fields_and_timers(state: str, job: Path, tmp_path: Path) -> None:
+    first = take(job, 1)
+    sp.sync(job, UID, state, tmp_path / "table.parquet")
+    sp.sync(job, UID, state, tmp_path / "delta")
+    take(job, 2, {"anders": None})
+    for to in ("table.parquet", "delta"):
+        commit = sp.sync(job, UID, state, tmp_path / to)
+        assert commit is not None
+        assert not commit.is_full
+    found = (pq.read_table(tmp_path / "table.parquet"), DeltaTable(tmp_path / "delta").to_pyarrow_table())
+    wanted = sorted(repr(row) for row in sp.arrow.diff(first, first, UID, state).read_all().to_pylist())
+    assert wanted == []
+    kept = sorted(repr(row) for row in found[0].to_pylist())
+    assert kept == sorted(repr(row) for row in found[1].to_pylist())
+    assert kept
+    assert not any("anders" in row for row in kept)
+
+
+def test_the_command(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    take(job, 1)
+    arguments = ["sync", str(job), "--uid", UID, "--state", "total", "--to", str(tmp_path / "totals.parquet")]
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().out.startswith("checkpoint 1: all ")
+    assert cli.main(arguments) == 1
+    assert "newest checkpoint" in capsys.readouterr().out
+    take(job, 2, {"amelia": 1})
+    assert cli.main([*arguments, "--json"]) == 0
+    assert '"checkpoint_id": 2' in capsys.readouterr().out
+    assert cli.main([*arguments, "--interval", "1s"]) == 2
+    assert "--interval acts only with --follow" in capsys.readouterr().err
+    assert cli.main([*arguments, "--to-option", "x"]) == 2
+
+
+def test_leftovers_of_a_killed_write_are_removed(job: Path, tmp_path: Path) -> None:
+    take(job, 1)
+    left = tmp_path / ".totals.parquet.0123"
+    left.write_bytes(b"PAR1")
+    sp.sync(job, UID, "total", tmp_path / "totals.parquet")
+    assert not left.exists()
