@@ -59,9 +59,9 @@ def page() -> str:
         ("Opening a snapshot", "Every call with the path of a snapshot accepts these options.", section(SNAPSHOT_OPTIONS)),
         ("Reading with `flink-savepoint`", "In addition to the options above:", section(others)),
         ("Reading with `flink-savepoint-metadata`", "In addition to the options of opening a snapshot:", section(tables)),
-        ("Writing with `SavepointWriter`", "In addition to the options of opening the source savepoint:", section((SCRATCH,))),
         ("Reading with `flink-savepoint-changes`", "In addition to the options of differences and of opening a snapshot:",
          section(STREAM_OPTIONS)),
+        ("Writing with `SavepointWriter`", "In addition to the options of opening the source savepoint:", section((SCRATCH,))),
         ("Writing with `flink-savepoint`", "In addition to the options of opening the source savepoint:", section(written)),
     ]  # fmt: skip
     return "\n".join([INTRODUCTION, *(f"## {title}\n\n{text}\n\n{table}" for title, text, table in sections)])
