@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from state_processor import arrow, connectors, duckdb, errors, polars, pyflink
     from state_processor.backends.metadata.discovery import SnapshotInfo
+    from state_processor.erasing.erasure import erase
+    from state_processor.erasing.erasure_report import ErasureReport
     from state_processor.errors import (
         CorruptSnapshotError,
         ForbiddenPathError,
@@ -57,6 +59,7 @@ _MODULES = ("arrow", "connectors", "duckdb", "errors", "polars", "pyflink")
 __all__ = [
     "AggregatingState",
     "CorruptSnapshotError",
+    "ErasureReport",
     "FileUse",
     "Findings",
     "ForbiddenPathError",
@@ -102,6 +105,7 @@ __all__ = [
     "diff",
     "dispose",
     "duckdb",
+    "erase",
     "errors",
     "files",
     "find",
@@ -140,6 +144,8 @@ _HOMES = {
     "RemovalSummary": "state_processor.write.retention",
     "check_job": "state_processor.job.check",
     "create_views": "state_processor.sql.spark_views",
+    "ErasureReport": "state_processor.erasing.erasure_report",
+    "erase": "state_processor.erasing.erasure",
     "Findings": "state_processor.read.finding",
     "diff": "state_processor.spark.difference",
     "find": "state_processor.read.finding",

@@ -1,20 +1,24 @@
-"""The command ``find``: search for a text, a number or a key in all state of snapshots."""
+"""The commands ``find`` and ``erase``: a text, a number or a key in all state of snapshots."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
-from state_processor.commands.arguments import add_exit_code, add_output
+from state_processor.commands.arguments import add_exit_code, add_operator, add_output, named_operator
 from state_processor.commands.printing import print_json, print_table, with_operator
-from state_processor.commands.terminal import say
+from state_processor.commands.terminal import say, say_json
+from state_processor.erasing.erased_rows import ACTIONS
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.read.finding import find
 from state_processor.serializers.errors import OptionError
 
 NOTHING_FOUND: Final = 1
 """Exit code if nothing is found."""
+NOT_CLEAN: Final = 1
+"""Exit code of ``erase`` if something is left."""
 
 _COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
 
@@ -33,6 +37,39 @@ def add_commands(commands: Any) -> None:
     add_sought(finding)
     add_output(finding, _find)
     add_flags(finding, {Kind.CHECKS})
+    text = (
+        "Write a savepoint without a text, a key or rows, in all operators at once. Then read it again, search in all bytes of "
+        "its files, and print a report. Of the chosen actions, the narrowest that applies is used for each value."
+    )
+    erasing = commands.add_parser("erase", help="a copy without a person, with a proof", description=text)
+    add_exit_code(erasing, "something is left; the report names it")
+    erasing.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read")
+    erasing.add_argument("target", metavar="OUT", help="directory of the new savepoint")
+    erasing.add_argument("--text", action="append", default=[], help="this text, as a part of any value; may be repeated")
+    erasing.add_argument(
+        "--key", action="append", default=[], help="this key of keyed state, as JSON or plain text; may be repeated"
+    )
+    erasing.add_argument("--where", metavar="CONDITION", help="rows of --state for which this condition of SQL (DuckDB) is true")
+    add_operator(erasing, required=False)
+    erasing.add_argument("--state", help="the state of --where")
+    erasing.add_argument(
+        "--remove",
+        action="append",
+        required=True,
+        choices=ACTIONS,
+        help="what may be removed: whole keys, entries of maps and values, elements of lists, or fields, which become null; may "
+        "be repeated",
+    )
+    erasing.add_argument("--report", metavar="FILE", help="also write the report to this file, as JSON")
+    erasing.add_argument("--json", action="store_true", help="print the report as JSON")
+    group = erasing.add_argument_group("options of writing a savepoint")
+    group.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
+    group.add_argument(
+        "--format", choices=("canonical", "native"), default="canonical", help="the format of keyed state (default: %(default)s)"
+    )
+    group.add_argument("--backend", help="the state backend that restores a native savepoint")
+    add_flags(erasing, {Kind.COPIES})
+    erasing.set_defaults(run=_erase)
 
 
 def add_sought(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +110,29 @@ def _find(options: argparse.Namespace) -> int:
         say("\nSearched as bytes:")
         print_table((*snapshot, *_UNDECODED), [_with_state(row) for row in found.undecoded.to_pylist()], options)
     return 0 if found else NOTHING_FOUND
+
+
+def _erase(options: argparse.Namespace) -> int:
+    from state_processor.erasing.erasure import erase  # finding does not import what writes
+
+    report = erase(
+        options.path,
+        options.target,
+        remove=options.remove,
+        text=options.text,
+        key=options.key,
+        where=options.where,
+        uid=named_operator(options),
+        state=options.state,
+        format=options.format,
+        backend=options.backend,
+        overwrite=options.overwrite,
+        **flag_values(options),
+    )
+    if options.report is not None:
+        Path(options.report).write_text(f"{report.to_json()}\n", "utf-8")
+    say_json(report.to_json()) if options.json else say(str(report))
+    return 0 if report.is_clean else NOT_CLEAN
 
 
 def _with_state(row: dict[str, Any]) -> dict[str, Any]:

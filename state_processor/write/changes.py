@@ -49,6 +49,8 @@ class OperatorChanges:
         The new identifier.
     coordinator
         New state of the coordinator.
+    rewrites
+        Whether all keyed state is written again, because files of the source savepoint may not stay.
     asynchronous
         Whether the operator uses the asynchronous state API; ``None`` keeps the API of the source savepoint.
     """
@@ -66,6 +68,7 @@ class OperatorChanges:
     python: dict[str, PythonType | None] = field(default_factory=dict)
     renamed: OperatorIdentifier | None = None
     coordinator: bytes | None = None
+    rewrites: bool = False
     asynchronous: bool | None = None
 
     def copy(self) -> OperatorChanges:

@@ -215,7 +215,8 @@ def _keyed_outcome(draft: OperatorDraft, format: KeyedFormat, resized: tuple[str
     kept = draft.kept_keyed()
     timers_in_place = _timers_in_place(draft, registration) if not resized else frozenset()
     has_families = bool(draft.source_keyed) and source is not None and format.keeps_families and source.is_in(format)
-    reasons = (*resized, *(["states are migrated"] if draft.migration is not None else [])) if has_families else ()
+    others = {"states are migrated": draft.migration is not None, "erased bytes would stay in its files": changes.rewrites}
+    reasons = (*resized, *(reason for reason, applies in others.items() if applies)) if has_families else ()
     in_families: frozenset[str] = frozenset()
     if has_families and source is not None and not reasons:
         elsewhere = source.timers if source.has_raw_timers or registration.raw_timers else frozenset()
@@ -223,6 +224,7 @@ def _keyed_outcome(draft: OperatorDraft, format: KeyedFormat, resized: tuple[str
     patched = frozenset(filter(changes.changes_entries, in_families))
     is_written = bool(
         resized
+        or changes.rewrites
         or changes.added
         or changes.state_rows
         or changes.deletions

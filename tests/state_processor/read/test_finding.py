@@ -6,39 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import state_processor as sp
 from state_processor import cli
 from state_processor.commands.finding import NOTHING_FOUND
 from tests.corpus import FIXTURES
-from tests.state_processor.samples import ORDERS_PATH
+from tests.state_processor.samples import ORDERS_PATH, savepoint_with_mentions
 
 NATIVE = str(next((FIXTURES / "2.3.0" / "orders-rocksdb-native").rglob("_metadata")).parent)
 
 
 @pytest.fixture(scope="module")
 def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A savepoint that mentions a person in each kind of state."""
-    path = tmp_path_factory.mktemp("everywhere") / "savepoint"
-    writer = sp.arrow.SavepointWriter.new(flink_version="2.0")
-    person = "zoë@example.com"
-    entry = sp.Types.ROW_NAMED(["name", "tags"], [sp.Types.STRING(), sp.Types.LIST(sp.Types.STRING())])
-    rows = [{"key": n, "value": {"name": f"user{n}", "tags": ["x", person] if n == 3 else []}} for n in range(10)]
-    writer.with_keyed_state("people", rows, states={"value": sp.ValueState(entry)}, key_type=sp.Types.LONG())
-    named = pa.schema([("key", pa.int64()), ("friends", pa.map_(pa.string(), pa.int64()))])
-    friends = [{"key": n, "friends": [(person, n)] if n == 4 else [("bob", 12345)]} for n in range(10)]
-    of_friends = {"friends": sp.MapState(sp.Types.STRING(), sp.Types.LONG())}
-    writer.with_keyed_state("friends", pa.Table.from_pylist(friends, named), states=of_friends, key_type=sp.Types.LONG())
-    timers = [{"key": person, "timestamp": 99_999, "domain": "event_time", "service": "t"}]
-    writer.with_keyed_state("timed", [{"key": person, "seen": True}], states={"seen": sp.ValueState(sp.Types.BOOLEAN())})
-    writer.with_timers("timed", timers)
-    writer.with_list_state("sink", "pending", [{"value": "for zoë@example.com"}], sp.Types.STRING())
-    writer.with_union_state("sink", "shared", [{"value": person.encode("utf-16-be")}], sp.Types.BYTES())
-    writer.with_broadcast_state("sink", "rules", [{"key": 1, "value": person}], sp.Types.LONG(), sp.Types.STRING())
-    writer.write(path)
-    return path
+    return savepoint_with_mentions(tmp_path_factory.mktemp("everywhere") / "savepoint")
 
 
 def places(found: sp.Findings) -> set[tuple[Any, ...]]:

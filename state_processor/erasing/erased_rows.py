@@ -1,0 +1,144 @@
+"""Rows without the values that are erased: a rule for each action, applied to the few rows that hold such values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError
+
+Action = Literal["keys", "entries", "elements", "fields"]
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+_IDENTITY: Final = ("key", "window", "namespace")
+_LISTS: Final = frozenset({LIST, OPERATOR_LIST, UNION_LIST})
+
+Holds = Callable[[Any], bool]
+"""Whether a value, at any depth, holds what is erased."""
+
+
+def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
+    """Return the actions that a user has chosen.
+
+    Raises
+    ------
+    OptionError
+        If there is none, or an unknown one.
+    """
+    given = [remove] if isinstance(remove, str) else list(remove)
+    chosen = frozenset(action for action in ACTIONS if action in given)
+    if not given or len(chosen) < len(set(given)):
+        found = ", ".join(map(repr, given)) or "none"
+        raise OptionError(f"{spelled('remove')}: expected some of {', '.join(ACTIONS)}, found {found}")
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedRow:
+    """What becomes of a row.
+
+    Parameters
+    ----------
+    action
+        The action; ``None`` if no chosen action applies to the row.
+    row
+        The row without the erased values; ``None`` if the whole key is removed.
+    count
+        The number of elements, entries or fields that are gone.
+    """
+
+    action: Action | None
+    row: dict[str, Any] | None
+    count: int
+
+
+def erased_row(row: Mapping[str, Any], kind: str, holds: Holds, actions: frozenset[Action]) -> ErasedRow:
+    """Remove values from a row as reading a state gives it with ``flatten=False``: with the narrowest chosen action.
+
+    Parameters
+    ----------
+    row
+        The row.
+    kind
+        The kind of the state.
+    holds
+        Whether a value is to be removed.
+    actions
+        The chosen actions.
+    """
+    value = row.get("value")
+    if "fields" in actions and isinstance(value, (dict, list)) and not _holds_outside(row, kind, holds):
+        without = _Fields(holds)
+        return ErasedRow("fields", {**row, "value": without.of(value, is_nested=False)}, without.count)
+    in_identity = kind != BROADCAST and any(holds(row.get(name)) for name in _IDENTITY)
+    if not in_identity:
+        if kind in _LISTS and "elements" in actions:
+            return _without_elements(row, holds, "elements")
+        if kind == MAP and "entries" in actions:
+            return _without_elements(row, holds, "entries")
+        if kind not in (LIST, MAP, OPERATOR_LIST, UNION_LIST) and "entries" in actions:
+            return ErasedRow("entries", {**row, "value": None} if kind != BROADCAST else None, 1)
+    if "keys" in actions and kind not in (OPERATOR_LIST, UNION_LIST, BROADCAST):
+        return ErasedRow("keys", None, 1)
+    return ErasedRow(None, None, 0)
+
+
+def _holds_outside(row: Mapping[str, Any], kind: str, holds: Holds) -> bool:
+    """Return whether something other than fields holds a value: the key, a map key, an element or value that has no fields."""
+    if any(holds(row.get(name)) for name in _IDENTITY):
+        return True
+    value = row["value"]
+    if kind == MAP:
+        return any(holds(key) or (holds(one) and not isinstance(one, (dict, list))) for key, one in value)
+    if kind in (LIST,):
+        return any(holds(one) and not isinstance(one, (dict, list)) for one in value)
+    return not isinstance(value, dict)
+
+
+def _without_elements(row: Mapping[str, Any], holds: Holds, action: Action) -> ErasedRow:
+    """Remove elements of the list, or entries of the map, in the column ``value``; rows of operator state are elements."""
+    if not isinstance(row["value"], list) or (action == "elements" and "key" not in row):
+        return ErasedRow(action, None, 1)
+    kept = [not holds(one) for one in row["value"]]
+    changed = {**row, "value": [one for one, keep in zip(row["value"], kept, strict=True) if keep] or None}
+    times = row.get(LAST_ACCESS)
+    if isinstance(times, list):
+        changed[LAST_ACCESS] = [time for time, keep in zip(times, kept, strict=True) if keep] or None
+    return ErasedRow(action, changed, kept.count(False))
+
+
+@dataclass
+class _Fields:
+    """Replaces fields by null, and counts them."""
+
+    holds: Holds
+    count: int = 0
+
+    def of(self, value: Any, *, is_nested: bool = True) -> Any:
+        """Return a value whose fields that hold something are null."""
+        if not self.holds(value):
+            return value
+        if isinstance(value, dict):
+            return {name: self.of(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [(one[0], self.of(one[1])) if isinstance(one, tuple) else self.of(one) for one in value]
+        self.count += is_nested
+        return None
+
+
+def holding(patterns: Sequence[bytes], texts: Sequence[str]) -> Holds:
+    """Return whether a value holds one of some texts, or bytes one of some patterns."""
+
+    def holds(value: Any) -> bool:
+        if isinstance(value, str):
+            return any(text in value for text in texts)
+        if isinstance(value, bytes):
+            return any(pattern in value for pattern in patterns)
+        if isinstance(value, dict):
+            return any(map(holds, value.values()))
+        return isinstance(value, (list, tuple)) and any(map(holds, value))
+
+    return holds

@@ -1,0 +1,375 @@
+"""Erasure of a person, or anything else, from all state of a snapshot, with a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from os import PathLike, fspath
+from typing import Any, Final, TypeAlias, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.backends.analysis.column_search import search_batch
+from state_processor.backends.analysis.file_search import contents
+from state_processor.backends.analysis.needles import Needle
+from state_processor.backends.analysis.state_search import spellings
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import StateReader, open_state
+from state_processor.backends.read.state_listing import find_operator, operator_label, survey
+from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST, StateDescription
+from state_processor.display.progress import progress
+from state_processor.erasing.erased_rows import Action, Holds, checked_actions, erased_row, holding
+from state_processor.erasing.erasure_report import ErasureReport
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import ChangedSavepointOptions
+from state_processor.options.keywords import takes_options
+from state_processor.read.finding import search
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.sql.session import SqlSession
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.arrow_writer import SavepointWriter
+from state_processor.write.format_choice import BackendName, FormatName
+from state_processor.write.write_summary import WriteSummary
+
+Path: TypeAlias = str | PathLike[str]
+
+_OPTIONS: Final = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
+_OF_OPERATOR: Final = replace(_OPTIONS, metadata=False)
+_TEXT_OF_KEY: Final = 4
+"""Shorter keys are parts of too many other values for a search in bytes."""
+
+
+@takes_options
+def erase(
+    path: Path,
+    target: Path,
+    *,
+    remove: str | Sequence[str],
+    text: str | Sequence[str] | None = None,
+    key: Any = None,
+    where: str | None = None,
+    uid: str | OperatorIdentifier | None = None,
+    state: str | None = None,
+    format: FormatName = "canonical",
+    backend: BackendName | None = None,
+    overwrite: bool = False,
+    **options: Unpack[ChangedSavepointOptions],
+) -> ErasureReport:
+    """Write a savepoint without a person, or anything else, and prove that nothing is left.
+
+    All operators change in one write. Then the new savepoint is read again, and all bytes of its files are searched,
+    decompressed where they are compressed. Files of RocksDB keep replaced and deleted entries: operators with such files are
+    rewritten if their files contain what is erased.
+
+    Parameters
+    ----------
+    path, target
+        The source savepoint, which is never changed, and the directory of the new one.
+    remove
+        What may be removed where a value is found, one or several; the narrowest that applies is used: ``"fields"`` (fields of
+        structs become null), ``"elements"`` (of lists, and of list and union state), ``"entries"`` (of maps, of broadcast state,
+        and values of a key in one state), ``"keys"`` (all state and timers of a key in its operator).
+    text
+        Texts to erase, as :func:`state_processor.find` finds them.
+    key
+        Keys to erase from all operators with keys of this type, as for :func:`state_processor.find`; needs ``"keys"``.
+    where
+        A condition of SQL (DuckDB) on the rows of a state, with the columns that reading it gives.
+    uid, state
+        The state of the condition.
+    format, backend, overwrite
+        As for :meth:`state_processor.SavepointWriter.write`.
+    **options
+        See :class:`~state_processor.options.groups.ChangedSavepointOptions`.
+
+    Returns
+    -------
+    ErasureReport
+        True if nothing is left. It has the text for an audit, and :meth:`ErasureReport.to_json`.
+
+    Raises
+    ------
+    OptionError
+        Nothing is sought, or a value is found where no chosen action applies; the message names the place.
+    NotFoundError
+        The operator or the state of the condition does not exist.
+    """
+    erasure = Erasure(path, checked_actions(remove), _listed(text), _listed(key), where, uid, state, options)
+    erasure.plan()
+    return erasure.write(target, format, backend, overwrite=overwrite)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+@dataclass
+class Erasure:
+    """An erasure: its search in the source savepoint, its changes, and its proof. See :func:`erase`."""
+
+    path: Path
+    actions: frozenset[Action]
+    texts: list[str]
+    keys: list[Any]
+    where: str | None
+    uid: str | OperatorIdentifier | None
+    state: str | None
+    options: Mapping[str, Any]
+    removed: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not (self.texts or self.keys or self.where):
+            raise OptionError(f"nothing to erase: add {spelled('text')}, {spelled('key')} or {spelled('where')}")
+        if self.where is not None and (self.uid is None or self.state is None):
+            raise OptionError(f"{spelled('where')} needs {spelled('uid')} and {spelled('state')}")
+        if self.keys and "keys" not in self.actions:
+            raise OptionError(f"{spelled('key')} needs {spelled('remove', 'keys')}")
+        self.access = SnapshotAccess.among(self.options)
+        self.snapshot = self.access.open(self.path)
+        self.needles = [Needle.text(text) for text in self.texts]
+        patterns = [pattern for needle in self.needles for pattern in needle.patterns]
+        self._holds = holding(patterns, self.texts)
+        self._writer = SavepointWriter.from_existing(self.path, **self.options)
+        self._fitting: set[int] = set()
+
+    def plan(self) -> None:
+        """Search in the source savepoint, and add the changes to the new one."""
+        for operator in progress(self.snapshot.metadata.operators, "searching"):
+            states, _ = survey(self.snapshot, operator)
+            keys = [
+                *(found for name, variants in states.items() if (found := self._erase_from(operator, name, variants[0]))),
+                *self._given_keys(operator, states),
+            ]
+            if keys:
+                self._delete_keys(operator, pa.concat_tables(keys))
+        if self.where is not None:
+            self._erase_rows()
+        unfit = [repr(key) for number, key in enumerate(self.keys) if number not in self._fitting]
+        if unfit:
+            raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}")
+        if self.refused:
+            chosen = ", ".join(sorted(self.actions))
+            raise OptionError(
+                f"{spelled('remove')} is {chosen}, which does not apply where the text is: {'; '.join(self.refused)}"
+            )
+
+    # Texts
+
+    def _erase_from(self, operator: OperatorState, name: str, state: StateDescription) -> pa.Table | None:
+        """Erase texts from a state; return the keys that are removed as a whole."""
+        if not self.needles:
+            return None
+        try:
+            reader = open_state(self.snapshot, operator, name, options=_OPTIONS if state.is_keyed else _OF_OPERATOR)
+            batches = [batch if not state.is_keyed else self._rows_with_text(batch) for batch in _batches(reader)]
+        except StateProcessorError:
+            return None  # the proof searches its bytes, and names it
+        table = pa.Table.from_batches(batches, reader.schema)
+        if not state.is_keyed:
+            self._erase_from_operator_state(operator, name, state, table.combine_chunks())
+        if not state.is_keyed or not table.num_rows:
+            return None
+        kept, keys = self._changed(operator, name, state.kind, table)
+        if kept:
+            self._writer.update_keyed_state(_uid(operator), name, pa.Table.from_pylist(kept, table.schema))
+        return table.select(["key"]).take(pa.array(keys)) if keys else None
+
+    def _rows_with_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.take(pa.array(self._positions(batch), pa.int64()))
+
+    def _positions(self, batch: pa.RecordBatch) -> list[int]:
+        found = [rows for _, _, rows in search_batch(batch, self.needles, (DOMAIN, SERVICE))]
+        return np.unique(np.concatenate(found)).tolist() if found else []
+
+    def _changed(
+        self, operator: OperatorState, name: str, kind: str, table: pa.Table, holds: Holds | None = None
+    ) -> tuple[list[dict[str, Any]], list[int]]:
+        """Return the rows that replace rows with a text, and the positions of rows whose keys, or elements, are removed."""
+        kept, gone, counts = [], [], dict[Action, int]()
+        for position, row in enumerate(table.to_pylist()):
+            found = erased_row(row, kind, holds or self._holds, self.actions)
+            if found.action is None:
+                self.refused.append(f"{operator_label(operator)}, state {name!r}, key {row.get('key')!r}")
+                continue
+            counts[found.action] = counts.get(found.action, 0) + found.count
+            if found.row is None:
+                gone.append(position)
+            else:
+                kept.append(found.row)
+        for action, count in counts.items():
+            self._note(operator, name, kind, action, count)
+        return kept, gone
+
+    def _note(self, operator: OperatorState, name: str, kind: str, action: str, count: int) -> None:
+        place = {"operator": operator.uid or operator.operator_id, "state": name, "state_kind": kind}
+        self.removed.append({**place, "action": action, "count": count})
+
+    def _erase_from_operator_state(self, operator: OperatorState, name: str, state: StateDescription, table: pa.Table) -> None:
+        found, start = [], 0
+        for batch in table.to_batches():
+            found += [start + position for position in self._positions(batch)]
+            start += batch.num_rows
+        if not found:
+            return
+        kept, _ = self._changed(operator, name, state.kind, table.take(pa.array(found)))
+        others = table.take(pa.array(sorted(set(range(table.num_rows)) - set(found)), pa.int64()))
+        rows_left = pa.concat_tables([others, pa.Table.from_pylist(kept, table.schema)])
+        writer, uid = self._writer, _uid(operator)
+        types = dict(state.serializers)
+        if state.kind == BROADCAST:
+            writer.with_broadcast_state(uid, name, rows_left, types["key"], types["value"])
+        elif state.kind == OPERATOR_LIST:
+            writer.with_list_state(uid, name, rows_left, types["value"])
+        elif state.kind == UNION_LIST:
+            writer.with_union_state(uid, name, rows_left, types["value"])
+
+    # Keys
+
+    def _given_keys(self, operator: OperatorState, states: Mapping[str, Sequence[StateDescription]]) -> Iterator[pa.Table]:
+        """Yield the given keys that an operator has."""
+        for number, key in enumerate(self.keys):
+            for name, variants in states.items():
+                found = self._of_key(operator, name, key) if variants[0].is_keyed else None
+                if found is None:
+                    continue
+                self._fitting.add(number)
+                if found.num_rows:
+                    self._note(operator, name, variants[0].kind, "keys", found.num_rows)
+                    yield found.slice(0, 1)
+
+    def _of_key(self, operator: OperatorState, name: str, key: Any) -> pa.Table | None:
+        for one in spellings(key):
+            try:
+                reader = open_state(self.snapshot, operator, name, options=replace(_OPTIONS, keys=(one,), metadata=False))
+            except OptionError:  # not of the operator's key type
+                continue
+            return pa.Table.from_batches(list(_batches(reader)), reader.schema).select(["key"])
+        return None
+
+    def _delete_keys(self, operator: OperatorState, keys: pa.Table) -> None:
+        distinct = list({repr(row): row for row in keys.to_pylist()}.values())
+        self._writer.delete_keys(_uid(operator), pa.Table.from_pylist(distinct, keys.schema))
+
+    # Condition
+
+    def _erase_rows(self) -> None:
+        """Erase the rows of a state that a condition selects."""
+        assert self.uid is not None
+        assert self.state is not None
+        identifier = OperatorIdentifier.of(self.uid)
+        operator = find_operator(self.snapshot, identifier.uid, identifier.uid_hash)
+        (kind,) = {s.kind for s in survey(self.snapshot, operator)[0].get(self.state, [])} or {""}
+        rows = self._selected(self.path, self.access)
+        if not rows.num_rows:
+            return
+        if "keys" in self.actions:
+            self._delete_keys(operator, rows.select(["key"]))
+            self._note(operator, self.state, kind, "keys", len(set(map(repr, rows["key"].to_pylist()))))
+        elif kind == MAP and "entries" in self.actions:
+            self._writer.delete_map_entries(_uid(operator), self.state, rows)
+            self._note(operator, self.state, kind, "entries", rows.num_rows)
+        elif kind != LIST and "entries" in self.actions:
+            identity = [name for name in ("key", "window", "namespace") if name in rows.column_names]
+            self._writer.delete_keys(_uid(operator), rows.select(identity), self.state, "key")
+            self._note(operator, self.state, kind, "entries", rows.num_rows)
+        else:
+            self.refused.append(f"{operator_label(operator)}, state {self.state!r} of kind {kind}, rows of a condition")
+
+    def _selected(self, path: Path, access: SnapshotAccess) -> pa.Table:
+        identifier = OperatorIdentifier.of(self.uid or "")
+        view = f"{_quoted(identifier.uid or identifier.uid_hash)}.{_quoted(self.state or '')}"
+        session = SqlSession.open(path, {"nanos": "string", **access.values()})
+        result = session.execute(f"SELECT * FROM {view} WHERE ({self.where})")
+        return pa.Table.from_batches(list(result.batches), result.schema)
+
+    # Proof
+
+    def write(self, target: Path, format: FormatName, backend: BackendName | None, *, overwrite: bool) -> ErasureReport:
+        """Write the new savepoint, and prove that nothing is left."""
+        from state_processor import __version__
+
+        proof = [*self.needles, *self._needles_of_keys()]
+        rewritten = list(self._rewrite(proof)) if format == "native" else []
+        summary = self._writer.write(target, overwrite=overwrite, format=format, backend=backend)
+        after = self.access.open(target)
+        files, size, left = 0, 0, []
+        for content in contents(after):
+            files, count = files + 1, 0
+            for part in content.parts():
+                size += len(part)
+                count += sum(sum(needle.count_in(part).values()) for needle in proof)
+            if count:
+                left.append({"file": content.file, "count": count})
+        remaining, undecoded = self._read_again(target)
+        return ErasureReport(
+            fspath(self.path), fspath(target), self.snapshot.digest, after.digest,
+            datetime.now(UTC).isoformat(timespec="seconds"), __version__, self._sought, sorted(self.actions),
+            self.removed, list(_changes(summary)), rewritten, remaining, left, undecoded, self._unsearched, files, size,
+        )  # fmt: skip
+
+    @property
+    def _sought(self) -> dict[str, list[str]]:
+        given = {"text": self.texts, "key": list(map(str, self.keys)), "where": [self.where] if self.where else []}
+        return {name: values for name, values in given.items() if values}
+
+    def _needles_of_keys(self) -> Iterator[Needle]:
+        for key in self.keys:
+            if isinstance(key, str) and len(key) >= _TEXT_OF_KEY:
+                yield Needle.text(key)
+            elif isinstance(key, int) and Needle.number(key).patterns:
+                yield Needle.number(key)
+
+    @property
+    def _unsearched(self) -> list[str]:
+        searched = {str(needle) for needle in self._needles_of_keys()}
+        return [f"key {key}" for key in self.keys if str(key) not in searched]
+
+    def _rewrite(self, needles: Sequence[Needle]) -> Iterator[dict[str, str]]:
+        """Rewrite the stores of operators whose files contain what is erased: changes above them would leave the bytes."""
+        for operator in self.snapshot.metadata.operators:
+            parts = (part for content in contents(self.snapshot, [operator]) for part in content.parts())
+            with self._writer._build.change(_uid(operator), existing=True) as draft:
+                changes = draft.changes
+                if changes.deletions or changes.state_rows or any(n.count_in(part) for part in parts for n in needles):
+                    changes.rewrites = True
+                    reason = "its files in the source savepoint hold what is erased"
+                    yield {"operator": operator.uid or operator.operator_id, "reason": reason}
+
+    def _read_again(self, target: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Search in the new savepoint as reading does."""
+        remaining: list[dict[str, Any]] = []
+        undecoded: list[dict[str, Any]] = []
+        if self.needles or self.keys:
+            found = search([target], self.needles, self.keys, self.access.values())
+            remaining, undecoded = found.table.to_pylist(), found.undecoded.to_pylist()
+        if self.where is not None:
+            count = self._selected(target, self.access).num_rows
+            place = {"operator_uid": str(self.uid), "operator_uid_hash": "", "state_name": self.state, "key": None}
+            remaining += [{**place, "field": self.where, "count": count}] if count else []
+        return remaining, undecoded
+
+
+def _changes(summary: WriteSummary) -> Iterator[dict[str, Any]]:
+    """Yield the changes of each state, as the summary of the write counts them."""
+    for operator in summary.operators:
+        for change in operator.changes:
+            counts = {name: getattr(change.counts, name) for name in ("written", "updated", "deleted")}
+            yield {"operator": operator.uid or operator.uid_hash, "state": change.state, "change": change.change, **counts}
+
+
+def _uid(operator: OperatorState) -> OperatorIdentifier:
+    return OperatorIdentifier.of(operator.uid) if operator.uid else OperatorIdentifier.for_uid_hash(operator.operator_id)
+
+
+def _batches(reader: StateReader) -> Iterable[pa.RecordBatch]:
+    return (batch for split in reader.splits() for batch in reader.read(split))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,110 @@
+"""The report about an erasure: what was removed, and the proof that nothing is left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from state_processor.display.text_tables import json_value, render_records
+
+
+@dataclass(frozen=True)
+class ErasureReport:
+    """The outcome of an erasure, for an audit; true if nothing of what was sought is left.
+
+    Attributes
+    ----------
+    source, target
+        The directories of the source savepoint and of the new one.
+    source_sha256, target_sha256
+        SHA-256 of ``_metadata`` in both.
+    time
+        When the report was made, in UTC.
+    version
+        The version of this package.
+    sought
+        The texts, keys and the condition, by their names.
+    actions
+        The chosen actions.
+    removed
+        What was found and removed: ``operator``, ``state``, ``state_kind``, ``action`` and ``count``.
+    changes
+        What the write changed: ``operator``, ``state``, ``change`` and the numbers of entries that were ``written``, ``updated``
+        and ``deleted``. Removed keys take the entries of all states of their operator with them.
+    rewritten
+        Why files of operators were rewritten that could have stayed: operator and reason.
+    remaining
+        Places in the new savepoint, with the columns of :class:`~state_processor.Findings`; rows of the condition.
+    remaining_files
+        Files of the new savepoint whose bytes contain what was sought, and the number of occurrences.
+    undecoded
+        State that can't be decoded: it was searched as bytes, of which an encoding or a compression of the job is unknown.
+    unsearched
+        What was sought and can't be searched for in bytes, such as small numbers: reading alone shows that it is gone.
+    files, bytes
+        The number of files and parts of the new savepoint that were searched, and their bytes after decompression.
+    """
+
+    source: str
+    target: str
+    source_sha256: str
+    target_sha256: str
+    time: str
+    version: str
+    sought: dict[str, list[str]]
+    actions: list[str]
+    removed: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+    rewritten: list[dict[str, str]]
+    remaining: list[dict[str, Any]]
+    remaining_files: list[dict[str, Any]]
+    undecoded: list[dict[str, Any]]
+    unsearched: list[str]
+    files: int
+    bytes: int
+
+    def __bool__(self) -> bool:
+        return self.is_clean
+
+    @property
+    def is_clean(self) -> bool:
+        """True if neither reading nor a search in all bytes finds anything."""
+        return not self.remaining and not self.remaining_files
+
+    def to_json(self) -> str:
+        """Return the report as JSON."""
+        return json.dumps({"clean": self.is_clean, **json_value(asdict(self))}, ensure_ascii=False, indent=2)
+
+    def __str__(self) -> str:
+        sought = "; ".join(f"{name} {', '.join(values)}" for name, values in self.sought.items())
+        short = "was not searched for in bytes: it is too short to be told from other values"
+        searched = f"read again, and {self.bytes} bytes of {self.files} files and parts searched"
+        return "\n".join(
+            [
+                f"Erasure of {sought}",
+                f"from {self.source}, _metadata SHA-256 {self.source_sha256}",
+                f"into {self.target}, _metadata SHA-256 {self.target_sha256}",
+                f"at {self.time}, state-processor {self.version}",
+                *(text for title, columns, name in _TABLES for text in _table(title, columns, getattr(self, name))),
+                *(f"{what} {short}" for what in self.unsearched),
+                f"\n{'Nothing is left' if self.is_clean else 'NOT CLEAN'}: {searched}",
+            ]
+        )
+
+
+_PLACE: Final = ("operator_uid", "operator_uid_hash", "state_name")
+_TABLES: Final = (
+    ("Removed", ("operator", "state", "state_kind", "action", "count"), "removed"),
+    ("Changed", ("operator", "state", "change", "written", "updated", "deleted"), "changes"),
+    ("Rewritten files", ("operator", "reason"), "rewritten"),
+    ("Left, as reading finds it", (*_PLACE, "key", "field", "count"), "remaining"),
+    ("Left, as bytes of files", ("file", "count"), "remaining_files"),
+    ("Searched as bytes, since it can't be decoded", (*_PLACE, "state_kind", "reason", "count"), "undecoded"),
+)
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Iterator[str]:
+    if rows:
+        yield f"\n{title}:\n{render_records(columns, rows)}"

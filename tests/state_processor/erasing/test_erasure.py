@@ -1,0 +1,132 @@
+"""Erasure of texts, keys and rows from all state, and its proof."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import state_processor as sp
+from state_processor import cli
+from state_processor.commands.finding import NOT_CLEAN
+from tests.corpus import FIXTURES
+from tests.state_processor.samples import savepoint_with_mentions
+
+ALL = ("fields", "elements", "entries", "keys")
+NATIVE = str(next((FIXTURES / "2.3.0" / "orders-rocksdb-native").rglob("_metadata")).parent)
+FORMATS = pytest.mark.parametrize("backend", [None, "rocksdb", "hashmap"])
+
+
+@pytest.fixture(scope="module")
+def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return savepoint_with_mentions(tmp_path_factory.mktemp("everywhere") / "savepoint")
+
+
+def chosen_format(backend: str | None) -> dict[str, str]:
+    return {"format": "canonical"} if backend is None else {"format": "native", "backend": backend}
+
+
+def occurrences(path: Path, text: str) -> int:
+    """In the bytes of all files, without decompression: new canonical savepoints are not compressed."""
+    return sum(file.read_bytes().count(text.encode(e)) for file in path.iterdir() for e in ("utf-8", "utf-16-be"))
+
+
+@FORMATS
+def test_the_narrowest_chosen_action_removes_a_text_in_each_kind_of_state(everywhere: Path, tmp_path: Path, backend: str) -> None:
+    target = tmp_path / "new"
+    report = sp.erase(everywhere, target, text="zoë@example.com", remove=ALL, **chosen_format(backend))
+    assert report.is_clean
+    assert {(row["state"], row["action"], row["count"]) for row in report.removed} == {
+        ("value", "fields", 1),
+        ("friends", "entries", 1),
+        ("seen", "keys", 1),
+        ("_timer_state/event_t", "keys", 1),
+        ("pending", "elements", 1),
+        ("shared", "elements", 1),
+        ("rules", "entries", 1),
+    }
+    assert not sp.find(target, text="zoë@")
+    assert occurrences(everywhere, "zoë@") > 0
+    assert occurrences(target, "zoë@") == 0
+    (row,) = (r for batch in sp.arrow.read_state(target, "people", "value", keys=[3]) for r in batch.to_pylist())
+    assert row["value"] == {"f0": "user3", "f1": ["x", None]}
+    assert sp.arrow.read_state(target, "friends", "friends").read_all().num_rows == 9
+    assert sp.arrow.read_state(target, "sink", "pending").read_all()["value"].to_pylist() == ["for bob"]
+
+
+def test_a_place_without_a_chosen_action_is_an_error_that_names_it(everywhere: Path, tmp_path: Path) -> None:
+    with pytest.raises(sp.OptionError, match=r"remove is fields, which does not apply .*state 'seen', key 'zoë@example.com'"):
+        sp.erase(everywhere, tmp_path / "new", text="zoë@", remove="fields")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(sp.OptionError, match="expected some of keys, entries, elements, fields, found 'key'"):
+        sp.erase(everywhere, tmp_path / "new", text="zoë@", remove="key")
+    with pytest.raises(sp.OptionError, match="nothing to erase"):
+        sp.erase(everywhere, tmp_path / "new", remove="keys")
+
+
+@FORMATS
+def test_a_key_leaves_all_states_and_no_bytes(tmp_path: Path, backend: str | None) -> None:
+    target = tmp_path / "new"
+    report = sp.erase(NATIVE, target, key="beatriz", remove="keys", **chosen_format(backend))
+    assert report
+    assert {row["state"] for row in report.removed} >= {"total", "items", "history", "profile", "session"}
+    assert occurrences(target, "beatriz") == 0
+    assert not sp.find(target, key="beatriz")
+    assert sp.arrow.lookup(target, "orders", "amelia").states["total"]["value"].to_pylist() == [3950]
+    changed = {row["state_name"]: (row["deletes"], row["inserts"]) for row in sp.arrow.diff_summary(NATIVE, target).to_pylist()}
+    assert changed["total"] == (1, 0)
+    assert changed["offsets"] == (0, 0)
+
+
+def test_files_that_keep_deleted_entries_are_rewritten(tmp_path: Path) -> None:
+    """A patch leaves the entries of a deleted key below its deletion: a later erasure removes the bytes."""
+    patched = tmp_path / "patched"
+    writer = sp.arrow.SavepointWriter.from_existing(NATIVE)
+    writer.delete_keys("orders", [{"key": "beatriz"}]).write(patched, format="native", backend="rocksdb")
+    assert not sp.find(patched, text="beatriz")
+    report = sp.erase(patched, tmp_path / "new", text="beatriz", remove="keys", format="native", backend="rocksdb")
+    assert (report.is_clean, report.removed, [row["operator"] for row in report.rewritten]) == (True, [], ["orders"])
+    left = sp.erase(patched, tmp_path / "other", text="milan", remove="keys", format="native", backend="rocksdb")
+    assert left.is_clean
+
+
+def test_what_reading_still_finds_is_not_clean(everywhere: Path, tmp_path: Path) -> None:
+    report = sp.erase(everywhere, tmp_path / "new", key="zoë@example.com", remove="keys")
+    assert not report
+    assert {row["operator"] for row in report.removed} == {"timed"}
+    assert sum(row["count"] for row in report.remaining_files) >= 4
+    assert report.remaining == []
+    assert "NOT CLEAN" in str(report)
+    content = json.loads(report.to_json())
+    assert (content["clean"], content["sought"]) == (False, {"key": ["zoë@example.com"]})
+    assert content["source_sha256"] != content["target_sha256"]
+
+
+def test_a_small_number_can_not_be_told_from_other_bytes(everywhere: Path, tmp_path: Path) -> None:
+    report = sp.erase(everywhere, tmp_path / "new", key=3, remove="keys")
+    assert (report.is_clean, report.unsearched) == (True, ["key 3"])
+    assert not sp.find(tmp_path / "new", key=3)
+
+
+def test_a_condition_selects_rows(everywhere: Path, tmp_path: Path) -> None:
+    of_rows = {"where": "value.f0 LIKE 'user%' AND key < 5", "uid": "people", "state": "value", "remove": "keys"}
+    report = sp.erase(everywhere, tmp_path / "keys", **of_rows)
+    assert report
+    assert sorted(sp.arrow.read_state(tmp_path / "keys", "people", "value").read_all()["key"].to_pylist()) == [5, 6, 7, 8, 9]
+    of_map = {"where": "map_value = 12345", "uid": "friends", "state": "friends", "remove": "entries"}
+    assert sp.erase(everywhere, tmp_path / "entries", **of_map)
+    assert sp.arrow.read_state(tmp_path / "entries", "friends", "friends").read_all().num_rows == 1
+    with pytest.raises(sp.OptionError, match="where needs uid and state"):
+        sp.erase(everywhere, tmp_path / "new", where="true", remove="keys")
+
+
+def test_the_command_writes_the_report(everywhere: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "report.json"
+    arguments = ["erase", str(everywhere), str(tmp_path / "new"), "--text", "zoë@", "--report", str(file)]
+    assert cli.main([*arguments, *(part for action in ALL for part in ("--remove", action))]) == 0
+    assert "Nothing is left" in capsys.readouterr().out
+    assert json.loads(file.read_text("utf-8"))["clean"] is True
+    only_keys = ["erase", str(everywhere), str(tmp_path / "other"), "--key", "zoë@example.com", "--remove", "keys", "--json"]
+    assert cli.main(only_keys) == NOT_CLEAN
+    assert json.loads(capsys.readouterr().out)["clean"] is False
