@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Protocol, TypeVar, cast
 
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.paths import join
@@ -26,7 +26,7 @@ class Tree(Protocol):
         ...
 
 
-S = TypeVar("S", bound=TypeSerializer)
+S = TypeVar("S", bound=Codec)
 T = TypeVar("T", bound=Tree)
 P = TypeVar("P")
 R = TypeVar("R")
@@ -122,7 +122,7 @@ def within_limits(serializer: S) -> S:
     return serializer
 
 
-def _height(serializer: TypeSerializer, known: dict[int, int]) -> int:
+def _height(serializer: Codec, known: dict[int, int]) -> int:
     """Return the number of levels, in one visit of parts that occur in several places."""
     if id(serializer) not in known:
         known[id(serializer)] = 1 + max((_height(child, known) for child in serializer.children), default=0)
@@ -142,13 +142,13 @@ def outermost_of(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
         Serializers, ``None``, and tuples and dataclasses of them.
     """
 
-    def found(_: str, part: TypeSerializer, inner: Callable[[TypeSerializer], list[list[S]]]) -> list[S]:
+    def found(_: str, part: Codec, inner: Callable[[Codec], list[list[S]]]) -> list[S]:
         return [part] if isinstance(part, kind) else [one for of_child in inner(part) for one in of_child]
 
     return [one for part in parts for serializer in _serializers(part) for one in fold(serializer, found)]
 
 
-def transform(part: P, function: Callable[[TypeSerializer], TypeSerializer]) -> P:
+def transform(part: P, function: Callable[[Codec], Codec]) -> P:
     """Return a serializer with some nested serializers replaced; the same object if nothing changes.
 
     Parameters
@@ -159,18 +159,18 @@ def transform(part: P, function: Callable[[TypeSerializer], TypeSerializer]) -> 
         Called with the serializer and then with the children of the result, in the order of :func:`walk`. It returns its
         argument to keep it.
     """
-    if isinstance(part, TypeSerializer):
-        return cast(P, transform_with_path(cast(TypeSerializer, part), lambda _, found: function(found)))
+    if isinstance(part, Codec):
+        return cast(P, transform_with_path(cast(Codec, part), lambda _, found: function(found)))
     if not is_dataclass(part) or isinstance(part, type):
         return part
     old = {field.name: getattr(part, field.name) for field in fields(part)}
-    new = {name: transform(value, function) for name, value in old.items() if isinstance(value, TypeSerializer)}
+    new = {name: transform(value, function) for name, value in old.items() if isinstance(value, Codec)}
     changed = {name: value for name, value in new.items() if value is not old[name]}
     return replace(part, **changed) if changed else part
 
 
-def _serializers(part: Any) -> Iterator[TypeSerializer]:
-    if isinstance(part, TypeSerializer):
+def _serializers(part: Any) -> Iterator[Codec]:
+    if isinstance(part, Codec):
         yield part
     elif isinstance(part, tuple):
         for inner in part:

@@ -20,7 +20,7 @@ from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.row_layout import size_of
 from state_processor.backends.formats.serialized_entries import LOSSLESS, PassThroughSerializer
 from state_processor.backends.state.descriptions import LIST, MAP
-from state_processor.serializers.base import VARIABLE
+from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.formats.entry_runs import Buffer
-from state_processor.serializers.base import VARIABLE
+from state_processor.serializers.codec import VARIABLE
 
 HEAD: Final = 6
 """Bytes before the entries of a state: its id and the count."""

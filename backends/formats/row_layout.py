@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.field_selection import FieldSelection, fields_in
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.serializers.base import VARIABLE, TypeSerializer
+from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -55,7 +55,7 @@ class Field:
     """
 
     name: str | None
-    serializer: TypeSerializer
+    serializer: Codec
     suffixed: bool = False
 
 

@@ -13,7 +13,7 @@ from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.key_index import FixedRow
 from state_processor.backends.formats.row_guide import POSITION, ROW, follow
 from state_processor.backends.formats.row_layout import RowLayout, placing_errors, row_input, size_of
-from state_processor.serializers.base import VARIABLE
+from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.kernel.compiler import entry_point

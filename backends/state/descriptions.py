@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Self
 
 from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
+from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -176,9 +176,9 @@ class ListDescription(KeyedDescription):
         return ListSerializer(self.value)
 
     @property
-    def joined(self) -> JoinedListSerializer:
+    def joined(self) -> JoinedListCodec:
         """Serializer of the list in framed entries."""
-        return JoinedListSerializer(self.value)
+        return JoinedListCodec(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
+from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
 from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.evolution.resolution import PortableType
@@ -35,7 +35,7 @@ from state_processor.serializers.table.python_rows import ByteArrayWrapperSerial
 from state_processor.serializers.table.python_state import (
     PYTHON_PREFIX,
     CountedPiecesSerializer,
-    JoinedPiecesSerializer,
+    JoinedPiecesCodec,
     OneElementSerializer,
     framed,
 )
@@ -148,9 +148,9 @@ class PythonListDescription(ListDescription):
         return CountedPiecesSerializer(self.value)
 
     @property
-    def joined(self) -> JoinedListSerializer:
+    def joined(self) -> JoinedListCodec:
         """Serializer of the list in framed entries."""
-        return JoinedPiecesSerializer(self.value)
+        return JoinedPiecesCodec(self.value)
 
 
 def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = False) -> _State:

@@ -24,7 +24,7 @@ or as an element of a list, is written if the type has bytes for null, and refus
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +43,8 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.key_groups import check_parallelism, key_group, prefix_size
 from state_processor.backends.write.blobs import BlobAddress
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
+from state_processor.serializers.codec import Codec
+from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.columns import Column
@@ -312,10 +312,10 @@ def _as_list(values: pa.Array) -> pa.Array:
     return values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
 
 
-def _fields(state: KeyedDescription, schema: pa.Schema) -> dict[str, TypeSerializer]:
+def _fields(state: KeyedDescription, schema: pa.Schema) -> dict[str, Codec]:
     """Return the columns to write, each with the serializer of its values."""
     names = set(schema.names)
-    fields = {KEY: state.key}
+    fields: dict[str, Codec] = {KEY: state.key}
     if not state.in_void_namespace:
         given = [n for n in NAMESPACES if n in names]
         if len(given) != 1:
@@ -338,14 +338,14 @@ def _fields(state: KeyedDescription, schema: pa.Schema) -> dict[str, TypeSeriali
     return fields
 
 
-def _map_value(state: KeyedDescription) -> MapStateValue:
+def _map_value(state: KeyedDescription) -> MapStateValue[Any]:
     return TtlMapStateValue(state.value) if state.has_ttl else MapStateValue(state.value)
 
 
-class _MapColumn(JoinedListSerializer):
+class _MapColumn(JoinedListCodec):
     """The column of a whole map, whose entries are written one by one."""
 
-    def __init__(self, key: TypeSerializer, value: TypeSerializer) -> None:
+    def __init__(self, key: Codec, value: Codec) -> None:
         super().__init__(value)
         self.key = key
 
@@ -356,10 +356,10 @@ class _MapColumn(JoinedListSerializer):
         return pa.map_(self.key.arrow_type(options), self.element.arrow_type(options))  # type: ignore[arg-type]
 
 
-Parts = list[tuple[str, TypeSerializer]]
+Parts = list[tuple[str, Codec]]
 
 
-def _key_parts(state: KeyedDescription, fields: dict[str, TypeSerializer]) -> Parts:
+def _key_parts(state: KeyedDescription, fields: dict[str, Codec]) -> Parts:
     """Return the columns of key and namespace; the void namespace lacks a column."""
     namespace = next((n for n in NAMESPACES if n in fields), "")
     return [(KEY, fields[KEY]), (namespace, state.namespace)]
@@ -389,8 +389,8 @@ def _emit_entry(
     parts: Parts,
     suffixed: bool,
     prefix: int,
-    value: tuple[str, TypeSerializer, Column] | None,
-    map_key: tuple[str, TypeSerializer, Column] | None = None,
+    value: tuple[str, Codec, Column] | None,
+    map_key: tuple[str, Codec, Column] | None = None,
 ) -> None:
     with builder.frame():
         _emit_key(builder, parts, suffixed, prefix)
@@ -406,7 +406,7 @@ def _emit_entry(
     builder.op(Op.ENTRY_END)
 
 
-def _emit_value(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
+def _emit_value(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, Codec], prefix: int) -> None:
     parts, suffixed = _key_parts(state, fields), _is_suffixed(state)
     if MAP_KEY in fields:
         map_key = (MAP_KEY, fields[MAP_KEY], builder.column(MAP_KEY))
@@ -417,7 +417,7 @@ def _emit_value(builder: EncodeBuilder, state: KeyedDescription, fields: dict[st
         _emit_entry(builder, parts, suffixed, prefix, (VALUE, fields[VALUE], column))
 
 
-def _emit_map(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
+def _emit_map(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, Codec], prefix: int) -> None:
     column, map_column = builder.column(VALUE), fields[VALUE]
     assert isinstance(map_column, _MapColumn)
     key = (f"{VALUE}.key", map_column.key, column.child(0))

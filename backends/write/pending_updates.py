@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
-from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
+from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, with_pending_values
@@ -97,7 +97,7 @@ class PendingValueResolver:
 def _entries(state: StateDescription) -> PendingEntries:
     """Return the resolver of the values of entries in the layout of canonical savepoints."""
     if state.kind == LIST:
-        return PendingEntries(JoinedListSerializer(state.value), "value")
+        return PendingEntries(JoinedListCodec(state.value), "value")
     if state.kind == MAP:
         return PendingEntries(MapStateValue(state.value), "map_value")
     return PendingEntries(state.value, "value")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers.avro.scalars import AvroNull, AvroString, AvroType
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -44,14 +44,14 @@ class AvroArray(AvroType):
     name = "array"
     min_size = 1
 
-    def __init__(self, items: TypeSerializer) -> None:
+    def __init__(self, items: Codec) -> None:
         self.items = items
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (self.items,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Codec]) -> Codec:
         (items,) = children
         return type(self)(items)
 
@@ -148,7 +148,7 @@ class AvroUnion(AvroType):
 
     min_size = 4
 
-    def __init__(self, branches: Sequence[TypeSerializer]) -> None:
+    def __init__(self, branches: Sequence[Codec]) -> None:
         self.branches = tuple(branches)
         self.null = next((i for i, b in enumerate(branches) if isinstance(b, AvroNull)), -1)
         self.others = [i for i in range(len(branches)) if i != self.null]
@@ -157,14 +157,14 @@ class AvroUnion(AvroType):
 
     @property
     def child_names(self) -> Sequence[str]:
-        """See :attr:`TypeSerializer.child_names`; the branch of an optional value has no name, as a nullable value has none."""
+        """See :attr:`Codec.child_names`; the branch of an optional value has no name, as a nullable value has none."""
         return self.names if len(self.others) > 1 else ("",) * len(self.branches)
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return self.branches
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Codec]) -> Codec:
         return AvroUnion(children)
 
     @property
@@ -296,7 +296,7 @@ class AvroRecord(AvroType):
         Fields that ``hashCode`` ignores: the schema orders them by ``ignore``.
     """
 
-    def __init__(self, name: str, fields: Mapping[str, TypeSerializer], unordered: frozenset[str] = frozenset()) -> None:
+    def __init__(self, name: str, fields: Mapping[str, Codec], unordered: frozenset[str] = frozenset()) -> None:
         self.name = name
         self.fields = dict(fields)
         self.unordered = unordered
@@ -307,13 +307,13 @@ class AvroRecord(AvroType):
         return tuple(self.fields)
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return tuple(self.fields.values())
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Codec]) -> Codec:
         enclosing: dict[str, AvroRecord] = {}
 
-        def rebound(part: TypeSerializer) -> TypeSerializer:
+        def rebound(part: Codec) -> Codec:
             return AvroReference(self.name, enclosing) if isinstance(part, AvroReference) and part.record is self else part
 
         fields = {name: transform(child, rebound) for name, child in zip(self.fields, children, strict=True)}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.avro.scalars import AvroBytes, AvroType
-from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.big_numbers import EXACT, to_decimal, to_java_bytes
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.temporal import present_date, present_time
 from state_processor.serializers.core.time_values import (
     Instant,
@@ -52,7 +52,7 @@ class AvroLogical(AvroType):
 
     child_names = ("",)
 
-    def __init__(self, base: TypeSerializer, kind: str) -> None:
+    def __init__(self, base: Codec, kind: str) -> None:
         self.base = base
         self.kind = kind
         self.name = str(base)
@@ -60,10 +60,10 @@ class AvroLogical(AvroType):
         self.min_size = base.min_size
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (self.base,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Codec]) -> Codec:
         (base,) = children
         return AvroLogical(base, self.kind)
 
@@ -149,12 +149,12 @@ class AvroDecimal(AvroLogical):
     Python holds the bytes, because Avro permits leading bytes without meaning. Numbers of more than Spark's 38 digits are text.
     """
 
-    def __init__(self, base: TypeSerializer, precision: int, scale: int) -> None:
+    def __init__(self, base: Codec, precision: int, scale: int) -> None:
         super().__init__(base, "decimal")
         self.precision = precision
         self.scale = scale
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Codec]) -> Codec:
         (base,) = children
         return AvroDecimal(base, self.precision, self.scale)
 

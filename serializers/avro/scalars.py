@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import Op
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
 
-class AvroType(TypeSerializer):
+class AvroType(Codec):
     """A node of a schema. It is a part of a serializer, without a snapshot of its own."""
 
     min_size = 0
@@ -35,9 +34,6 @@ class AvroType(TypeSerializer):
 
     def __str__(self) -> str:
         return self.name
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer; it has no snapshot")
 
 
 class AvroNull(VoidSerializer):

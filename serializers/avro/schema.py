@@ -10,7 +10,7 @@ from typing import Any, Final
 from state_processor.serializers.avro.containers import AvroArray, AvroMap, AvroRecord, AvroReference, AvroUnion
 from state_processor.serializers.avro.logical import AvroDecimal, AvroLogical
 from state_processor.serializers.avro.scalars import AvroBytes, AvroEnum, AvroFixed, AvroNull, AvroNumber, AvroString
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING
 
@@ -63,7 +63,7 @@ class AvroSchema:
         """Return a type's definition if ``node`` is its name."""
         return self.named.get(node, node) if isinstance(node, str) else node
 
-    def type(self) -> TypeSerializer:
+    def type(self) -> Codec:
         """Return the type that the schema describes.
 
         Raises
@@ -82,7 +82,7 @@ class _TypeBuilder:
         self._schema = schema
         self._built = 0
 
-    def build(self, node: Any, inside: Enclosing, depth: int) -> TypeSerializer:
+    def build(self, node: Any, inside: Enclosing, depth: int) -> Codec:
         """Build the type of a node that is ``depth`` levels inside other types."""
         self._built += 1
         if self._built > MOST_TYPES:
@@ -100,7 +100,7 @@ class _TypeBuilder:
             return self.build(kind, inside, depth + 1)
         return _with_logical(self._plain(kind, definition, inside, depth), definition)
 
-    def _plain(self, kind: str, definition: Mapping[str, Any], inside: Enclosing, depth: int) -> TypeSerializer:
+    def _plain(self, kind: str, definition: Mapping[str, Any], inside: Enclosing, depth: int) -> Codec:
         if kind in _NUMBERS:
             return AvroNumber(kind.upper())
         match kind:
@@ -170,7 +170,7 @@ def _symbols(definition: Mapping[str, Any]) -> list[str]:
     return symbols
 
 
-def _with_logical(base: TypeSerializer, definition: Mapping[str, Any]) -> TypeSerializer:
+def _with_logical(base: Codec, definition: Mapping[str, Any]) -> Codec:
     """Return the type with its logical type, if Avro has it and it fits; else the base alone, as Avro does."""
     kind = definition.get("logicalType")
     if isinstance(kind, str) and kind in _LOGICAL and str(base) == _LOGICAL[kind]:

@@ -17,7 +17,7 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
-from state_processor.serializers.core.collections import ListSerializer, NullFlagged
+from state_processor.serializers.core.collections import ListCodec, NullFlagged
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -62,7 +62,7 @@ class SimpleArraySerializer(SimpleSerializer):
     def __init__(self, element: TypeSerializer, snapshot_class: str) -> None:
         super().__init__(snapshot_class)
         self.element = element
-        self._list = ListSerializer(element)
+        self._list = ListCodec(element)
 
     def __str__(self) -> str:
         return f"{self.element}_ARRAY"
@@ -181,7 +181,7 @@ class GenericArraySerializer(TypeSerializer):
         self.component_class = component_class
         self._snapshot_class = snapshot_class
         self._version = version
-        self._list = ListSerializer(NullFlagged(element, null_when=False))
+        self._list = ListCodec(NullFlagged(element, null_when=False))
 
     def __str__(self) -> str:
         boxed = _BOXED.get(self.component_class)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 import pyarrow as pa
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
@@ -28,31 +29,30 @@ MAP_SNAPSHOT: Final = f"{BASE}MapSerializerSnapshot"
 SET_SNAPSHOT: Final = f"{BASE}SetSerializerSnapshot"
 
 
-class ListSerializer(TypeSerializer):
-    """``java.util.List``: a count and the elements (Flink: ``ListSerializer``, ``ArrayListSerializer``).
+class ListCodec(Codec):
+    """A count and the elements; a column is a list.
 
     Parameters
     ----------
     element
-        The serializer of an element. Null elements exist only if it supports null.
+        The codec of an element.
     """
 
     child_names = (ELEMENT,)
 
     min_size = 4
 
-    def __init__(self, element: TypeSerializer, snapshot_class: str = LIST_SNAPSHOT) -> None:
+    def __init__(self, element: Codec) -> None:
         self.element = element
-        self._snapshot_class = snapshot_class
 
     def __str__(self) -> str:
         return f"LIST<{self.element}>"
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (self.element,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> Self:
         (element,) = children
         return self._copy_with(element=element)
 
@@ -84,6 +84,22 @@ class ListSerializer(TypeSerializer):
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.elements(column, COUNTED), builder.field("element"):
             self.element.emit_encode(builder, column.child(0))
+
+
+class ListSerializer(ListCodec, TypeSerializer):
+    """``java.util.List``: a count and the elements (Flink: ``ListSerializer``, ``ArrayListSerializer``).
+
+    Parameters
+    ----------
+    element
+        The serializer of an element. Null elements exist only if it supports null.
+    """
+
+    element: TypeSerializer
+
+    def __init__(self, element: TypeSerializer, snapshot_class: str = LIST_SNAPSHOT) -> None:
+        super().__init__(element)
+        self._snapshot_class = snapshot_class
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return ListSerializerSnapshot(self._snapshot_class, [self.element.snapshot()])
@@ -188,10 +204,11 @@ class MapSerializerSnapshot(CompositeTypeSerializerSnapshot):
 class SetSerializer(ListSerializer):
     """``java.util.Set``: a count, then null flag and element (Flink: ``SetSerializer``, since 2.0)."""
 
-    element: NullFlagged
+    element: NullFlagged[TypeSerializer]  # type: ignore[assignment]
 
     def __init__(self, element: TypeSerializer, snapshot_class: str = SET_SNAPSHOT) -> None:
-        super().__init__(NullFlagged(element), snapshot_class)
+        ListCodec.__init__(self, NullFlagged(element))
+        self._snapshot_class = snapshot_class
 
     def __str__(self) -> str:
         return f"SET<{self.element}>"
@@ -200,7 +217,7 @@ class SetSerializer(ListSerializer):
     def children(self) -> Sequence[TypeSerializer]:
         return (self.element.inner,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> Self:
         (element,) = children
         return self._copy_with(element=NullFlagged(element))
 
@@ -224,22 +241,23 @@ class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return SetSerializer(nested[0], self.class_name)
 
 
-class NullFlagged(TypeSerializer):
-    """A null flag of one byte, then the value: inside maps, POJOs and arrays.
+Inner = TypeVar("Inner", bound=Codec)
 
-    Flink has no such serializer, so it has no snapshot.
+
+class NullFlagged(Codec, Generic[Inner]):
+    """A null flag of one byte, then the value: inside maps, POJOs and arrays.
 
     Parameters
     ----------
     inner
-        The serializer of a value that is not null.
+        The codec of a value that is not null.
     null_when
         Meaning of the flag: with ``True`` 1 is null, with ``False`` 1 is present.
     """
 
     child_names = ("",)
 
-    def __init__(self, inner: TypeSerializer, *, null_when: bool = True) -> None:
+    def __init__(self, inner: Inner, *, null_when: bool = True) -> None:
         self.inner = inner
         self.null_when = null_when
 
@@ -247,10 +265,10 @@ class NullFlagged(TypeSerializer):
         return str(self.inner)
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (self.inner,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> Self:
         (inner,) = children
         return self._copy_with(inner=inner)
 
@@ -283,14 +301,11 @@ class NullFlagged(TypeSerializer):
         with builder.null_flag(column, null_when=self.null_when):
             self.inner.emit_encode(builder, column)
 
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.inner.snapshot()
-
     def hash_code(self, value: Any) -> int:
         return 0 if value is None else self.inner.hash_code(value)
 
 
-class MapStateValue(NullFlagged):
+class MapStateValue(NullFlagged[Inner]):
     """The value of a map state's entry outside the heap: a null flag and the value, up to the end of the part.
 
     For a null, RocksDB writes the flag alone. Savepoints of the heap add the bytes that the serializer writes for null
@@ -326,29 +341,15 @@ class MapStateValue(NullFlagged):
         builder.place(end)
 
 
-class JoinedListSerializer(TypeSerializer):
+class JoinedListCodec(ListCodec):
     """A list state's value in RocksDB and canonical savepoints: elements with a comma between them, up to the end.
 
     Flink: ``ListDelimitedSerializer``. Elements are decoded one after the other; the bytes are never split at commas.
     """
 
-    child_names = (ELEMENT,)
-
     min_size = 0
 
-    def __init__(self, element: TypeSerializer) -> None:
-        self.element = element
-
-    def __str__(self) -> str:
-        return f"LIST<{self.element}>"
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return (self.element,)
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        (element,) = children
-        return self._copy_with(element=element)
+    skip = Codec.skip
 
     def read(self, source: DataInput) -> list[Any]:
         values: list[Any] = []
@@ -367,15 +368,6 @@ class JoinedListSerializer(TypeSerializer):
                 target.write_byte(ord(","))
             self.element.write(element, target)
 
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.list_(self.element.arrow_type(options))
-
-    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
-        return [self.element.to_column(v, options) for v in value]
-
-    def from_column(self, value: Any) -> list[Any]:
-        return [self.element.from_column(v) for v in value]
-
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.joined(column):
             self.element.emit_decode(builder, column.child(0))
@@ -383,9 +375,6 @@ class JoinedListSerializer(TypeSerializer):
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.elements(column, JOINED), builder.field("element"):
             self.element.emit_encode(builder, column.child(0))
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return ListSerializer(self.element).snapshot()
 
 
 provide_snapshots((LIST_SNAPSHOT, ARRAY_LIST_SNAPSHOT), ListSerializerSnapshot)

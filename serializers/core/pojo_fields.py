@@ -44,7 +44,7 @@ class PojoField:
     declaring_class: str | None = None
 
     @property
-    def flagged(self) -> NullFlagged:
+    def flagged(self) -> NullFlagged[TypeSerializer]:
         """The serializer of the field's bytes, which begin with a null flag."""
         return NullFlagged(self.serializer)
 

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import pyarrow as pa
 
 from state_processor.serializers.base import (
-    VARIABLE,
     CompositeTypeSerializerSnapshot,
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
 )
+from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.temporal import present_time
 from state_processor.serializers.core.time_values import Instant, exact_millis, to_instant
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
@@ -101,20 +100,20 @@ def register_nested(serializer: type[NestedSerializer], *other_names: str) -> No
     provide_snapshots((serializer.snapshot_class, *other_names), snapshot)
 
 
-class FieldsSerializer(TypeSerializer):
+class FieldsCodec(Codec):
     """Fields one after the other, without nulls; a column is a struct of them.
 
-    It is a part of some serializers of Flink and has no snapshot.
+    It is a part of some serializers of Flink.
 
     Parameters
     ----------
     value_class
         The named tuple that holds a value.
     fields
-        The serializers of the fields by the names of their columns, in wire order.
+        The codecs of the fields by the names of their columns, in wire order.
     """
 
-    def __init__(self, value_class: Callable[..., Any], fields: Mapping[str, TypeSerializer]) -> None:
+    def __init__(self, value_class: Callable[..., Any], fields: Mapping[str, Codec]) -> None:
         self.value_class = value_class
         self.fields = dict(fields)
         self.length = total_length(*self.fields.values())
@@ -128,11 +127,11 @@ class FieldsSerializer(TypeSerializer):
         return tuple(self.fields)
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return tuple(self.fields.values())
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return FieldsSerializer(self.value_class, dict(zip(self.fields, children, strict=True)))
+    def with_children(self, children: Sequence[Codec]) -> Codec:
+        return FieldsCodec(self.value_class, dict(zip(self.fields, children, strict=True)))
 
     def read(self, source: DataInput) -> Any:
         return self.value_class(*[f.read(source) for f in self.fields.values()])
@@ -167,16 +166,13 @@ class FieldsSerializer(TypeSerializer):
             with builder.field(name):
                 field.emit_encode(builder, column.child(number))
 
-    def snapshot(self) -> TypeSerializerSnapshot:
-        raise UnsupportedFormatError(f"{self} is a part of a serializer; it has no snapshot")
 
+class DelegatingCodec(Codec):
+    """A codec with the bytes and columns of another, :attr:`content`. Subclasses add the name."""
 
-class DelegatingSerializer(TypeSerializer):
-    """A serializer with the bytes and columns of another, :attr:`content`. Subclasses add name and snapshot."""
+    content: Codec
 
-    content: TypeSerializer
-
-    def __init__(self, content: TypeSerializer) -> None:
+    def __init__(self, content: Codec) -> None:
         self.content = content
         self.length = content.length
         self.min_size = content.min_size
@@ -212,6 +208,10 @@ class DelegatingSerializer(TypeSerializer):
         self.content.emit_encode_key(builder, column)
 
 
+class DelegatingSerializer(DelegatingCodec, TypeSerializer):
+    """A serializer with the bytes and columns of a codec, :attr:`content`. Subclasses add name and snapshot."""
+
+
 class ObservedSerializer(DelegatingSerializer):
     """A serializer that reports each value that it reads, in Python; it has no children, so that a walk ends at it.
 
@@ -222,6 +222,8 @@ class ObservedSerializer(DelegatingSerializer):
     observe
         Called with the source behind the value, the position of the value's begin, and the value.
     """
+
+    content: TypeSerializer
 
     def __init__(self, content: TypeSerializer, observe: Callable[[DataInput, int, Any], None]) -> None:
         super().__init__(content)
@@ -254,8 +256,8 @@ class ObservedSerializer(DelegatingSerializer):
     def skip(self, source: DataInput) -> None:
         self.read(source)
 
-    emit_decode = TypeSerializer.emit_decode
-    emit_encode = TypeSerializer.emit_encode
+    emit_decode = Codec.emit_decode
+    emit_encode = Codec.emit_encode
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self.content.snapshot()
@@ -275,12 +277,12 @@ class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
     Parameters
     ----------
     content
-        The serializer that does the work.
+        The codec that does the work.
     nested
         The serializers that the snapshot holds.
     """
 
-    def __init__(self, content: TypeSerializer, *nested: TypeSerializer) -> None:
+    def __init__(self, content: Codec, *nested: TypeSerializer) -> None:
         DelegatingSerializer.__init__(self, content)
         NestedSerializer.__init__(self, *nested)
 
@@ -365,7 +367,7 @@ class ChoiceSerializer(NestedSerializer):
         builder.place(end)
 
 
-def total_length(*parts: TypeSerializer) -> int:
+def total_length(*parts: Codec) -> int:
     """Return the sum of the lengths, if all are fixed (zero counts as fixed)."""
     lengths = [p.length for p in parts]
     return VARIABLE if VARIABLE in lengths else sum(lengths)

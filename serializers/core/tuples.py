@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import (
-    VARIABLE,
     CompositeTypeSerializerSnapshot,
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     register_simple,
 )
+from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
@@ -42,7 +42,7 @@ _MURMUR_SEED: Final = 42
 _SIZE: Final = 4
 
 
-def require_hash_code(serializer: TypeSerializer) -> None:
+def require_hash_code(serializer: Codec) -> None:
     """Check that a rule of Flink or of the JDK, and not code of the job, defines the ``hashCode`` of keys.
 
     Raises
@@ -57,13 +57,13 @@ def require_hash_code(serializer: TypeSerializer) -> None:
         )
 
 
-def has_known_hash(serializer: TypeSerializer) -> bool:
+def has_known_hash(serializer: Codec) -> bool:
     """Return whether ``hashCode`` is a rule for whole columns, for all values of the type."""
     options = DecodeOptions()
     return all(_vectorized(part, pa.array([], part.arrow_type(options))) is not None for part in walk(serializer))
 
 
-def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:
+def hash_codes(serializer: Codec, keys: pa.Array, column: str = "key") -> Hashes:
     """Return ``hashCode`` of every key of a column.
 
     Parameters
@@ -91,7 +91,7 @@ def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") 
     return column_hashes(serializer, array)
 
 
-def column_hashes(serializer: TypeSerializer, array: pa.Array) -> Hashes:
+def column_hashes(serializer: Codec, array: pa.Array) -> Hashes:
     """Return ``hashCode`` of the values of a column that has the serializer's own type; 0 for null."""
     found = _vectorized(serializer, array)
     if found is None:
@@ -103,7 +103,7 @@ def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
+def _one_by_one(serializer: Codec, array: pa.Array) -> Hashes:
     log_fallback("hashed", serializer)
     codes = np.zeros(len(array), dtype=np.int32)
     for row, value in enumerate(array.to_pylist()):
@@ -119,7 +119,7 @@ def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
     return codes
 
 
-def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
+def _vectorized(serializer: Codec, array: pa.Array) -> Hashes | None:
     """Return the hashes if a rule for whole columns exists, else ``None``; hashes of null slots are undefined."""
     if isinstance(serializer, NullableSerializer):
         return _vectorized(serializer.inner, array)
@@ -142,7 +142,7 @@ def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
     return _of_present(array, lambda present: _encoded(serializer, present))
 
 
-def _encoded(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
+def _encoded(serializer: Codec, array: pa.Array) -> Hashes | None:
     """Return the hashes of a column without nulls from the bytes of its values, if the serializer has such a rule."""
 
     def encode() -> EncodedValues:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.arrays import GenericArraySerializer
 from state_processor.serializers.core.collections import (
-    JoinedListSerializer,
+    JoinedListCodec,
     ListSerializer,
     MapSerializer,
     NullFlagged,
@@ -34,7 +34,7 @@ _ENTERED: Final = (
     TupleSerializer,
     RowSerializer,
     ListSerializer,
-    JoinedListSerializer,
+    JoinedListCodec,
     GenericArraySerializer,
     MapSerializer,
     EitherSerializer,
@@ -46,7 +46,7 @@ _ENTERED: Final = (
 """Types whose bytes have no lengths of what is inside, so that a part can be replaced by one of another size."""
 
 
-def kryo_parts(type_: TypeSerializer, path: str) -> Iterator[tuple[str, KryoSerializer]]:
+def kryo_parts(type_: Codec, path: str) -> Iterator[tuple[str, KryoSerializer]]:
     """Yield the path of each part that Kryo writes, and its serializer.
 
     A field that subclasses inherit is yielded once for each of them.
@@ -65,7 +65,7 @@ def kryo_parts(type_: TypeSerializer, path: str) -> Iterator[tuple[str, KryoSeri
             yield from kryo_parts(part, join(path, name))
 
 
-def with_replacements(type_: TypeSerializer, replacements: Mapping[int, TypeSerializer]) -> TypeSerializer:
+def with_replacements(type_: P, replacements: Mapping[int, Codec]) -> P:
     """Return a type with some parts, given by their ``id``, replaced by other serializers."""
     return transform(type_, lambda part: replacements.get(id(part), part))
 
@@ -111,7 +111,7 @@ def for_flink(part: P, major: int) -> P:
     Kryo serializers that already have a version of Flink do not change.
     """
 
-    def of_version(serializer: TypeSerializer) -> TypeSerializer:
+    def of_version(serializer: Codec) -> Codec:
         if isinstance(serializer, KryoSerializer) and serializer.flink is None:
             return serializer.for_flink(major)
         return serializer

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.big_numbers import to_text
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.templates import ObservedSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import spelled
@@ -206,7 +207,7 @@ _NEW: Final = Encoding(0, (), 0)
 """An encoding that differs from all others, so that the tree is encoded again."""
 
 
-def _parts_by_id(type_: TypeSerializer, column: str = "") -> dict[int, tuple[str, KryoSerializer]]:
+def _parts_by_id(type_: Codec, column: str = "") -> dict[int, tuple[str, KryoSerializer]]:
     """Return path and serializer of the parts of a type that Kryo writes, by ``id`` of the serializer."""
     return {id(part): (path, part) for path, part in kryo_parts(type_, column)}
 
@@ -228,7 +229,7 @@ class PendingEntries:
         Its name in messages.
     """
 
-    def __init__(self, type_: TypeSerializer, column: str) -> None:
+    def __init__(self, type_: Codec, column: str) -> None:
         parts = _parts_by_id(type_, column)
         self._parts = [*parts.values()]
         self._recorded: list[tuple[int, StoredPart]] = []

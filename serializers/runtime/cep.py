@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.base import (
-    VARIABLE,
     CompositeTypeSerializerSnapshot,
     TypeSerializer,
     TypeSerializerSnapshot,
     register_simple,
 )
+from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.collections import ListSerializer, NullFlagged
+from state_processor.serializers.core.collections import ListCodec, ListSerializer, NullFlagged
 from state_processor.serializers.core.templates import (
     DelegatingSerializer,
-    FieldsSerializer,
+    FieldsCodec,
     NestedDelegatingSerializer,
     SimpleDelegatingSerializer,
     register_nested,
@@ -56,7 +56,7 @@ class EventIdSerializer(SimpleDelegatingSerializer):
     """``EventId``: number and time."""
 
     snapshot_class = f"{SHARED_BUFFER}EventId$EventIdSerializer$EventIdSerializerSnapshot"
-    content = FieldsSerializer(EventId, {"id": _INT, "timestamp": _LONG})
+    content = FieldsCodec(EventId, {"id": _INT, "timestamp": _LONG})
 
     def __str__(self) -> str:
         return "EVENT_ID"
@@ -75,7 +75,7 @@ class NodeIdSerializer(NestedDelegatingSerializer):
     snapshot_class = f"{SHARED_BUFFER}NodeId$NodeIdSerializer$NodeIdSerializerSnapshot"
 
     def __init__(self, event_id: TypeSerializer) -> None:
-        node = FieldsSerializer(NodeId, {"event_id": event_id, "page_name": _STRING})
+        node = FieldsCodec(NodeId, {"event_id": event_id, "page_name": _STRING})
         super().__init__(NullFlagged(node, null_when=False), event_id)
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class SharedBufferEdgeSerializer(NestedDelegatingSerializer):
     nested_count = 2
 
     def __init__(self, node_id: TypeSerializer, version: TypeSerializer) -> None:
-        super().__init__(FieldsSerializer(SharedBufferEdge, {"target": node_id, "version": version}), node_id, version)
+        super().__init__(FieldsCodec(SharedBufferEdge, {"target": node_id, "version": version}), node_id, version)
 
     def __str__(self) -> str:
         return "SHARED_BUFFER_EDGE"
@@ -109,8 +109,8 @@ class Lockable(NamedTuple):
     element: Any
 
 
-def _lockable(element: TypeSerializer) -> TypeSerializer:
-    return FieldsSerializer(Lockable, {"ref_counter": _INT, "element": element})
+def _lockable(element: Codec) -> FieldsCodec:
+    return FieldsCodec(Lockable, {"ref_counter": _INT, "element": element})
 
 
 class LockableSerializer(NestedDelegatingSerializer):
@@ -133,7 +133,7 @@ class SharedBufferNodeSerializer(NestedDelegatingSerializer):
     snapshot_class = f"{SHARED_BUFFER}SharedBufferNodeSerializerSnapshotV2"
 
     def __init__(self, edge: TypeSerializer) -> None:
-        super().__init__(ListSerializer(_lockable(edge)), edge)
+        super().__init__(ListCodec(_lockable(edge)), edge)
 
     def __str__(self) -> str:
         return "SHARED_BUFFER_NODE"
@@ -209,10 +209,8 @@ class NFAStateSerializer(DelegatingSerializer):
             **({"previous_timestamp": _LONG} if supports_previous_timestamp else {}),
             "start_event": NullFlagged(event_id, null_when=False),
         }
-        matches = ListSerializer(
-            FieldsSerializer(ComputationState if supports_previous_timestamp else OldComputationState, fields)
-        )
-        super().__init__(FieldsSerializer(NFAState, {"partial_matches": matches, "completed_matches": matches}))
+        matches = ListCodec(FieldsCodec(ComputationState if supports_previous_timestamp else OldComputationState, fields))
+        super().__init__(FieldsCodec(NFAState, {"partial_matches": matches, "completed_matches": matches}))
         self.nested = (version, node_id, event_id)
         self.supports_previous_timestamp = supports_previous_timestamp
         self._outer_version = outer_version

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
-from state_processor.serializers.core.templates import EpochMillisSerializer, FieldsSerializer, SimpleDelegatingSerializer
+from state_processor.serializers.core.templates import EpochMillisSerializer, FieldsCodec, SimpleDelegatingSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import STATE, TABLE_WINDOWS, WINDOWS
 from state_processor.serializers.io import DataInput, DataOutput
@@ -62,7 +62,7 @@ class TimeWindowSerializer(SimpleDelegatingSerializer):
     """``TimeWindow`` of the DataStream and the Table API: start and end as longs."""
 
     snapshot_class = f"{WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot"
-    content = FieldsSerializer(TimeWindow, {"start": EpochMillisSerializer(), "end": EpochMillisSerializer()})
+    content = FieldsCodec(TimeWindow, {"start": EpochMillisSerializer(), "end": EpochMillisSerializer()})
 
     def __str__(self) -> str:
         return "TIME_WINDOW"

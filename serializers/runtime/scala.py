@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers.base import (
-    VARIABLE,
     CompositeTypeSerializerSnapshot,
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     register_simple,
 )
+from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
-from state_processor.serializers.core.collections import ListSerializer, NullFlagged
+from state_processor.serializers.core.collections import ListCodec, NullFlagged
 from state_processor.serializers.core.either import EitherValue
 from state_processor.serializers.core.templates import (
     ChoiceSerializer,
     DelegatingSerializer,
-    FieldsSerializer,
+    FieldsCodec,
     NestedSerializer,
     register_nested,
 )
@@ -165,7 +165,7 @@ class CaseClassSerializer(DelegatingSerializer):
     """
 
     def __init__(self, case_class: str, fields: Sequence[TypeSerializer], snapshot_class: str = CASE_CLASS_SNAPSHOT) -> None:
-        super().__init__(FieldsSerializer(_tuple, dict(zip(field_names(len(fields), "_", 1), fields, strict=True))))
+        super().__init__(FieldsCodec(_tuple, dict(zip(field_names(len(fields), "_", 1), fields, strict=True))))
         self.case_class = case_class
         self.fields = tuple(fields)
         self._snapshot_class = snapshot_class
@@ -315,7 +315,7 @@ class TraversableSerializer(DelegatingSerializer):
     child_names = (ELEMENT,)
 
     def __init__(self, element: TypeSerializer, builder_code: str, snapshot_class: str = TRAVERSABLE_SNAPSHOT) -> None:
-        super().__init__(ListSerializer(NullFlagged(element, null_when=False)))
+        super().__init__(ListCodec(NullFlagged(element, null_when=False)))
         self.element = element
         self.builder_code = builder_code
         self._snapshot_class = snapshot_class

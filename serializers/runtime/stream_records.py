@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.base import VARIABLE, TypeSerializer
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.templates import (
     ChoiceSerializer,
-    FieldsSerializer,
+    FieldsCodec,
     NestedDelegatingSerializer,
     NestedSerializer,
     emit_choice,
@@ -43,7 +44,7 @@ class BufferEntrySerializer(NestedDelegatingSerializer):
 
     def __init__(self, element: TypeSerializer) -> None:
         fields = {"has_been_joined": NumberSerializer("BOOLEAN"), "element": element}
-        super().__init__(FieldsSerializer(BufferEntry, fields), element)
+        super().__init__(FieldsCodec(BufferEntry, fields), element)
         self.element = element
         self.length = VARIABLE
 

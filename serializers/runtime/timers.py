@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.templates import (
-    FieldsSerializer,
+    FieldsCodec,
     NestedDelegatingSerializer,
     SignFlippedLongSerializer,
     register_nested,
@@ -31,7 +31,7 @@ class TimerSerializer(NestedDelegatingSerializer):
 
     def __init__(self, key: TypeSerializer, namespace: TypeSerializer) -> None:
         fields = {"timestamp": SignFlippedLongSerializer(), "key": key, "namespace": namespace}
-        super().__init__(FieldsSerializer(Timer, fields), key, namespace)
+        super().__init__(FieldsCodec(Timer, fields), key, namespace)
         self.key = key
         self.namespace = namespace
 

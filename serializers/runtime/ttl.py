@@ -137,7 +137,7 @@ class AsynchronousTtlSerializer(TtlSerializer):
     snapshot_class = f"{STATE}v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
 
 
-class TtlMapStateValue(MapStateValue):
+class TtlMapStateValue(MapStateValue[TypeSerializer]):
     """The value of an entry of a map state with time-to-live, outside the heap.
 
     It is never null itself: if a job puts null, Flink stores the time, as for any other value (``TtlMapState``). Flink drops an

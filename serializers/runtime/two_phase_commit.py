@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.collections import ListSerializer, NullFlagged
-from state_processor.serializers.core.templates import EpochMillisSerializer, FieldsSerializer, NestedDelegatingSerializer
+from state_processor.serializers.core.collections import ListCodec, NullFlagged
+from state_processor.serializers.core.templates import EpochMillisSerializer, FieldsCodec, NestedDelegatingSerializer
 from state_processor.serializers.flink_packages import STREAMING
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
@@ -21,8 +22,8 @@ class Transaction(NamedTuple):
     start_time: int
 
 
-def _transaction(handle: TypeSerializer) -> TypeSerializer:
-    return FieldsSerializer(Transaction, {"handle": handle, "start_time": EpochMillisSerializer()})
+def _transaction(handle: Codec) -> FieldsCodec:
+    return FieldsCodec(Transaction, {"handle": handle, "start_time": EpochMillisSerializer()})
 
 
 class TwoPhaseCommitState(NamedTuple):
@@ -62,10 +63,10 @@ class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
         pending = NullFlagged(transaction, null_when=False) if supports_null_transaction else transaction
         fields = {
             "pending_transaction": _transaction(pending),
-            "pending_commit_transactions": ListSerializer(_transaction(transaction)),
+            "pending_commit_transactions": ListCodec(_transaction(transaction)),
             "context": NullFlagged(context, null_when=False),
         }
-        super().__init__(FieldsSerializer(TwoPhaseCommitState, fields), transaction, context)
+        super().__init__(FieldsCodec(TwoPhaseCommitState, fields), transaction, context)
         self.supports_null_transaction = supports_null_transaction
         self.snapshot_class = snapshot_class
         self.outer_version = outer_version

@@ -22,6 +22,7 @@ class WrappingSerializer(DelegatingSerializer):
     """
 
     child_names = ("",)
+    content: TypeSerializer
 
     def __init__(self, inner: TypeSerializer, wrap: Callable[[TypeSerializerSnapshot], TypeSerializerSnapshot]) -> None:
         super().__init__(inner)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.collections import ListCodec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import COUNTED, Op
-from state_processor.serializers.paths import ELEMENT
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.single_values import TABLE
 
@@ -27,7 +25,7 @@ _NULL_MASK_SINCE: Final = 2
 _NULL_MASK_OPTIONAL_SINCE: Final = 3
 
 
-class LinkedListSerializer(TypeSerializer):
+class LinkedListSerializer(ListCodec, TypeSerializer):
     """``LinkedList``: a count, a bit mask of null elements, the other elements (Flink: ``LinkedListSerializer``).
 
     Parameters
@@ -40,27 +38,14 @@ class LinkedListSerializer(TypeSerializer):
         Version of the snapshot, if an older Flink wrote it.
     """
 
-    child_names = (ELEMENT,)
-
-    min_size = 4
+    element: TypeSerializer
 
     def __init__(
         self, element: TypeSerializer, *, has_null_mask: bool = True, outer_version: int = _NULL_MASK_OPTIONAL_SINCE
     ) -> None:
-        self.element = element
+        super().__init__(element)
         self.has_null_mask = has_null_mask
         self._outer_version = outer_version
-
-    def __str__(self) -> str:
-        return f"LIST<{self.element}>"
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return (self.element,)
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        (element,) = children
-        return LinkedListSerializer(element, has_null_mask=self.has_null_mask, outer_version=self._outer_version)
 
     def _nulls(self, source: DataInput) -> list[bool]:
         if not self.has_null_mask:
@@ -89,9 +74,6 @@ class LinkedListSerializer(TypeSerializer):
         for element in value:
             if element is not None:
                 self.element.write(element, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.list_(self.element.arrow_type(options))
 
     def to_column(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
         return [None if v is None else self.element.to_column(v, options) for v in value]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers.base import (
-    VARIABLE,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_nested_snapshots,
@@ -17,12 +16,13 @@ from state_processor.serializers.base import (
     write_nested_snapshots,
     write_versioned_snapshot,
 )
+from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import MapSerializer, NullFlagged
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.templates import (
-    FieldsSerializer,
+    FieldsCodec,
     NestedDelegatingSerializer,
     NestedSerializer,
     SignFlippedLongSerializer,
@@ -50,6 +50,8 @@ _LONG: Final = NumberSerializer("LONG")
 
 class DataViewSerializer(NestedDelegatingSerializer):
     """A data view of an accumulator, encoded as the list or map inside."""
+
+    content: TypeSerializer
 
     def __init__(self, content: TypeSerializer) -> None:
         super().__init__(content, content)
@@ -202,7 +204,7 @@ class WindowKeySerializer(NestedDelegatingSerializer):
     snapshot_class = f"{TABLE}WindowKeySerializer$WindowKeySerializerSnapshot"
 
     def __init__(self, key: TypeSerializer) -> None:
-        super().__init__(FieldsSerializer(WindowKey, {"window": _LONG, "key": key}), key)
+        super().__init__(FieldsCodec(WindowKey, {"window": _LONG, "key": key}), key)
         self.key = key
         self.length = VARIABLE
 
@@ -253,7 +255,7 @@ class NodeSerializer(NestedDelegatingSerializer):
     def __init__(self, row: TypeSerializer, *others: TypeSerializer) -> None:
         optional = NullableSerializer(_LONG, padding=8)
         nested = (row, *(others or (_LONG, optional, optional, optional, _LONG)))
-        super().__init__(FieldsSerializer(Node, dict(zip(Node._fields, nested, strict=True))), *nested)
+        super().__init__(FieldsCodec(Node, dict(zip(Node._fields, nested, strict=True))), *nested)
 
     def __str__(self) -> str:
         return f"NODE<{self.nested[0]}>"
@@ -282,7 +284,7 @@ class TwoLongsSerializer(NestedDelegatingSerializer):
 
     def __init__(self, *nested: TypeSerializer) -> None:
         fields = dict(zip(self.value_class._fields, (_LONG, _LONG), strict=True))
-        super().__init__(FieldsSerializer(self.value_class, fields), *(nested or fields.values()))
+        super().__init__(FieldsCodec(self.value_class, fields), *(nested or fields.values()))
 
     def __str__(self) -> str:
         return str(self.content)

@@ -5,10 +5,10 @@ In Java, a state of a PyFlink job contains byte arrays; snapshots do not describ
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Self
 
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.arrays import (
     GenericArraySerializer,
     PrimitiveArraySerializer,
@@ -17,7 +17,7 @@ from state_processor.serializers.core.arrays import (
 from state_processor.serializers.core.basic import (
     NumberSerializer,
 )
-from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
+from state_processor.serializers.core.collections import ListCodec, ListSerializer, MapSerializer, NullFlagged
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.scalar_type import PythonCoder
 from state_processor.serializers.core.scalars import scalar_type_of
@@ -36,8 +36,24 @@ class _DecimalTextSerializer(PythonBigDecimalSerializer):
         return str(value)
 
 
-def _elements(element: TypeSerializer) -> TypeSerializer:
-    return ListSerializer(NullFlagged(python_coder(element), null_when=False))
+class _PythonListSerializer(ListCodec, TypeSerializer):
+    """A list: a count, then for each element a byte 1 and the element, or a byte 0 for null."""
+
+    element: NullFlagged[TypeSerializer]
+
+    def __init__(self, element: TypeSerializer) -> None:
+        super().__init__(NullFlagged(element, null_when=False))
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element.inner,)
+
+    def with_children(self, children: Sequence[Any]) -> Self:
+        (element,) = children
+        return type(self)(element)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return ListSerializer(self.element.inner).snapshot()
 
 
 _SCALARS: Final[dict[PythonCoder, Callable[[TypeSerializer], TypeSerializer]]] = {
@@ -52,9 +68,9 @@ _SCALARS: Final[dict[PythonCoder, Callable[[TypeSerializer], TypeSerializer]]] =
 
 _NESTED: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
     PrimitiveArraySerializer: lambda t: ListSerializer(python_coder(t.element)),
-    SimpleArraySerializer: lambda t: _elements(t.element),
-    GenericArraySerializer: lambda t: _elements(t.element),
-    ListSerializer: lambda t: _elements(t.element),
+    SimpleArraySerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
+    GenericArraySerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
+    ListSerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
     MapSerializer: lambda t: MapSerializer(python_coder(t.key), python_coder(t.value.inner)),
     TupleSerializer: lambda t: TupleSerializer([python_coder(f) for f in t.fields]),
     RowSerializer: lambda t: RowSerializer([python_coder(f) for f in t.fields], t.names),

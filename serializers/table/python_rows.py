@@ -16,7 +16,7 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.big_numbers import to_decimal
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
+from state_processor.serializers.core.collections import ListCodec, MapSerializer, NullFlagged
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -173,7 +173,7 @@ class PythonRowDataSerializerSnapshot(RowDataSerializerSnapshot):
         return PythonRowDataSerializer([python_serializer(t) for t in type_.types], type_.names, self)
 
 
-class PythonArrayDataSerializer(ListSerializer):
+class PythonArrayDataSerializer(ListCodec, TypeSerializer):
     """An array: a count, then a byte 1 and the element, or 0 for null (Flink: ``ArrayDataSerializer`` of the Python package)."""
 
     def __init__(self, type_: ArrayType, written: TypeSerializerSnapshot | None = None) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer
+from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer
 from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -154,7 +155,7 @@ class OneElementSerializer(ListSerializer):
         self.element.emit_encode(builder, column)
 
 
-class JoinedPiecesSerializer(JoinedListSerializer):
+class JoinedPiecesCodec(JoinedListCodec):
     """The elements of a list state, in pieces with commas between them.
 
     Python adds all elements of a bundle of records as one piece: a byte array with one element after the other. With time-to-live
@@ -195,7 +196,7 @@ class CountedPiecesSerializer(ListSerializer):
             _emit_piece(self.element, builder, column.child(0))
 
 
-def _framed(element: TypeSerializer) -> FramedSerializer:
+def _framed(element: Codec) -> FramedSerializer:
     framed = element.value if isinstance(element, TtlSerializer) else element
     assert isinstance(framed, FramedSerializer)
     return framed
@@ -213,7 +214,7 @@ def check_element(element: TypeSerializer) -> None:
         raise UnsupportedFormatError(f"elements of type {element} may be empty: their number in a list state is ambiguous")
 
 
-def _piece(element: TypeSerializer, source: DataInput) -> Iterator[Any]:
+def _piece(element: Codec, source: DataInput) -> Iterator[Any]:
     """Read the elements of one piece, each with its time if it has one."""
     is_timed_ = isinstance(element, TtlSerializer)
     last_access = source.read_long() if is_timed_ else 0
@@ -223,7 +224,7 @@ def _piece(element: TypeSerializer, source: DataInput) -> Iterator[Any]:
         yield TtlValue(last_access, value) if is_timed_ else value
 
 
-def _emit_piece(element: TypeSerializer, builder: DecodeBuilder, column: Column) -> None:
+def _emit_piece(element: Codec, builder: DecodeBuilder, column: Column) -> None:
     inner = _framed(element).inner
     if not isinstance(element, TtlSerializer):
         with builder.frame(), builder.until_end():

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
@@ -49,7 +50,7 @@ def with_row_names(serializer: S, names: RowNames) -> S:
         raise OptionError(f"names {names} do not match the rows in {serializer}")
     remaining = iter(names)
 
-    def renamed(part: TypeSerializer) -> TypeSerializer:
+    def renamed(part: Codec) -> Codec:
         return _renamed(part, next(remaining)) if isinstance(part, ROWS) else part
 
     return transform(serializer, renamed)

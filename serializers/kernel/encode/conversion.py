@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.column_type import optional_groups, plain
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
@@ -51,7 +51,7 @@ _SCALE_OF_KEYS: Final = (
 )
 
 
-def bind(serializer: TypeSerializer, given: pa.DataType, path: str, *, as_key: bool = False) -> pa.DataType:
+def bind(serializer: Codec, given: pa.DataType, path: str, *, as_key: bool = False) -> pa.DataType:
     """Return the type that a user's column is converted to for a serializer.
 
     It is ``serializer.arrow_type``, except for dates and times as text.
@@ -167,7 +167,7 @@ def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=program.columns.schema)
 
 
-def conform(serializer: TypeSerializer, array: pa.Array, path: str, *, as_key: bool = False) -> pa.Array:
+def conform(serializer: Codec, array: pa.Array, path: str, *, as_key: bool = False) -> pa.Array:
     """Convert one column to the type that :func:`bind` returns for a serializer.
 
     Raises

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.encode import loop as k
@@ -182,9 +182,7 @@ def _plain(scalar: pa.Scalar) -> Any:
         return str(scalar)
 
 
-def encode_column(
-    serializer: TypeSerializer, values: pa.Array, options: EncodeOptions | None = None, *, as_keys: bool = False
-) -> Encoded:
+def encode_column(serializer: Codec, values: pa.Array, options: EncodeOptions | None = None, *, as_keys: bool = False) -> Encoded:
     """Encode a column with one entry for each value.
 
     Parameters

@@ -27,7 +27,7 @@ from state_processor.serializers.core.basic import (
     StringSerializer,
 )
 from state_processor.serializers.core.collections import (
-    JoinedListSerializer,
+    JoinedListCodec,
     ListSerializer,
     MapSerializer,
     NullFlagged,
@@ -202,7 +202,7 @@ EVERYTHING: list[TypeSerializer] = [
     WORDS,
     SetSerializer(INT),
     MapSerializer(STRING, WORDS),
-    JoinedListSerializer(STRING),
+    JoinedListCodec(STRING),
     NullFlagged(WORDS),
     NullableSerializer(LONG, 8),
     EnumSerializer("com.acme.Tier", ["BRONZE", "GOLD"]),

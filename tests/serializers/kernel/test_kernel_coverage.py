@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor.serializers as package
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.table.python_rows import PythonDecimalSerializer
 
@@ -38,10 +38,10 @@ WRITTEN_IN_PYTHON = {
 }
 
 
-def _serializers() -> Iterator[type[TypeSerializer]]:
+def _serializers() -> Iterator[type[Codec]]:
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    classes = [TypeSerializer]
+    classes = [Codec]
     for each in classes:
         classes += each.__subclasses__()
         if each.__module__.startswith(package.__name__) and not inspect.isabstract(each):
@@ -49,7 +49,7 @@ def _serializers() -> Iterator[type[TypeSerializer]]:
 
 
 def _lacking(method: str) -> set[str]:
-    return {c.__name__ for c in _serializers() if getattr(c, method) is getattr(TypeSerializer, method)}
+    return {c.__name__ for c in _serializers() if getattr(c, method) is getattr(Codec, method)}
 
 
 @pytest.mark.parametrize(("method", "listed"), [("emit_decode", READ_IN_PYTHON), ("emit_encode", WRITTEN_IN_PYTHON)])

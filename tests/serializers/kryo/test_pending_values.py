@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapStateValue
+from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapStateValue
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -59,7 +59,7 @@ def present(type_: TypeSerializer, old: Any) -> Any:
         (ANY_LIST, lambda part: part),
         (TupleSerializer([T.INT(), ANY_LIST]), lambda part: (1, part)),
         (ListSerializer(ANY_LIST), lambda part: [part, part]),
-        (JoinedListSerializer(TupleSerializer([ANY_LIST, T.INT()])), lambda part: [(part, 1), (part, 2)]),
+        (JoinedListCodec(TupleSerializer([ANY_LIST, T.INT()])), lambda part: [(part, 1), (part, 2)]),
         (MapStateValue(ANY_LIST), lambda part: part),
         (NullableSerializer(TupleSerializer([ANY_LIST])), lambda part: (part,)),
     ],
@@ -75,14 +75,14 @@ def test_what_is_as_it_was_keeps_its_bytes(type_: TypeSerializer, make: Any) -> 
 
 
 def test_elements_that_moved_keep_their_bytes() -> None:
-    type_ = JoinedListSerializer(ANY_LIST)
+    type_ = JoinedListCodec(ANY_LIST)
     first, second = (value(ANY_LIST, node("java.util.Vector", Node(LONG, n))) for n in (1, 2))
     assert [v.raw for v in settled(type_, [first, second], ["[2]"])] == [second.raw]
     assert [v.raw for v in settled(type_, [first, second], ["[2]", "[1]", "[2]"])] == [second.raw, first.raw, second.raw]
 
 
 def test_which_of_several_is_meant_has_to_be_clear() -> None:
-    type_ = JoinedListSerializer(ANY_LIST)
+    type_ = JoinedListCodec(ANY_LIST)
     one, other = (value(ANY_LIST, node(name, Node(LONG, 1))) for name in ("java.util.Vector", "java.util.ArrayList"))
     third = value(ANY_LIST, node("java.util.Vector", Node(LONG, 3)))
     assert [v.raw for v in settled(type_, [third, one, other], ["[3]", "[1]", "[1]"])] == [third.raw, one.raw, other.raw]

@@ -24,7 +24,7 @@ from state_processor.serializers.table.python_rows import ByteArrayWrapperSerial
 from state_processor.serializers.table.python_state import (
     CountedPiecesSerializer,
     FramedSerializer,
-    JoinedPiecesSerializer,
+    JoinedPiecesCodec,
     OneElementSerializer,
     PythonKeySerializer,
     framed,
@@ -89,7 +89,7 @@ PIECES = [(long(1), long(2), long(3)), (long(4),), (long(5), long(6))]
 
 
 def test_lists_come_in_pieces() -> None:
-    joined, counted = JoinedPiecesSerializer(LONG), CountedPiecesSerializer(LONG)
+    joined, counted = JoinedPiecesCodec(LONG), CountedPiecesSerializer(LONG)
     framed_bytes = b",".join(array(*piece) for piece in PIECES)
     heap_bytes = b"\0\0\0\3" + b"".join(array(*piece) for piece in PIECES)
     assert joined.deserialize(framed_bytes) == counted.deserialize(heap_bytes) == [1, 2, 3, 4, 5, 6]
@@ -98,14 +98,14 @@ def test_lists_come_in_pieces() -> None:
     assert joined.serialize([1, 2]) == array(long(1)) + b"," + array(long(2))
     assert joined.deserialize(array() + b"," + array(long(1))) == decode_with_kernel(joined, [array() + b"," + array(long(1))])[0]
     check_codec(counted, [[1, 2], [], [3]])
-    texts = JoinedPiecesSerializer(TEXT)
+    texts = JoinedPiecesCodec(TEXT)
     data = array(array(b"a"), array("é".encode())) + b"," + array(array(b""))
     assert texts.deserialize(data) == decode_with_kernel(texts, [data])[0] == ["a", "é", ""]
 
 
 @pytest.mark.parametrize("damaged", [array(long(1), b"\0"), array(long(1)) + b";" + array(long(1)), array(long(1)) + b","])
 def test_damaged_pieces(damaged: bytes) -> None:
-    joined = JoinedPiecesSerializer(LONG)
+    joined = JoinedPiecesCodec(LONG)
     with pytest.raises(CorruptSnapshotError):
         joined.deserialize(damaged)
     with pytest.raises(CorruptSnapshotError):
@@ -115,7 +115,7 @@ def test_damaged_pieces(damaged: bytes) -> None:
 def test_the_elements_of_a_piece_have_its_time() -> None:
     timed = TtlSerializer.of(LONG)
     data = long(1000) + array(long(1), long(2)) + b"," + long(2000) + array(long(3))
-    joined = JoinedPiecesSerializer(timed)
+    joined = JoinedPiecesCodec(timed)
     assert joined.deserialize(data) == [TtlValue(1000, 1), TtlValue(1000, 2), TtlValue(2000, 3)]
     assert decode_with_kernel(joined, [data, data]) == 2 * [[1, 2, 3]]
     (rows,) = decode_with_kernel(joined, [data], TIMED)
@@ -126,7 +126,7 @@ def test_the_elements_of_a_piece_have_its_time() -> None:
 def test_elements_without_bytes() -> None:
     empty = FramedSerializer(TupleSerializer([]), BytesSerializer())
     with pytest.raises(UnsupportedFormatError, match="may be empty: their number"):
-        JoinedPiecesSerializer(empty)
+        JoinedPiecesCodec(empty)
 
 
 KEY = RowSerializer([Types.STRING()])
