@@ -19,6 +19,7 @@ from state_processor.commands import (
     reporting,
     retaining,
     rewriting,
+    serving,
     showing,
     sinks,
     sql,
@@ -55,6 +56,7 @@ _GROUPS: Final = (
     syncing,
     queries,
     sql,
+    serving,
     warming,
 )
 

@@ -47,7 +47,7 @@ class Entry:
     size: int
 
 
-class _OpenFile:
+class OpenFile:
     """A file that can be read at any offset."""
 
     size: int
@@ -56,7 +56,7 @@ class _OpenFile:
         raise NotImplementedError
 
 
-class _LocalFile(_OpenFile):
+class _LocalFile(OpenFile):
     """Local file, read in ranges. It is not mapped: pages of an open mapped file would count as memory of the process."""
 
     def __init__(self, path: str) -> None:
@@ -80,7 +80,7 @@ class _LocalFile(_OpenFile):
         return data[:filled]
 
 
-class _RemoteFile(_OpenFile):
+class _RemoteFile(OpenFile):
     def __init__(self, filesystem: pafs.FileSystem, path: str) -> None:
         def opened() -> tuple[pa.NativeFile, int]:
             file = filesystem.open_input_file(path)
@@ -256,7 +256,7 @@ class Storage:
             return location.path
         return f"{location.authority.rpartition('@')[2]}{location.path}".strip("/")
 
-    def _open(self, path: str | os.PathLike[str], context: str) -> _OpenFile:
+    def _open(self, path: str | os.PathLike[str], context: str) -> OpenFile:
         location = Location.parse(path)
         with storage_errors(str(location), context):
             if location.is_local:
@@ -411,7 +411,7 @@ class StoredFile:
         self.storage = storage
         self._context = context
         self._recorded_size = recorded_size
-        self._open: tuple[int, _OpenFile] | None = None
+        self._open: tuple[int, OpenFile] | None = None
         self.path = path
 
     def __getstate__(self) -> dict[str, Any]:
@@ -420,7 +420,7 @@ class StoredFile:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _open=None)
 
-    def _opened(self) -> _OpenFile:
+    def _opened(self) -> OpenFile:
         """Return the open file; a fork opens it again.
 
         This is not a ``cached_property``: in Python 3.11 that has one lock for all objects of a class, and files are opened
@@ -430,7 +430,7 @@ class StoredFile:
             self._open = (os.getpid(), self._open_now())
         return self._open[1]
 
-    def _open_now(self) -> _OpenFile:
+    def _open_now(self) -> OpenFile:
         file = self.storage._open(self.path, self._context)
         if self._recorded_size is not None and file.size < self._recorded_size:
             raise MissingFileError(incomplete(f"{_of(self._context)}{self.path}", file.size, self._recorded_size))

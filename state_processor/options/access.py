@@ -114,8 +114,15 @@ class SnapshotAccess:
         """Return the values that are set, by keyword argument."""
         return {o.argument: value for o in SNAPSHOT_OPTIONS if (value := getattr(self, o.argument))}
 
-    def open(self, path: str | PathLike[str]) -> Snapshot:
+    def open(self, path: str | PathLike[str], storage: Storage | None = None) -> Snapshot:
         """Open a snapshot after importing the modules that register serializers.
+
+        Parameters
+        ----------
+        path
+            The snapshot.
+        storage
+            Access to its files; by default with the storage options.
 
         Raises
         ------
@@ -131,7 +138,7 @@ class SnapshotAccess:
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
         import_serializers(self.serializers)
-        snapshot = open_snapshot(path, self.path_mapping, self.storage(), self.allow_paths)
+        snapshot = open_snapshot(path, self.path_mapping, storage or self.storage(), self.allow_paths)
         if self.time_zone is not None:
             snapshot = replace(snapshot, time_zone=self.time_zone)
         if self.plan is not None:

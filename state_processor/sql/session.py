@@ -20,6 +20,7 @@ from state_processor.sql.views import View, quoted, views_of
 if TYPE_CHECKING:
     import duckdb
 
+    from state_processor.backends.metadata.snapshot import Snapshot
     from state_processor.read.scans import StateScan
     from state_processor.sql.query_fields import QueryFields
 
@@ -27,6 +28,15 @@ _LOG: Final = logging.getLogger("state_processor")
 _ROWS: Final = 100_000
 """Rows of a batch of a result."""
 _LONGEST: Final = 300
+_ISOLATED: Final = {
+    "python_enable_replacements": "false",
+    "enable_external_access": "false",
+    "memory_limit": "1GB",
+    "threads": "2",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+}
+"""Settings of DuckDB for queries of others."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +66,13 @@ class SqlSession:
         The views.
     connection
         An empty database in memory.
+    only_select
+        Whether other statements than ``SELECT`` are refused.
     """
 
-    def __init__(self, views: Sequence[View], connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, views: Sequence[View], connection: duckdb.DuckDBPyConnection, *, only_select: bool = False) -> None:
         self.views = views
+        self._only_select = only_select
         self._connection = connection
         self._opened: dict[View, StateScan | pa.Table | _Unread] = {}
         self._made: dict[View, pa.Schema] = {}
@@ -84,6 +97,23 @@ class SqlSession:
         snapshot = SnapshotAccess.among(options).open(path)
         connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
         return cls(views_of(snapshot, path, options), connection)
+
+    @classmethod
+    def isolated(cls, snapshot: Snapshot, path: str, options: Mapping[str, Any]) -> Self:
+        """Return a session for queries of others: they read the views of an open snapshot, and no files of the machine.
+
+        Raises
+        ------
+        OptionError
+            DuckDB is not installed.
+        """
+        duckdb = require("duckdb", "duckdb", "queries of SQL")
+        connection = duckdb.connect(":memory:", config=_ISOLATED)
+        return cls(views_of(snapshot, path, options), connection, only_select=True)
+
+    def interrupt(self) -> None:
+        """End the query that runs in another thread."""
+        self._connection.interrupt()
 
     def connection_to_all(self) -> duckdb.DuckDBPyConnection:
         """Make all views that can be read, and return the connection. The log names the views that can't be read."""
@@ -120,8 +150,11 @@ class SqlSession:
         if not isinstance(query, str):
             raise OptionError(f"expected a query as text, found a {type(query).__name__}")
         with self._clear_errors():
-            if (found := len(self._connection.extract_statements(query))) != 1:
-                raise OptionError(f"expected one statement of SQL, found {found}; run one after the other")
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1:
+                raise OptionError(f"expected one statement of SQL, found {len(statements)}; run one after the other")
+            if self._only_select and statements[0].type.name != "SELECT":
+                raise OptionError(f"expected a SELECT, found a statement of kind {statements[0].type.name}")
             fields = self._parsed(query)
             self._make_views(fields)
             relation = self._connection.sql(query)

@@ -1,0 +1,68 @@
+"""Who may ask: bearer tokens, and names of this machine."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from state_processor.serializers.errors import OptionError
+
+_PREFIX: Final = "Bearer "
+_LEAST: Final = 16
+"""Characters of a token."""
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, repr=False)
+class Permission:
+    """The rule for requests.
+
+    Parameters
+    ----------
+    token
+        The bearer token that each request needs; ``None`` for a server that only this machine reaches.
+    """
+
+    token: str | None
+
+    @classmethod
+    def of(cls, host: str, token: str | None) -> Permission:
+        """Return the rule for a server at an address.
+
+        Raises
+        ------
+        OptionError
+            Other machines reach the address and the token is missing, or the token is too short.
+        """
+        if token is None and not is_local(host):
+            raise OptionError(f"other machines reach {host}: give a bearer token, in a file or in STATE_PROCESSOR_TOKEN")
+        if token is not None and (len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token):
+            raise OptionError(f"expected a token of at least {_LEAST} printable characters of ASCII without spaces")
+        return cls(token)
+
+    def allows(self, authorization: str | None, host: str | None) -> bool:
+        """Return whether a request may be answered.
+
+        Parameters
+        ----------
+        authorization, host
+            The headers of the request. Without a token, only names of this machine are accepted as ``Host``: a page of another
+            host may not ask by a name that resolves to this machine.
+        """
+        if self.token is None:
+            return host is None or _name_of(host) in _LOCAL
+        return hmac.compare_digest((authorization or "").encode(), (_PREFIX + self.token).encode())
+
+
+def is_local(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _name_of(host: str) -> str:
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].lower()

@@ -1,0 +1,182 @@
+"""The newest complete checkpoint of a directory, and requests that move on to it if their files vanish."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from os import PathLike
+from typing import Any, Final, TypeVar
+
+from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.state_listing import Survey, find_operator, surveys
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
+from state_processor.serving.kept_files import KeptFiles
+from state_processor.types.identifier import OperatorIdentifier
+
+_LOG: Final = logging.getLogger("state_processor")
+_TRIES: Final = 10
+"""Checkpoints that a request tries, if one after the other is removed while it is read."""
+_JOB_DIGITS: Final = 32
+"""Digits of a job in the path of a checkpoint; paths of savepoints have fewer."""
+
+_T = TypeVar("_T")
+
+
+class ServedSnapshot:
+    """A snapshot with open files.
+
+    Parameters
+    ----------
+    path
+        The directory of the snapshot.
+    snapshot
+        The snapshot.
+    """
+
+    def __init__(self, path: str, snapshot: Snapshot) -> None:
+        self.path = path
+        self.snapshot = snapshot
+
+    @property
+    def checkpoint_id(self) -> int:
+        """The number of the checkpoint."""
+        return self.snapshot.metadata.checkpoint_id
+
+    @cached_property
+    def surveyed(self) -> dict[str, Survey]:
+        """The states of each operator, by the hash of its uid."""
+        operators = self.snapshot.metadata.operators
+        return {o.operator_id: found for o, found in zip(operators, surveys(self.snapshot, operators), strict=True)}
+
+    def operator(self, uid: str) -> OperatorIdentifier:
+        """Return an operator.
+
+        Raises
+        ------
+        NotFoundError
+            The operator does not exist; the message names the operators of the snapshot.
+        """
+        given = OperatorIdentifier.of(uid)
+        find_operator(self.snapshot, given.uid, given.uid_hash)
+        return given
+
+    def keyed_state(self, operator: OperatorIdentifier) -> KeyedDescription:
+        """Return a keyed state of an operator, which has the type of all its keys.
+
+        Raises
+        ------
+        NotFoundError
+            The operator does not have keyed state.
+        """
+        for found in self.surveyed[find_operator(self.snapshot, operator.uid, operator.uid_hash).operator_id][0].values():
+            if isinstance(found[0], KeyedDescription):
+                return found[0]
+        raise NotFoundError(f"the operator {operator} does not have keyed state: keys can't be looked up")
+
+
+class Followed:
+    """The newest complete snapshot of a directory.
+
+    Parameters
+    ----------
+    directory
+        A directory with the checkpoints of one job, or a snapshot.
+    options
+        Keyword arguments of opening snapshots.
+
+    Raises
+    ------
+    NotASnapshotError
+        The directory does not have a complete snapshot, or has checkpoints of several jobs.
+    """
+
+    def __init__(self, directory: str | PathLike[str], options: Mapping[str, Any]) -> None:
+        self._directory = directory
+        self._access = SnapshotAccess.among(options)
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        jobs = sorted({info.job_id for info in self._found() if info.job_id is not None and len(info.job_id) == _JOB_DIGITS})
+        if len(jobs) > 1:
+            raise NotASnapshotError(
+                f"{directory} has checkpoints of {len(jobs)} jobs: {', '.join(jobs[:5])}; serve the directory of one job"
+            )
+        self._current = self._newest(None)
+
+    @property
+    def current(self) -> ServedSnapshot:
+        """The newest snapshot that was found."""
+        return self._current
+
+    def ask(self, read: Callable[[ServedSnapshot], _T]) -> _T:
+        """Return what a function reads from one snapshot, which is a newer one if files are removed before they are opened.
+
+        Raises
+        ------
+        StateProcessorError
+            The function raised it, and there is no newer snapshot.
+        """
+        for _ in range(_TRIES):
+            served = self._current
+            try:
+                return read(served)
+            except (MissingFileError, NotASnapshotError):
+                if self.refresh() is served:
+                    raise
+        return read(self._current)
+
+    def refresh(self) -> ServedSnapshot:
+        """Look for a newer snapshot, and return the newest."""
+        with self._lock:
+            self._current = self._newest(self._current)
+            return self._current
+
+    def follow(self, seconds: float) -> threading.Thread:
+        """Look for newer snapshots in a thread, again and again after so many seconds, until :meth:`stop`."""
+
+        def run() -> None:
+            while not self._stopped.wait(seconds):
+                try:
+                    self.refresh()
+                except Exception as problem:  # such as storage that does not answer: the last snapshot is served meanwhile
+                    _LOG.warning("%s: no newer checkpoint can be opened: %s", self._directory, problem)
+
+        thread = threading.Thread(target=run, name="follow checkpoints", daemon=True)
+        thread.start()
+        return thread
+
+    def stop(self) -> None:
+        """End the thread that looks for newer snapshots."""
+        self._stopped.set()
+
+    def _found(self) -> list[SnapshotInfo]:
+        found = find_snapshots(self._directory, self._access.storage(), DEPTH).snapshots
+        return [info for info in found if info.is_complete is not False]
+
+    def _newest(self, current: ServedSnapshot | None) -> ServedSnapshot:
+        """Open the newest complete snapshot; return the current one if it is the newest, or no other can be opened."""
+        problem: StateProcessorError | None = None
+        for info in self._found():
+            if current is not None and info.path == current.path:
+                return current
+            try:
+                return self._opened(info.path)
+            except StateProcessorError as reason:  # removed in the meantime, or not complete yet
+                problem = problem or reason
+        if current is not None:
+            return current
+        raise NotASnapshotError(f"{self._directory} does not have a complete snapshot" + (f": {problem}" if problem else ""))
+
+    def _opened(self, path: str) -> ServedSnapshot:
+        snapshot = self._access.open(path, KeptFiles(self._access.storage_options))
+        checked = check_files(snapshot)
+        if checked.problems:
+            raise MissingFileError(checked.problems[0])
+        served = ServedSnapshot(path, snapshot)
+        _ = served.surveyed  # headers are read before the first request
+        return served

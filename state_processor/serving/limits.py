@@ -1,0 +1,116 @@
+"""Limits of requests: rows, seconds, and requests at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from state_processor.serializers.errors import StateProcessorError
+
+_T = TypeVar("_T")
+
+
+class LimitError(StateProcessorError):
+    """A request exceeds a limit of the server."""
+
+
+class BusyError(LimitError):
+    """As many requests as allowed are running."""
+
+
+class TimeLimitError(LimitError):
+    """A request takes longer than allowed."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of requests.
+
+    Parameters
+    ----------
+    rows
+        Rows of an answer.
+    seconds
+        Time of a request.
+    parallel
+        Requests that read at the same time. Others wait for one of them.
+    """
+
+    rows: int = 1_000_000
+    seconds: float = 30.0
+    parallel: int = 8
+
+    def too_long(self) -> TimeLimitError:
+        """Return the error of a request that takes too long."""
+        return TimeLimitError(f"the request takes more than {self.seconds:g} seconds; ask for fewer keys or columns")
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse an answer with too many rows.
+
+        Raises
+        ------
+        LimitError
+            There are too many.
+        """
+        if rows > self.rows:
+            raise LimitError(f"the answer has more than {self.rows:,} rows; ask for fewer keys, or aggregate with SQL")
+
+    def bounded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches up to the limits of rows and time.
+
+        Raises
+        ------
+        LimitError
+            A limit is exceeded.
+        """
+        end, rows = time.monotonic() + self.seconds, 0
+        for batch in batches:
+            rows += batch.num_rows
+            self.check_rows(rows)
+            if time.monotonic() > end:
+                raise self.too_long()
+            yield batch
+
+
+class Workers:
+    """Threads that read for requests of HTTP.
+
+    Parameters
+    ----------
+    limits
+        The limits.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._threads = ThreadPoolExecutor(limits.parallel, thread_name_prefix="request")
+        self._slots = asyncio.Semaphore(limits.parallel)
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Run a function in a thread.
+
+        Raises
+        ------
+        BusyError
+            No thread became free in time.
+        TimeLimitError
+            The function takes too long; its result is dropped.
+        """
+        try:
+            await asyncio.wait_for(self._slots.acquire(), self._limits.seconds)
+        except TimeoutError:
+            raise BusyError(f"{self._limits.parallel} requests are running; ask again later") from None
+        future = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, work)
+        future.add_done_callback(lambda _: self._slots.release())  # a function that takes too long has its thread until it ends
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self._limits.seconds)
+        except TimeoutError:
+            future.add_done_callback(lambda done: done.exception())
+            raise self._limits.too_long() from None

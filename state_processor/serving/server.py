@@ -1,0 +1,96 @@
+"""The servers of HTTP and Arrow Flight in one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any, Final
+
+from state_processor.options.packages import require
+from state_processor.serving.access import Permission
+from state_processor.serving.following import Followed
+from state_processor.serving.limits import Limits
+
+_IDLE_SECONDS: Final = 30
+"""Time until a connection without requests is closed."""
+
+
+def serve(
+    directory: str | PathLike[str],
+    host: str,
+    port: int,
+    flight_port: int | None,
+    token: str | None,
+    limits: Limits,
+    seconds: float,
+    options: Mapping[str, Any],
+    started: Callable[[str], None],
+) -> None:
+    """Serve the newest snapshot of a directory until the process is interrupted.
+
+    Parameters
+    ----------
+    directory
+        A directory with checkpoints of one job, or a snapshot.
+    host, port
+        The address of HTTP.
+    flight_port
+        The port of Arrow Flight; ``None`` for HTTP alone.
+    token
+        The bearer token of requests; required if other machines reach ``host``.
+    limits
+        Limits of requests.
+    seconds
+        Time between looks for a newer checkpoint.
+    options
+        Keyword arguments of opening snapshots.
+    started
+        Receives a line about each server that is ready.
+
+    Raises
+    ------
+    OptionError
+        A package is not installed, or the token is missing or too short.
+    NotASnapshotError
+        The directory does not have a complete snapshot, or has checkpoints of several jobs.
+    """
+    require("starlette", "serve", "servers")
+    permission = Permission.of(host, token)
+    followed = Followed(directory, options)
+    followed.follow(seconds)
+    server = http_server(followed, permission, limits, host, port)
+    shown = f"[{host}]" if ":" in host else host
+    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{port}/docs")
+    if flight_port is None:
+        server.run()
+        return
+    from state_processor.serving.flight import FlightServer
+
+    with FlightServer((shown, flight_port), followed, permission, limits) as flights:
+        started(f"Arrow Flight: grpc://{shown}:{flights.port}")
+        threading.Thread(target=flights.serve, name="flight", daemon=True).start()
+        server.run()
+
+
+def http_server(followed: Followed, permission: Permission, limits: Limits, host: str, port: int) -> Any:
+    """Return the server of HTTP, an object of uvicorn.
+
+    Raises
+    ------
+    OptionError
+        A package is not installed.
+    """
+    uvicorn = require("uvicorn", "serve", "servers")
+    from state_processor.serving.app import application
+
+    config = uvicorn.Config(
+        application(followed, permission, limits),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+    )
+    return uvicorn.Server(config)

@@ -1,0 +1,131 @@
+"""The newest checkpoint, while checkpoints are replaced."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import state_processor as sp
+from state_processor.read.key_contents import KeyContents
+from state_processor.read.scans import StateScan
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError
+from state_processor.serving import answers
+from state_processor.serving.following import Followed, ServedSnapshot
+from state_processor.serving.limits import Limits
+from tests.state_processor.samples import ORDERS_PATH
+from tests.state_processor.serving.checkpoints import JOB, KEYS, remove_checkpoint, write_checkpoint
+
+TOTALS = sp.OperatorIdentifier.of("totals")
+
+
+def value_of(served: ServedSnapshot, key: int = 7) -> int:
+    found = KeyContents.find(served.snapshot, TOTALS, key, "total", {})
+    value: int = found.states["total"].to_pylist()[0]["value"]
+    return value
+
+
+def test_a_snapshot_is_served_by_itself() -> None:
+    followed = Followed(ORDERS_PATH, {})
+    assert followed.refresh() is followed.current
+    assert followed.current.path == ORDERS_PATH
+
+
+def test_the_newest_checkpoint_is_found(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    first = followed.current
+    write_checkpoint(tmp_path, 2)
+    assert (followed.current.checkpoint_id, followed.refresh().checkpoint_id) == (1, 2)
+    assert (value_of(first), value_of(followed.current)) == (1, 2)
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
+def test_open_files_are_read_after_their_removal(tmp_path: Path, backend: str) -> None:
+    write_checkpoint(tmp_path, 1, backend)
+    followed = Followed(tmp_path, {})
+    old = followed.current
+    remove_checkpoint(tmp_path, 1)
+    assert value_of(old) == 1
+    scan = StateScan.open(old.snapshot, old.path, TOTALS, "total", None, None, {})
+    assert [row["value"] for batch in scan.read() for row in batch.to_pylist()] == [1] * len(KEYS)
+
+
+def test_an_incomplete_checkpoint_is_left_out(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    target = write_checkpoint(tmp_path, 2)
+    table = next(path for path in target.iterdir() if path.name != "_metadata" and path.stat().st_size)
+    table.unlink()
+    assert followed.refresh().checkpoint_id == 1
+
+
+def test_a_request_moves_on_to_a_newer_checkpoint(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    write_checkpoint(tmp_path, 2)
+    tried = []
+
+    def read(served: ServedSnapshot) -> int:
+        tried.append(served.checkpoint_id)
+        if served.checkpoint_id == 1:
+            raise MissingFileError("a file of checkpoint 1 is missing")
+        return value_of(served)
+
+    assert followed.ask(read) == 2
+    assert tried == [1, 2]
+
+
+def test_without_a_newer_checkpoint_the_error_is_raised(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 1)
+
+    def read(_: ServedSnapshot) -> None:
+        raise MissingFileError("a file is missing")
+
+    with pytest.raises(MissingFileError, match="a file is missing"):
+        Followed(tmp_path, {}).ask(read)
+
+
+def test_directories_without_a_snapshot_and_with_several_jobs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotASnapshotError, match="does not have a complete snapshot"):
+        Followed(tmp_path, {})
+    first = write_checkpoint(tmp_path, 1)
+    first.parent.rename(tmp_path / ("f" * 32))
+    write_checkpoint(tmp_path, 1)
+    with pytest.raises(NotASnapshotError, match=f"has checkpoints of 2 jobs: {JOB}, f+; serve the directory of one job"):
+        Followed(tmp_path, {})
+
+
+def test_requests_while_checkpoints_are_replaced(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    followed.follow(0.05)
+    ended = threading.Event()
+    problems: list[BaseException] = []
+    seen: set[int] = set()
+
+    def ask() -> None:
+        try:
+            while not ended.is_set():
+                for key in KEYS:
+                    answer = followed.ask(lambda served, key=key: answers.contents(served, "totals", str(key), None, Limits()))
+                    assert answer["states"]["total"] == [{"value": answer["checkpoint_id"]}]
+                    seen.add(answer["checkpoint_id"])
+        except BaseException as problem:
+            problems.append(problem)
+
+    clients = [threading.Thread(target=ask) for _ in range(2)]
+    for client in clients:
+        client.start()
+    for number in range(2, 14):
+        write_checkpoint(tmp_path, number, "rocksdb" if number % 2 else "hashmap")
+        remove_checkpoint(tmp_path, number - 1)
+    while not problems and max(seen) < 13:
+        ended.wait(0.05)
+    ended.set()
+    for client in clients:
+        client.join()
+    followed.stop()
+    assert not problems
+    assert len(seen) > 3
