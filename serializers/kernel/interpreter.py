@@ -84,7 +84,7 @@ class Interpreter:
         return self.left > 0
 
     def stop(self) -> None:
-        """Compile all further kernels: Numba is loaded, which was the most of the time."""
+        """Compile all further kernels."""
         self.left = 0
 
 

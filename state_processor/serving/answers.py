@@ -49,7 +49,7 @@ def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limi
     Raises
     ------
     NotFoundError
-        The operator or the state does not exist, or the operator has nothing for the key.
+        The operator or the state does not exist, or the operator does not have the key.
     OptionError
         The text is not a key of the operator's type.
     LimitError
@@ -59,7 +59,7 @@ def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limi
     found = KeyContents.find(served.snapshot, operator, key_of(served, uid, key), state, READING)
     if not found:
         what = f"the operator {uid!r}" if state is None else f"the state {state!r} of the operator {uid!r}"
-        raise NotFoundError(f"{what} has nothing for the key {key} in checkpoint {served.checkpoint_id}")
+        raise NotFoundError(f"{what} does not have the key {key} in checkpoint {served.checkpoint_id}")
     tables = found.tables()
     limits.check_rows(sum(table.num_rows for table in tables.values()))
     rows = {name: table.drop_columns(["key"]).to_pylist() for name, table in tables.items()}
@@ -68,7 +68,7 @@ def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limi
 
 
 def key_of(served: ServedSnapshot, uid: str, text: str) -> Any:
-    """Return a key from its text in a path: text for keys of text, else JSON; what is not JSON, such as a date, is text."""
+    """Return a key from its text in a path. Keys of text are the text. Other keys are JSON, or text such as a date."""
     state = served.keyed_state(served.operator(uid))
     if str(state.key) == "STRING":
         return text

@@ -64,7 +64,7 @@ class Scan:
         return cls(**given, **lists)
 
     def open(self, served: ServedSnapshot, limits: Limits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Return the columns, and the batches, which are read while they are consumed."""
+        """Return the columns, and an iterator that reads the batches."""
         if self.sql is not None:
             return _queried(served, self.sql, limits)
         options = {**READING, **({} if self.columns is None else {"columns": self.columns})}

@@ -67,7 +67,7 @@ class ServedSnapshot:
         return given
 
     def keyed_state(self, operator: OperatorIdentifier) -> KeyedDescription:
-        """Return a keyed state of an operator, which has the type of all its keys.
+        """Return a keyed state of an operator. All its states have the same type of keys.
 
         Raises
         ------
@@ -114,12 +114,12 @@ class Followed:
         return self._current
 
     def ask(self, read: Callable[[ServedSnapshot], _T]) -> _T:
-        """Return what a function reads from one snapshot, which is a newer one if files are removed before they are opened.
+        """Call a function with the current snapshot, and return its result. If files were removed, call it with a newer snapshot.
 
         Raises
         ------
         StateProcessorError
-            The function raised it, and there is no newer snapshot.
+            The function raised it, and a newer snapshot does not exist.
         """
         for _ in range(_TRIES):
             served = self._current

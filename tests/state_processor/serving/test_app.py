@@ -47,7 +47,7 @@ def test_the_contents_of_a_key(orders: Web) -> None:
     [
         ("/operators/nope/states", 404, "NotFoundError", "no operator 'nope' in this snapshot"),
         ("/operators/orders/keys/amelia/nope", 404, "NotFoundError", "no state 'nope'"),
-        ("/operators/orders/keys/nobody", 404, "NotFoundError", "has nothing for the key nobody in checkpoint 1"),
+        ("/operators/orders/keys/nobody", 404, "NotFoundError", "does not have the key nobody in checkpoint 1"),
         ("/operators/catalog/keys/1", 404, "NotFoundError", "does not have keyed state"),
         ("/operators/orders", 404, "NotFoundError", "there is no /operators/orders"),
     ],
