@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from state_processor.job.check import check_job
+    from state_processor.job.matching import match_operators
     from state_processor.job.opening import signature
     from state_processor.job.signature import JobSignature
     from state_processor.job.verdicts import JobReport
@@ -110,6 +111,7 @@ __all__ = [
     "files",
     "find",
     "list_snapshots",
+    "match_operators",
     "orphans",
     "polars",
     "pyflink",
@@ -143,6 +145,7 @@ _HOMES = {
     "FileUse": "state_processor.write.retention",
     "RemovalSummary": "state_processor.write.retention",
     "check_job": "state_processor.job.check",
+    "match_operators": "state_processor.job.matching",
     "create_views": "state_processor.sql.spark_views",
     "ErasureReport": "state_processor.erasing.erasure_report",
     "erase": "state_processor.erasing.erasure",

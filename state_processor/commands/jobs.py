@@ -1,4 +1,4 @@
-"""Commands about the state of a job: its description, and the check of a snapshot against it."""
+"""Commands about the state of a job: its description, the check of a snapshot against it, and the match of operators."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from state_processor.commands.new_files import new_file
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.job.check import check_job
+from state_processor.job.matching import match_operators
 from state_processor.job.opening import signature_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
 
 NOT_RESTORED: Final = 1
 """Exit code if state is refused or would be lost."""
+
+UNMATCHED: Final = 1
+"""Exit code if an operator has no match, or several."""
 
 JOB_HELP: Final = (
     "a snapshot, or a file: a signature, a compiled plan, the graph of a job from the REST paths /jobs/:id and /jobs/:id/plan or "
@@ -51,6 +55,20 @@ def add_commands(commands: Any) -> None:
     check.add_argument("--json", action="store_true", help="one JSON object per operator instead of text")
     add_flags(check, {Kind.CHECKS})
     check.set_defaults(run=_check)
+    text = (
+        "Match the operators of a snapshot with the operators of a new job: by ids, names and states. An ambiguous match is "
+        "shown with its candidates, and is not part of the mapping that rename-uid --mapping applies."
+    )
+    match = commands.add_parser("match", help="operators of a snapshot and of a new job, matched", description=text)
+    add_exit_code(match, "an operator does not have a match, or several")
+    match.add_argument("path", metavar="OLD", help="directory of the snapshot, or its _metadata; or its signature")
+    match.add_argument("job", metavar="NEW", help=f"the new job: {JOB_HELP}")
+    match.add_argument("--graph", metavar="FILE", help="the graph of the job that wrote the snapshot, as Flink prints it")
+    match.add_argument("-o", "--output", metavar="FILE", help="write the mapping into a new file")
+    match.add_argument("--overwrite", action="store_true", help="replace FILE")
+    match.add_argument("--json", action="store_true", help="print the mapping instead of a table")
+    add_flags(match, {Kind.CHECKS})
+    match.set_defaults(run=_match)
 
 
 def _signature(options: argparse.Namespace) -> None:
@@ -79,3 +97,11 @@ def _check(options: argparse.Namespace) -> int:
     else:
         say(str(report))
     return 0 if report.restores else NOT_RESTORED
+
+
+def _match(options: argparse.Namespace) -> int:
+    found = match_operators(options.path, options.job, graph=options.graph, **flag_values(options))
+    say(found.to_json() if options.json else str(found))
+    if options.output is not None:
+        write_text(options.output, f"{found.to_json()}\n", replaced=options.overwrite)
+    return UNMATCHED if found.open else 0

@@ -6,12 +6,16 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final
 
+from state_processor.backends.files.location import Location
 from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import UID_HELP, positive
 from state_processor.commands.terminal import say
+from state_processor.job.matching import read_mapping
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.options.table import SCRATCH
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.json_text import parse_json
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
@@ -34,9 +38,11 @@ def add_commands(commands: Any) -> None:
             help=f"the operator that uses {api} for keyed state in the job that restores the savepoint; {UID_HELP}; {_ALL!r} for "
             "all operators with keyed state; by default like in IN",
         )
-    rename = rewriting_command(commands, "rename-uid", "a copy with another uid of an operator", _rename)
-    rename.add_argument("--from", dest="old", required=True, metavar="UID", help=UID_HELP)
-    rename.add_argument("--to", dest="new", required=True, metavar="UID", help="its new uid")
+    rename = rewriting_command(commands, "rename-uid", "a copy with other uids of operators", _rename)
+    rename.add_argument("--from", dest="old", metavar="UID", help=UID_HELP)
+    rename.add_argument("--to", dest="new", metavar="UID", help="its new uid")
+    text = "rename all operators of a file: the output of the command match, or a JSON object of old and new uids"
+    rename.add_argument("--mapping", metavar="FILE", help=text)
     drop = rewriting_command(commands, "drop-state", "a copy without a state, or without an operator", _drop)
     drop.add_argument("--uid", required=True, help=UID_HELP)
     drop.add_argument("--state", help="name of the state; without it, the whole operator is dropped")
@@ -98,7 +104,16 @@ def _nothing(plan: SavepointBuild, options: argparse.Namespace) -> None:
 
 
 def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    plan.rename_operator(OperatorIdentifier.of(options.old), OperatorIdentifier.of(options.new))
+    if (options.mapping is None) == (options.old is None or options.new is None):
+        raise OptionError("rename-uid: expected --from and --to, or --mapping")
+    if options.mapping is None:
+        plan.rename_operator(OperatorIdentifier.of(options.old), OperatorIdentifier.of(options.new))
+        return
+    try:
+        content = parse_json(bytes(plan.access.storage().read_all(str(Location.given(options.mapping)))).decode())
+    except ValueError as error:
+        raise OptionError(f"--mapping {options.mapping}: expected JSON: {error}") from None
+    plan.rename_operators(read_mapping(content, options.mapping))
 
 
 def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:

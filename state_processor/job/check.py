@@ -133,7 +133,7 @@ class _Check:
             return
         unnamed = [o.label for o in self._new.operators if o.uid_hash is None]
         if unnamed:
-            reason = f"the new job has operators whose hash is unknown: {', '.join(unnamed)}"
+            reason = f"the new job has operators whose hash is unknown: {', '.join(unnamed)}; match_operators compares them"
             yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason)
             return
         reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"

@@ -199,8 +199,8 @@ class SavepointBuild:
             self._check_free(draft)
 
     def rename_operators(self, uids: Mapping[str, str]) -> None:
-        """Give operators other uids at once, by the hashes of their uids. An operator may take the former uid of another."""
-        new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in uids.items()}
+        """Give operators other uids at once, by their uids or hashes. An operator may take the former uid of another."""
+        new = {self.existing(old).identifier.uid_hash: OperatorIdentifier.of(uid) for old, uid in uids.items()}
         renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
         for uid_hash, draft in renamed.items():
             draft.changes.renamed = new[uid_hash]

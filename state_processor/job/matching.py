@@ -1,0 +1,286 @@
+"""Which operator of a snapshot is which operator of another job, where uids don't show it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from os import PathLike
+from typing import Any, Final, Unpack
+
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import render_records
+from state_processor.job.graph_names import with_hashes
+from state_processor.job.job_graph import JobGraph
+from state_processor.job.opening import described, signature_of
+from state_processor.job.rules import Target, state_verdict
+from state_processor.job.signature import JobSignature, OperatorSignature
+from state_processor.job.verdicts import Outcome
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import SnapshotOptions
+from state_processor.options.keywords import takes_options
+from state_processor.serializers.errors import OptionError
+
+_COLUMNS: Final = ("old", "new", "confidence", "evidence")
+VERSION: Final = 1
+"""The version of the format of mapping files."""
+_DEFAULT_NAME: Final = re.compile(
+    r"(Source: |Sink: )?(Map|Flat Map|Filter|Process|KeyedProcess|Co-Process[- ].*|Co-Map|Reduce|Keyed Reduce|Unnamed|"
+    r"Keyed Aggregation|(Custom|Custom File|Collection|Sequence) Source|Print to Std\. Out|Timestamps/Watermarks|Window\(.*)"
+)
+"""Names that Flink gives to operators: they decide nothing, because other operators may get them."""
+
+
+class Confidence(StrEnum):
+    """How sure a match is."""
+
+    CERTAIN = "certain"
+    HIGH = "high"
+    AMBIGUOUS = "ambiguous"
+    NONE = "no match"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMatch:
+    """The match of an operator of a snapshot.
+
+    Attributes
+    ----------
+    old, old_name
+        The uid or hash of the operator in the snapshot, and its name if it is known.
+    new
+        The uid or hash of the operator in the new job; ``None`` unless the match is certain or its confidence is high.
+    confidence
+        ``certain``: the ids are equal. ``high``: the evidence fits this pair alone. ``ambiguous``: it fits several operators.
+    evidence
+        The facts that the match rests on.
+    candidates
+        The operators of the new job that an ambiguous match could be.
+    """
+
+    old: str
+    old_name: str | None
+    new: str | None
+    confidence: Confidence
+    evidence: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMatches:
+    """The matches of the operators of a snapshot; as text, a table."""
+
+    matches: tuple[OperatorMatch, ...]
+
+    @property
+    def mapping(self) -> dict[str, str]:
+        """The operators that get another uid: old and new identifiers. Ambiguous matches are left out."""
+        return {one.old: one.new for one in self.matches if one.new is not None and one.new != one.old}
+
+    @property
+    def open(self) -> tuple[OperatorMatch, ...]:
+        """The operators without a match, or with several possible ones."""
+        return tuple(one for one in self.matches if one.new is None)
+
+    def to_json(self) -> str:
+        """Return the content of a mapping file: ``rename-uid --mapping`` applies its ``uids``."""
+        content = {"version": VERSION, "uids": self.mapping, "matches": [asdict(one) for one in self.matches]}
+        return json.dumps(content, indent=2, ensure_ascii=False)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each operator of the snapshot."""
+        for one in self.matches:
+            old = one.old if one.old_name in (None, one.old) else f"{one.old} ({one.old_name})"
+            new = one.new or " or ".join(one.candidates) or None
+            yield {"old": old, "new": new, "confidence": str(one.confidence), "evidence": "; ".join(one.evidence)}
+
+    def __str__(self) -> str:
+        return render_records(_COLUMNS, self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(_COLUMNS, list(self.rows()))
+
+
+@takes_options
+def match_operators(
+    old: str | PathLike[str] | JobSignature,
+    new: str | PathLike[str] | JobSignature,
+    *,
+    graph: str | PathLike[str] | None = None,
+    **options: Unpack[SnapshotOptions],
+) -> OperatorMatches:
+    """Match the operators of a snapshot with the operators of a new job.
+
+    Equal ids are certain. Other operators are matched by their names, and by their states with kinds and types, if the evidence
+    fits one pair of operators alone. Names come from snapshots of Flink 2.x, or from the graph of the old job: Flink computes the
+    ids of operators without a uid from the shape of this graph (``StreamGraphHasherV2``).
+
+    Parameters
+    ----------
+    old
+        The snapshot, or its signature.
+    new
+        The new job: what :func:`signature` accepts.
+    graph
+        The graph of the job that wrote the snapshot, as the REST paths ``/jobs/:id`` and ``/jobs/:id/plan`` or
+        ``getExecutionPlan()`` print it.
+    **options
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
+
+    Raises
+    ------
+    OptionError
+        If a file has another form.
+    """
+    access = SnapshotAccess.of(**options)
+    written = old if isinstance(old, JobSignature) else signature_of(old, access)
+    if graph is not None:
+        found = described(graph, access.storage())
+        if not isinstance(found, JobGraph):
+            raise OptionError(f"graph={str(graph)!r}: expected the graph of a job as Flink prints it, found another description")
+        written = named_by(written, found)
+    wanted = new if isinstance(new, JobSignature) else signature_of(new, replace(access, plan=None, uids=None))
+    return match_signatures(written, wanted)
+
+
+def named_by(job: JobSignature, graph: JobGraph) -> JobSignature:
+    """Return a signature whose operators have the names of a graph, by their ids."""
+    ids = {o.uid_hash for o in job.operators if o.uid_hash is not None}
+    names = {node.uid_hash: node.name for node in with_hashes(graph, ids).nodes if node.uid_hash is not None}
+    named = (replace(o, name=o.name or names.get(o.uid_hash or "")) for o in job.operators)
+    return replace(job, operators=tuple(named))
+
+
+def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
+    """Match the operators of two jobs; see :func:`match_operators`."""
+    by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
+    same = {o.uid_hash: by_hash[o.uid_hash] for o in old.operators if o.uid_hash is not None and o.uid_hash in by_hash}
+    equal = {o.uid_hash: same[o.uid_hash] for o in old.operators if o.uid_hash in same and not _differs(o, same[o.uid_hash])}
+    left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
+    left_new = [o for o in new.operators if not any(o is taken for taken in equal.values())]
+    pairs = {(i, j): _evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
+    decided = _unique_pairs({place: evidence for place, evidence in pairs.items() if evidence}, len(left_old))
+    known = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)
+    found = [_match(*pair, Confidence.CERTAIN, ("the ids are equal",)) for pair in known]
+    for i, operator in enumerate(left_old):
+        if i in decided:
+            j, evidence = decided[i]
+            found.append(_match(operator, left_new[j], Confidence.HIGH, evidence))
+            continue
+        if operator.uid_hash in same:
+            evidence = ("the ids are equal", "the states differ")
+            found.append(_match(operator, same[operator.uid_hash], Confidence.CERTAIN, evidence))
+            continue
+        candidates = [left_new[j].label for j in range(len(left_new)) if pairs[i, j]]
+        facts = tuple(dict.fromkeys(fact for j in range(len(left_new)) for fact in pairs[i, j]))
+        confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
+        found.append(OperatorMatch(_identifier(operator), operator.name, None, confidence, facts, tuple(candidates)))
+    return OperatorMatches(tuple(found))
+
+
+def _differs(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether the states of two operators with one id contradict each other.
+
+    Without uids, an operator may have the id that another one had before the graph of the job changed.
+    """
+    return bool(old.states and new.states) and not any(map(_same_states, _evidence(old, new))) and not _shared(old, new)
+
+
+def _shared(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether a state of an operator restores into another one."""
+    before, after = old.states or {}, new.states or {}
+    outcomes = (state_verdict(before[name], after[name], Target(), "").outcome for name in before.keys() & after.keys())
+    return any(outcome in (Outcome.RESTORES, Outcome.MIGRATES) for outcome in outcomes)
+
+
+def _match(old: OperatorSignature, new: OperatorSignature, confidence: Confidence, evidence: tuple[str, ...]) -> OperatorMatch:
+    target = new.uid or new.uid_hash
+    if target is None:  # only the name of the new operator is known
+        return OperatorMatch(_identifier(old), old.name, None, Confidence.AMBIGUOUS, evidence, (new.label,))
+    is_same = new.uid_hash == old.uid_hash
+    return OperatorMatch(_identifier(old), old.name, _identifier(old) if is_same else target, confidence, evidence)
+
+
+def _identifier(operator: OperatorSignature) -> str:
+    return operator.uid or operator.uid_hash or operator.label
+
+
+def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """Return the pairs whose evidence fits no other operator, on either side.
+
+    A fact of an earlier kind outweighs later kinds: if states and name point to different operators, the match is left open.
+    """
+    decided: dict[int, tuple[int, tuple[str, ...]]] = {}
+    for kind in (_same_name, _same_states):
+        by_old: dict[int, list[int]] = {}
+        by_new: dict[int, list[int]] = {}
+        for (i, j), evidence in pairs.items():
+            if any(map(kind, evidence)):
+                by_old.setdefault(i, []).append(j)
+                by_new.setdefault(j, []).append(i)
+        for i, found in by_old.items():
+            taken = {j for j, _ in decided.values()}
+            if i not in decided and len(found) == 1 and by_new[found[0]] == [i] and found[0] not in taken:
+                decided[i] = found[0], pairs[i, found[0]]
+    return {i: one for i, one in decided.items() if not _contradicted(i, one[0], pairs, range(number))}
+
+
+def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...]], olds: Iterable[int]) -> bool:
+    """Return whether an operator has the name of one operator, and only another one has its states."""
+    mine = pairs[i, j]
+    if any(map(_same_states, mine)):
+        return False
+    others = [other for (old, other), evidence in pairs.items() if old == i and other != j and any(map(_same_states, evidence))]
+    return bool(others) or any(any(map(_same_states, pairs.get((old, j), ()))) for old in olds if old != i)
+
+
+def _same_name(fact: str) -> bool:
+    return fact.startswith("name ") and _DEFAULT_NAME.fullmatch(fact[len("name ") :].strip("'")) is None
+
+
+def _same_states(fact: str) -> bool:
+    return fact.startswith("states ")
+
+
+def _evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
+    """Return the facts that speak for a pair; none if its states contradict it."""
+    facts = []
+    if old.name is not None and new.name is not None and _plain(old.name) == _plain(new.name):
+        facts.append(f"name {old.name!r}")
+    if old.states and new.states:
+        shared = old.states.keys() & new.states.keys()
+        outcomes = [state_verdict(old.states[name], new.states[name], Target(), "").outcome for name in shared]
+        if any(outcome in (Outcome.REFUSED, Outcome.LOST) for outcome in outcomes):
+            return ()
+        if shared == old.states.keys():
+            facts.append(f"states {', '.join(repr(name) for name in sorted(shared))} with kinds and types")
+    elif old.states and new.states is not None:
+        return ()
+    return tuple(facts)
+
+
+def _plain(name: str) -> str:
+    """Return a name as both the graph and the snapshot have it: graphs begin the names of sources and sinks."""
+    for beginning in ("Source: ", "Sink: "):
+        name = name.removeprefix(beginning)
+    return name.strip()
+
+
+def read_mapping(content: Any, where: str) -> dict[str, str]:
+    """Return old and new identifiers of a mapping file, or of a JSON object of old and new uids.
+
+    Raises
+    ------
+    OptionError
+        If the file has another form.
+    """
+    found = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
+    if isinstance(content, Mapping) and content.get("version", VERSION) != VERSION:
+        raise OptionError(f"{where}: expected version {VERSION} of the format of mapping files, found {content['version']!r}")
+    if not isinstance(found, Mapping) or not all(isinstance(one, str) and one for pair in found.items() for one in pair):
+        raise OptionError(f"{where}: expected a file of state-processor match, or a JSON object of old and new uids")
+    if not found:
+        raise OptionError(f"{where}: expected at least one operator with another uid, found none")
+    return dict(found)

@@ -1,0 +1,244 @@
+"""Pairs of jobs: the old one writes a savepoint, real Flink starts the new one from it, and the check has said what will happen.
+
+``python -m tests.interop.job_pairs`` tries all pairs with all versions and backends, and prints a table.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import state_processor as sp
+from state_processor.job.verdicts import Outcome
+from tests.interop import flink
+
+VERSIONS = ("1.20.5", "2.3.0")
+BACKENDS = ("hashmap", "rocksdb")
+PACKAGE = "pairs"
+_OLD = {
+    "Grown": "public class Grown { public int a; public String b; }",
+    "Shrunk": "public class Shrunk { public int a; public String b; }",
+    "Retyped": "public class Retyped { public int a; }",
+    "Boxed": "public class Boxed { public int a; }",
+    "Same": "public class Same { public int a; public String b; }",
+    "Color": "public enum Color { RED, GREEN }",
+    "Size": "public enum Size { S, M }",
+    "Coin": "public enum Coin { CENT, EURO, DOLLAR }",
+    "Outer": "public class Outer { public Grown grown; public long n; }",
+    "Id": "public class Id { public int a; public int hashCode() { return a; } }",
+    "Painted": "public class Painted { public Color color; }",
+}
+_NEW = _OLD | {
+    "Grown": "public class Grown { public int a; public String b; public long c; }",
+    "Shrunk": "public class Shrunk { public int a; }",
+    "Retyped": "public class Retyped { public long a; }",
+    "Boxed": "public class Boxed { public Integer a; }",
+    "Id": "public class Id { public int a; public int b; public int hashCode() { return a; } }",
+    "Color": "public enum Color { RED, GREEN, BLUE }",
+    "Size": "public enum Size { M, S }",
+    "Coin": "public enum Coin { CENT, EURO }",
+}
+
+Operator = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An old and a new job."""
+
+    name: str
+    old: tuple[Operator, ...]
+    new: tuple[Operator, ...]
+    old_sizes: tuple[int, int] = (2, 128)
+    new_sizes: tuple[int, int] = (2, 128)
+
+
+def state(name: str, kind: str, value_type: str | None, entries: Sequence[Any] = (), **more: Any) -> dict[str, Any]:
+    """Return a state in the form of expected.json."""
+    types = {} if value_type is None else {"value_type": value_type}
+    return {"name": name, "kind": kind, **types, "entries": list(entries), "ttl": False, **more}
+
+
+def operator(*states: dict[str, Any], uid: str = "o", key: str | None = "STRING") -> tuple[Operator, ...]:
+    """Return a job with one operator."""
+    return ({"uid": uid, **({} if key is None else {"key_type": key}), "states": list(states)},)
+
+
+ONE = [{"key": "a", "value": 7}]
+LONG = state("s", "VALUE", "LONG", ONE)
+OTHER = state("t", "VALUE", "STRING", [{"key": "a", "value": "x"}])
+
+
+def _value(old: str, new: str, value: Any = None, key: str = "STRING") -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    entries = [] if value is None else [{"key": "a", "value": value}]
+    return operator(state("s", "VALUE", old, entries), key=key), operator(state("s", "VALUE", new), key=key)
+
+
+def _map(key: str, old: str, new: str) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    one, other = (state("s", "MAP", value, map_key_type=key) for value in (old, new))
+    return operator(one), operator(other)
+
+
+def _ttl(kind: str, before: bool, after: bool, **more: Any) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    one, other = (state("s", kind, "LONG", **more) | {"ttl": ttl} for ttl in (before, after))
+    return operator(one), operator(other)
+
+
+def _kinds(old: str, new: str, key: str | None = "STRING") -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    def of(kind: str) -> dict[str, Any]:
+        return state("s", kind, "LONG", **({"map_key_type": "STRING"} if kind in ("MAP", "BROADCAST") else {}))
+
+    return operator(of(old), key=key), operator(of(new), key=key)
+
+
+def _pojo(name: str) -> str:
+    return f"POJO<{PACKAGE}.{name}>"
+
+
+def _keys(old: str, new: str) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    return operator(state("s", "VALUE", "LONG"), key=old), operator(state("s", "VALUE", "LONG"), key=new)
+
+
+def _lists(old: str, new: str, kind: str = "OPERATOR_LIST") -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    return operator(state("s", kind, old), key=None), operator(state("s", kind, new), key=None)
+
+
+_BOTH = (LONG, OTHER)
+_TIMERS = state("timers", "EVENT_TIMER", None, [{"key": "a", "timestamp": 9}], namespace_type="VOID_NAMESPACE")
+_ROW = "ROW_DATA<`a` INT, `b` STRING>"
+
+PAIRS = (
+    Pair("nothing changes", operator(*_BOTH), operator(*_BOTH)),
+    Pair("a field is added to a POJO", *_value(_pojo("Grown"), _pojo("Grown"), {"a": 1, "b": "x"})),
+    Pair("a value has another type", *_value("LONG", "STRING", 7)),
+    Pair("a value state becomes a list", *_kinds("VALUE", "LIST")),
+    Pair("time-to-live is added", *_ttl("VALUE", False, True)),
+    Pair("time-to-live is dropped", *_ttl("VALUE", True, False)),
+    Pair("a uid changes", operator(LONG), operator(LONG, uid="other")),
+    Pair("a state is dropped", operator(*_BOTH), operator(LONG)),
+    Pair("an operator is added", operator(LONG), (*operator(LONG), *operator(LONG, uid="more"))),
+    Pair("the key has another type", *_keys("STRING", "LONG")),
+    Pair("the parallelism is over the maximum", operator(LONG), operator(LONG), (2, 4), (6, 6)),
+    Pair("the max parallelism shrinks", operator(LONG), operator(LONG), (2, 256), (2, 64)),
+    Pair("an operator is dropped", (*operator(LONG), *operator(LONG, uid="more")), operator(LONG)),
+    Pair("a field is removed from a POJO", *_value(_pojo("Shrunk"), _pojo("Shrunk"), {"a": 1, "b": "x"})),
+    Pair("a field of a POJO has another type", *_value(_pojo("Retyped"), _pojo("Retyped"), {"a": 1})),
+    Pair("a field of a POJO is boxed", *_value(_pojo("Boxed"), _pojo("Boxed"), {"a": 1})),
+    Pair("a POJO inside a POJO grows", *_value(_pojo("Outer"), _pojo("Outer"))),
+    Pair("a POJO in a tuple grows", *_value(f"TUPLE<{_pojo('Grown')},LONG>", f"TUPLE<{_pojo('Grown')},LONG>")),
+    Pair("a POJO in a list grows", *_value(f"LIST<{_pojo('Grown')}>", f"LIST<{_pojo('Grown')}>")),
+    Pair("Kryo becomes a POJO", *_value(f"KRYO<{PACKAGE}.Same>", _pojo("Same"))),
+    Pair("a POJO becomes Kryo", *_value(_pojo("Same"), f"KRYO<{PACKAGE}.Same>")),
+    Pair("Kryo has another class", *_value(f"KRYO<{PACKAGE}.Same>", f"KRYO<{PACKAGE}.Grown>")),
+    Pair("a class of Kryo grows", *_value(f"KRYO<{PACKAGE}.Grown>", f"KRYO<{PACKAGE}.Grown>")),
+    Pair("a constant is added to an enum", *_value(f"ENUM<{PACKAGE}.Color>", f"ENUM<{PACKAGE}.Color>")),
+    Pair("constants of an enum change places", *_value(f"ENUM<{PACKAGE}.Size>", f"ENUM<{PACKAGE}.Size>")),
+    Pair("a constant is removed from an enum", *_value(f"ENUM<{PACKAGE}.Coin>", f"ENUM<{PACKAGE}.Coin>")),
+    Pair("an enum in a POJO grows", *_value(_pojo("Painted"), _pojo("Painted"))),
+    Pair("an enum becomes another", *_value(f"ENUM<{PACKAGE}.Color>", f"ENUM<{PACKAGE}.Size>")),
+    Pair("the value of a map grows", *_map("STRING", _pojo("Grown"), _pojo("Grown"))),
+    Pair("the key of a map grows", *_map(_pojo("Grown"), "LONG", "LONG")),
+    Pair("the value of a map has another type", *_map("STRING", "LONG", "STRING")),
+    Pair("the key is a POJO that grows", *_keys(_pojo("Id"), _pojo("Id"))),
+    Pair("the key is a tuple with another field", *_keys("TUPLE<STRING,LONG>", "TUPLE<STRING,LONG,LONG>")),
+    Pair("time-to-live is added to a map", *_ttl("MAP", False, True, map_key_type="STRING")),
+    Pair("time-to-live is dropped from a list", *_ttl("LIST", True, False)),
+    Pair("a reducing state becomes a value", *_kinds("REDUCING", "VALUE")),
+    Pair("a map becomes a value", *_kinds("MAP", "VALUE")),
+    Pair("a list of the operator becomes a union list", *_kinds("OPERATOR_LIST", "UNION_LIST", None)),
+    Pair("a list of the operator becomes broadcast state", *_kinds("OPERATOR_LIST", "BROADCAST", None)),
+    Pair("an element of a list of the operator grows", *_lists(_pojo("Grown"), _pojo("Grown"))),
+    Pair("an element of a union list has another type", *_lists("LONG", "STRING", "UNION_LIST")),
+    Pair("a row of the table API has another field", *_value(_ROW, "ROW_DATA<`a` INT, `b` STRING, `c` INT>")),
+    Pair("a row of the table API stays", *_value(_ROW, _ROW)),
+    Pair("a tuple has another field", *_value("TUPLE<LONG,STRING>", "TUPLE<LONG,STRING,LONG>")),
+    Pair("timers stay", operator(LONG, _TIMERS), operator(LONG, _TIMERS)),
+    Pair("the parallelism shrinks", operator(*_BOTH), operator(*_BOTH), (3, 128), (1, 128)),
+    Pair("a value is nullable", *_value("NULLABLE<LONG>", "NULLABLE<LONG>")),
+)
+"""The first ten are tried by the tests."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the check said, and what happened."""
+
+    pair: str
+    version: str
+    backend: str
+    report: sp.JobReport
+    error: str | None
+
+    @property
+    def expected(self) -> bool:
+        """Whether Flink starts the new job, by the check. It does if it drops keyed state, or a list, without a message."""
+        missing = any(o.outcome is Outcome.LOST and "not in the new job" in o.reason for o in self.report.operators)
+        refused = any(o.outcome is Outcome.REFUSED for o in self.report.operators)
+        return not missing and not refused
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both agree."""
+        return self.expected == (self.error is None)
+
+    def __str__(self) -> str:
+        happened = "starts" if self.error is None else "refused: " + self.error.strip().splitlines()[-1][:150]
+        said = "; ".join(f"{row['outcome']} ({row['reason']})" for row in self.report.rows() if row["reason"]) or "restores"
+        return f"{'' if self.agrees else 'WRONG '}{self.version} {self.backend}, {self.pair}: {said[:300]} | {happened}"
+
+
+def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], directory: Path) -> Iterator[Result]:
+    """Yield the results of pairs with a version of Flink. The classes of old and new jobs are in a JVM each."""
+    sources = ({name: f"package {PACKAGE};\n{text}" for name, text in texts.items()} for texts in (_OLD, _NEW))
+    old, new = ([flink.generated_classes(version, PACKAGE, texts)] for texts in sources)
+    cases = [(pair, backend) for pair in pairs for backend in backends]
+
+    def asked(pair: Pair, backend: str, which: str, savepoint: Any = None) -> Mapping[str, Any]:
+        size, limit = pair.old_sizes if which == "old" else pair.new_sizes
+        return flink.request(
+            pair.old if which == "old" else pair.new,
+            savepoint,
+            backend=backend,
+            parallelism=size,
+            max_parallelism=limit,
+            filled=savepoint is None,
+            snapshots=["canonical"],
+            snapshots_to=directory / version / backend / which,
+        )
+
+    written = flink.restore(version, [asked(*case, "old") for case in cases], tables=True, class_path=old)
+    described = flink.restore(version, [asked(*case, "new") for case in cases], tables=True, class_path=new)
+    paths = [_path(answer) for answer in written]
+    again = [asked(*case, "new", path) for case, path in zip(cases, paths, strict=True)]
+    restored = flink.restore(version, again, tables=True, class_path=new)
+    for (pair, backend), path, job, answer in zip(cases, paths, described, restored, strict=True):
+        report = sp.check_job(path, sp.signature(_path(job)), flink=version, backend=backend)  # type: ignore[arg-type]
+        yield Result(pair.name, version, backend, report, answer.get("error"))
+
+
+def _path(answer: Mapping[str, Any]) -> str:
+    assert "error" not in answer, answer["error"][:3000]
+    return str(answer["snapshots"]["canonical"])
+
+
+def main(words: Sequence[str]) -> int:
+    """Try the pairs whose names contain one of the words, or all, and return the number of disagreements."""
+    chosen = [pair for pair in PAIRS if not words or any(word in pair.name for word in words)]
+    wrong = total = 0
+    flink.CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink.CACHE) as directory:
+        for version in VERSIONS:
+            for result in results(chosen, version, BACKENDS, Path(directory)):
+                print(result, flush=True)
+                total += 1
+                wrong += not result.agrees
+    print(f"{total - wrong} of {total} agree")
+    return wrong
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
