@@ -510,11 +510,19 @@ def handles(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
 
 
 @takes_options
-def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **options: Unpack[DirectoryOptions]) -> pa.Table:
+def snapshots(
+    directory: Path,
+    *,
+    check: bool = True,
+    depth: int = DEPTH,
+    high_availability: Path | None = None,
+    **options: Unpack[DirectoryOptions],
+) -> pa.Table:
     """Return the savepoints and checkpoints in a directory and below it, newest first.
 
     ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (if it is in the path), ``checkpoint_id``, ``time`` (when
-    ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), and ``is_complete``.
+    ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), ``is_complete``,
+    ``needs_repair``, ``pointers`` and ``recovers``: see :class:`~state_processor.SnapshotInfo`.
 
     Parameters
     ----------
@@ -525,6 +533,8 @@ def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **opti
         or damaged. Flink writes this file last.
     depth
         Number of levels below the directory to search. The logger ``state_processor`` warns of directories that are deeper.
+    high_availability
+        See :func:`state_processor.list_snapshots`.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
@@ -533,4 +543,4 @@ def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **opti
     NotASnapshotError
         If the directory does not exist.
     """
-    return snapshots_table(list_snapshots(directory, check=check, depth=depth, **options))
+    return snapshots_table(list_snapshots(directory, check=check, depth=depth, high_availability=high_availability, **options))

@@ -49,6 +49,14 @@ class SnapshotInfo:
     is_complete
         False if ``_metadata`` does not exist or can't be read; Flink writes it last. ``None`` if it can be read: the snapshot is
         complete if all of its files exist.
+    needs_repair
+        True if a checkpoint can be restored after a repair: all of its files exist, but some are in a claimed savepoint, where
+        Flink does not look for them (FLINK-39964). Then ``is_complete`` is false.
+    pointers
+        Files of high availability that name the checkpoint.
+    recovers
+        True if a job that recovers takes this checkpoint: the one with the highest number that high availability names. If no
+        file names a checkpoint of the job, the one with the highest number that is complete or can be repaired.
     """
 
     path: str
@@ -58,6 +66,9 @@ class SnapshotInfo:
     time: datetime | None
     size: int
     is_complete: bool | None
+    needs_repair: bool = False
+    pointers: tuple[str, ...] = ()
+    recovers: bool = False
 
     __repr__ = redacted_repr
 

@@ -16,7 +16,7 @@ from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.read.snapshots import FINDING, checked, discovered, snapshots_table, unsearched_text
+from state_processor.read.snapshots import FINDING, checked, discovered, recovering, snapshots_table, unsearched_text
 
 NOTHING_FOUND: Final = 1
 """Exit code if no snapshot is found."""
@@ -32,6 +32,11 @@ def add_commands(commands: Any) -> None:
     _add_directory(listing)
     add_exit_code(listing, "no snapshot is found")
     listing.add_argument("--check", action="store_true", help="check that every file exists, to determine is_complete")
+    listing.add_argument(
+        "--high-availability",
+        metavar="PATH",
+        help="a file completedCheckpoint… or the directory high-availability.storageDir: which checkpoint does a job recover?",
+    )
     add_output(listing, _list)
     text = (
         "Print only the path of the newest complete snapshot below a directory. Complete means that _metadata can "
@@ -62,7 +67,8 @@ def _access(options: argparse.Namespace, condition: str) -> SnapshotAccess:
 def _list(options: argparse.Namespace) -> int:
     access = _access(options, "with --check: add that")
     found = discovered(options.path, options.depth, access)
-    rows = snapshots_table(checked(found.snapshots, access) if options.check else found.snapshots).to_pylist()
+    snapshots = checked(found.snapshots, access) if options.check else found.snapshots
+    rows = snapshots_table(recovering(snapshots, options.high_availability, access)).to_pylist()
     if options.json:
         print_json(rows)
     elif rows:
@@ -76,11 +82,18 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     shown = [
         with_sizes(row)
         | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
-        | ({"is_complete": _UNKNOWN} if row["is_complete"] is None else {})
+        | {"is_complete": _completeness(row), "recovers": "yes" if row["recovers"] else ""}
         for row in rows
     ]
-    columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
+    recovers = ["recovers"] if any(row["recovers"] for row in rows) else []
+    columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", *recovers, "path"]
     print_table(columns, shown, options, _UNBOUNDED)  # paths are for copying
+
+
+def _completeness(row: dict[str, Any]) -> bool | str:
+    if row["needs_repair"]:
+        return "after repair"
+    return _UNKNOWN if row["is_complete"] is None else bool(row["is_complete"])
 
 
 def _latest(options: argparse.Namespace) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from logging import getLogger
-from os import PathLike
-from typing import Final, Unpack
+from os import PathLike, fspath
+from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
+from state_processor.backends.metadata.checkpoint_pointers import find_pointers, with_recovery
 from state_processor.backends.metadata.discovery import DEPTH, Discovery, SnapshotInfo, find_snapshots
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
@@ -31,6 +32,9 @@ _SCHEMA: Final = pa.schema(
         ("time", pa.timestamp("us", tz="UTC")),
         ("size_in_bytes", pa.int64()),
         ("is_complete", pa.bool_()),
+        ("needs_repair", pa.bool_()),
+        ("pointers", pa.list_(pa.string())),
+        ("recovers", pa.bool_()),
     ]
 )
 _RENAMED: Final = {"size": "size_in_bytes"}
@@ -39,7 +43,12 @@ _LOG: Final = getLogger("state_processor")
 
 @takes_options
 def list_snapshots(
-    directory: str | PathLike[str], *, check: bool = True, depth: int = DEPTH, **options: Unpack[DirectoryOptions]
+    directory: str | PathLike[str],
+    *,
+    check: bool = True,
+    depth: int = DEPTH,
+    high_availability: str | PathLike[str] | None = None,
+    **options: Unpack[DirectoryOptions],
 ) -> list[SnapshotInfo]:
     """List the snapshots in a directory and below it, newest first.
 
@@ -54,13 +63,18 @@ def list_snapshots(
         damaged. This is faster if snapshots have many files.
     depth
         Number of levels below the directory to search.
+    high_availability
+        A file ``completedCheckpoint…``, or a directory with such files (``high-availability.storageDir``). They tell which
+        checkpoint a recovering job takes. Checkpoints that they name and that do not exist are listed, too.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
     Raises
     ------
     NotASnapshotError
-        If the directory does not exist.
+        If the directory does not exist, or there are no pointers in ``high_availability``.
+    CorruptSnapshotError
+        If a file of high availability is damaged.
     OptionError
         If an option has an unexpected value, or is about files that are not looked for.
     """
@@ -70,7 +84,16 @@ def list_snapshots(
     found = discovered(directory, depth, access)
     if found.unsearched:
         _LOG.warning("%s", unsearched_text(found, depth, f"depth={depth + 1}"))
-    return list(checked(found.snapshots, access)) if check else found.snapshots
+    snapshots = checked(found.snapshots, access) if check else found.snapshots
+    return recovering(snapshots, high_availability, access)
+
+
+def recovering(
+    snapshots: Iterable[SnapshotInfo], high_availability: str | PathLike[str] | None, access: SnapshotAccess
+) -> list[SnapshotInfo]:
+    """Return the snapshots, with the ones marked that recovering jobs take."""
+    pointers = [] if high_availability is None else find_pointers(fspath(high_availability), access.storage())
+    return with_recovery(list(snapshots), pointers)
 
 
 def discovered(directory: str | PathLike[str], depth: int, access: SnapshotAccess) -> Discovery:
@@ -80,7 +103,7 @@ def discovered(directory: str | PathLike[str], depth: int, access: SnapshotAcces
 
 def checked(snapshots: list[SnapshotInfo], access: SnapshotAccess) -> Iterator[SnapshotInfo]:
     """Look for every file of each snapshot, one snapshot after the other, and yield the snapshots with the result."""
-    return (replace(s, is_complete=_is_complete(access, s.path)) if s.is_complete is None else s for s in snapshots)
+    return (replace(s, **_completeness(access, s.path)) if s.is_complete is None else s for s in snapshots)
 
 
 def snapshots_table(found: Iterable[SnapshotInfo]) -> pa.Table:
@@ -96,8 +119,9 @@ def unsearched_text(found: Discovery, depth: int, advice: str) -> str:
     return f"{what} not searched, such as {min(found.unsearched)}; {advice} searches deeper"
 
 
-def _is_complete(access: SnapshotAccess, path: str) -> bool:
+def _completeness(access: SnapshotAccess, path: str) -> dict[str, Any]:
     try:
-        return check_files(access.open(path)).is_restorable
+        check = check_files(access.open(path))
     except StateProcessorError:
-        return False
+        return {"is_complete": False}
+    return {"is_complete": check.is_restorable, "needs_repair": not check.problems and not check.is_restorable}
