@@ -12,7 +12,7 @@ from state_processor.lake.position import Position
 from state_processor.lake.row_identity import identity, is_plain, without
 from state_processor.lake.targets import Changes
 from state_processor.options.packages import require
-from state_processor.serializers.errors import WriteError
+from state_processor.serializers.errors import StateProcessorError, WriteError
 
 _IS_DELETE: Final = "_is_delete"
 _KEEPS_ROWS: Final = ("OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK", "SET TBLPROPERTIES", "ADD FEATURE")
@@ -56,8 +56,22 @@ class DeltaTarget:
 
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
         """Overwrite the table, also its columns."""
-        rows = pa.RecordBatchReader.from_batches(schema, batches)
-        self._write(rows, position, mode="overwrite", schema_mode="overwrite")
+        failures: list[StateProcessorError] = []
+
+        def noted() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from batches
+            except StateProcessorError as error:
+                failures.append(error)
+                raise
+
+        rows = pa.RecordBatchReader.from_batches(schema, noted())
+        try:
+            self._write(rows, position, mode="overwrite", schema_mode="overwrite")
+        except WriteError:
+            for failure in failures:  # Delta has only the text of an error in the rows
+                raise failure from None
+            raise
 
     def apply(self, changes: Changes, position: Position) -> None:
         """Merge changes into the table."""

@@ -173,6 +173,6 @@ def still_there(step: Step) -> Iterator[None]:
     except (MissingFileError, NotASnapshotError) as error:
         places = " or ".join(c.path for c in (step.before, step.after) if c is not None)
         raise MissingFileError(
-            f"{places} was removed while it was read: {error}. Start again: the next read continues with the newest whole "
-            "checkpoint. Let the job retain more checkpoints (state.checkpoints.num-retained) to avoid this"
+            f"{places} was removed while it was read. Start again: the next read continues with the newest whole checkpoint. Let "
+            f"the job retain more checkpoints (state.checkpoints.num-retained) to avoid this. {error}"
         ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyiceberg.catalog import load_catalog
 import state_processor as sp
 from state_processor import cli
 from state_processor.lake.position import CHECKPOINT_ID
+from state_processor.read.checkpoint_changes import StepReader
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
 
 Table = tuple[str, dict[str, Any], Callable[[], pa.Table], Callable[[], str]]
@@ -218,3 +219,24 @@ def test_leftovers_of_a_killed_write_are_removed(job: Path, tmp_path: Path) -> N
     left.write_bytes(b"PAR1")
     sp.sync(job, UID, "total", tmp_path / "totals.parquet")
     assert not left.exists()
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_checkpoint_that_is_removed_while_it_is_written(
+    kind: str, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next newest checkpoint is taken."""
+    to, arguments, read, checkpoint_id = table(kind, tmp_path)
+    take(job, 1)
+    read_step = StepReader.read
+
+    def removed(reader: StepReader, split: Any) -> Iterator[pa.RecordBatch]:
+        if reader.step.after.checkpoint_id == 1:
+            take(job, 2, {"amelia": 5})
+            remove(job / "chk-1")
+        yield from read_step(reader, split)
+
+    monkeypatch.setattr(StepReader, "read", removed)
+    commit = sp.sync(job, UID, "total", to, **arguments)
+    assert commit is not None
+    assert (content(read()), checkpoint_id()) == (rows(job / "chk-2"), "2")

@@ -1,0 +1,270 @@
+"""The stream of changes: offsets, what a micro-batch has, and what becomes of it when checkpoints are removed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
+
+import state_processor as sp
+from state_processor.spark.changes_source import ChangesReader, FlinkSavepointChangesDataSource, LimitedChangesReader
+from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OPTIONS = {"uid": UID, "state": "total"}
+LATER: Mapping[str, Any] = {"amelia": 5, "newcomer": 6, "anders": None}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints" / JOB
+
+
+def source(job: Path, **options: str) -> FlinkSavepointChangesDataSource:
+    return FlinkSavepointChangesDataSource({"path": str(job.parent), **OPTIONS, **options})
+
+
+def reader(job: Path, **options: str) -> LimitedChangesReader:
+    opened = source(job, **options)
+    found = opened.streamReader(opened.schema())
+    assert isinstance(found, LimitedChangesReader)
+    return found
+
+
+def older(job: Path, **options: str) -> ChangesReader:
+    """The reader of Spark 4.0 and 4.1."""
+    found = reader(job, **options)
+    return ChangesReader(found._options, found._schema, found._serializers)
+
+
+def read(of: ChangesReader, start: Any, end: Any) -> list[dict[str, Any]]:
+    """The rows of a micro-batch; offsets take the way through Spark's log."""
+    start, end = (json.loads(json.dumps(offset)) for offset in (start, end))
+    return [row for part in of.partitions(start, end) for batch in of.read(part) for row in batch.to_pylist()]
+
+
+def changes(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted((r["_checkpoint_id"], r["_change"], r["key"], r["value"]) for r in found)
+
+
+def limit(number: int) -> ReadLimit:
+    return ReadMaxFiles(number)
+
+
+def test_each_checkpoint_is_a_micro_batch(job: Path) -> None:
+    take(job, 1)
+    stream = reader(job)
+    assert stream.getDefaultReadLimit() == limit(1)
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, limit(1)) == start
+    take(job, 2, LATER)
+    take(job, 3, {"amelia": 7})
+    first = stream.latestOffset(start, limit(1))
+    found = read(stream, start, first)
+    (before,) = (value for key, value in rows(job / "chk-1") if key == "anders")
+    assert before is not None
+    assert changes(found) == [(2, "delete", "anders", None), (2, "insert", "newcomer", 6), (2, "update", "amelia", 5)]
+    assert {(r["_full"], r["_checkpoint_time"].timestamp()) for r in found} == {(False, 1_700_000_002)}
+    second = stream.latestOffset(first, limit(1))
+    assert changes(read(stream, first, second)) == [(3, "update", "amelia", 7)]
+    assert stream.latestOffset(second, limit(1)) == second
+    both = stream.latestOffset(start, limit(5))
+    assert both == stream.latestOffset(start, ReadAllAvailable())
+    assert changes(read(stream, start, both)) == sorted([*changes(read(stream, start, first)), (3, "update", "amelia", 7)])
+    assert read(stream, start, start) == []
+
+
+@pytest.mark.parametrize(("start", "ids"), [("earliest", {2, 3}), ("2", {3}), ("latest", set()), ("snapshot", {3})])
+def test_starting_checkpoint(start: str, ids: set[int], job: Path) -> None:
+    for number, totals in ((1, {}), (2, LATER), (3, {"amelia": 7})):
+        take(job, number, totals)
+    stream = reader(job, startingCheckpoint=start)
+    initial = stream.initialOffset()
+    found = read(stream, initial, stream.latestOffset(initial, ReadAllAvailable()))
+    assert {r["_checkpoint_id"] for r in found} == ids
+    if start == "snapshot":
+        assert sorted((r["key"], r["value"]) for r in found) == rows(job / "chk-3")
+        assert {(r["_change"], r["_full"]) for r in found} == {("insert", True)}
+
+
+def test_values_before(job: Path) -> None:
+    take(job, 1, {"amelia": 4})
+    stream = reader(job, before="true", state="items")
+    start = stream.initialOffset()
+    take(job, 2, {"amelia": 5})
+    (row,) = read(stream, start, stream.latestOffset(start, limit(1)))
+    assert list(row) == [
+        "_change",
+        "_checkpoint_id",
+        "_checkpoint_time",
+        "_full",
+        *("key", "map_key", "map_value"),
+        "before",
+    ]
+    assert (row["key"], row["map_key"], row["map_value"], row["before"]) == ("amelia", "mug", 5, 4)
+
+
+def test_a_repeated_micro_batch_is_the_same_or_full(job: Path) -> None:
+    """Spark plans a micro-batch again after a restart: with the same offsets, in a new process."""
+    for number, totals in ((1, {}), (2, LATER), (3, {"amelia": 7})):
+        take(job, number, totals)
+    start = reader(job, startingCheckpoint="1").initialOffset()
+    end = reader(job).latestOffset(start, limit(1))
+    once = read(reader(job), start, end)
+    assert changes(read(reader(job), start, end)) == changes(once)
+    remove(job / "chk-1")
+    found = read(reader(job), start, end)
+    assert {(r["_checkpoint_id"], r["_full"], r["_change"]) for r in found} == {(2, True, "insert")}
+    assert sorted((r["key"], r["value"]) for r in found) == rows(job / "chk-2")
+    remove(job / "chk-2")
+    found = read(reader(job), start, end)
+    assert {(r["_checkpoint_id"], r["_full"]) for r in found} == {(3, True)}
+    assert sorted((r["key"], r["value"]) for r in found) == rows(job / "chk-3")
+    following = reader(job).latestOffset(end, limit(1))
+    assert {(r["_checkpoint_id"], r["_full"]) for r in read(reader(job), end, following)} == {(3, True)}
+    with pytest.raises(
+        sp.MissingFileError, match=r"checkpoint 1 in .* was removed before its changes were read\. Set failOnDataLoss"
+    ):
+        read(reader(job, failOnDataLoss="true"), start, end)
+
+
+def test_a_checkpoint_that_is_removed_while_tasks_read(job: Path) -> None:
+    take(job, 1)
+    stream = reader(job)
+    start = stream.initialOffset()
+    take(job, 2, LATER)
+    parts = stream.partitions(start, stream.latestOffset(start, limit(1)))
+    for file in (p for p in (job / "chk-1").iterdir()):
+        file.unlink()
+    with pytest.raises(sp.MissingFileError, match=r"was removed while it was read\. Start again: the next read continues with"):
+        [list(stream.read(part)) for part in parts]
+
+
+def test_a_full_micro_batch_of_an_empty_state(job: Path) -> None:
+    last = take(job, 1)
+    keys = {key for state in ("total", "items") for key, *_ in rows(last, state)}
+    stream = reader(job, startingCheckpoint="snapshot")
+    take(job, 2, dict.fromkeys(keys))
+    (row,) = read(stream, start := stream.initialOffset(), stream.latestOffset(start, limit(1)))
+    assert (row["_change"], row["_checkpoint_id"], row["_full"], row["key"], row["value"]) == (None, 2, True, None, None)
+
+
+def test_available_now_ends_at_the_newest_checkpoint_of_its_start(job: Path) -> None:
+    for number in (1, 2, 3):
+        take(job, number, {"amelia": number})
+    stream = reader(job, startingCheckpoint="earliest")
+    stream.prepareForTriggerAvailableNow()
+    take(job, 4, {"amelia": 4})
+    offset, seen = stream.initialOffset(), []
+    while (following := stream.latestOffset(offset, limit(1))) != offset:
+        offset = following
+        seen.append(offset["checkpoint"]["checkpoint_id"])
+    assert seen == [2, 3]
+
+
+def test_the_reader_of_older_versions(job: Path) -> None:
+    """Their Spark asks for the newest offset without the start."""
+    for number in (1, 2, 3):
+        take(job, number, {"amelia": number})
+    stream = older(job, startingCheckpoint="1")
+    start, end = stream.initialOffset(), stream.latestOffset()
+    expected = [(2, "update", "amelia", 2), (3, "update", "amelia", 3)]
+    assert changes(read(stream, start, end)) == expected
+    assert stream.latestOffset() == end
+    again = older(job)  # a new process: the first micro-batch has its start, though the option gives another now
+    assert changes(read(again, older(job).initialOffset(), end)) == expected
+    restarted = older(job)
+    same = restarted.latestOffset()
+    assert restarted.latestOffset() is same
+    assert read(restarted, end, same) == []
+    take(job, 4, {"amelia": 4})
+    restarted = older(job)
+    assert changes(read(restarted, end, restarted.latestOffset())) == [(4, "update", "amelia", 4)]
+    restarted = older(job)
+    newest = restarted.latestOffset()
+    remove(job / "chk-3")
+    assert {(r["_checkpoint_id"], r["_full"]) for r in read(restarted, end, newest)} == {(4, True)}
+
+
+def test_another_type_of_the_value_is_refused(job: Path, tmp_path: Path) -> None:
+    take(job, 1)
+    stream = reader(job)
+    start = stream.initialOffset()
+    writer = sp.arrow.SavepointWriter.from_existing(job / "chk-1").remove_state(UID, "total")
+    writer.with_keyed_state(
+        UID, [{"key": "amelia", "total": "text"}], key="key", states={"total": sp.ValueState(sp.Types.STRING())}
+    ).write(job / "chk-2", checkpoint_id=2)
+    end = stream.latestOffset(start, limit(1))
+    with pytest.raises(sp.UnsupportedFormatError, match=r"values of the type int64 in checkpoint 1 .* string in checkpoint 2"):
+        read(stream, start, end)
+    commit = sp.sync(job, UID, "total", tmp_path / "table")
+    assert commit is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingCheckpoint": "first"}, r"startingCheckpoint=first: expected latest, earliest, snapshot or the id"),
+        ({"maxCheckpointsPerTrigger": "0"}, r"maxCheckpointsPerTrigger=0: expected a positive number"),
+        ({"startCheckpoint": "1"}, r"there is no option 'startcheckpoint'; did you mean 'startingCheckpoint'\?"),
+    ],
+)
+def test_options_are_checked(options: dict[str, str], message: str, job: Path) -> None:
+    take(job, 1)
+    with pytest.raises(sp.OptionError, match=message):
+        source(job, **options).schema()
+
+
+def test_what_is_missing(job: Path) -> None:
+    job.mkdir(parents=True)
+    with pytest.raises(sp.NotFoundError, match="does not have a whole checkpoint: start after the first one is complete"):
+        source(job).schema()
+    take(job, 1)
+    with pytest.raises(sp.NotFoundError, match=r"checkpoint 7 is not whole in .*; whole checkpoints: 1"):
+        reader(job, startingCheckpoint="7").initialOffset()
+    with pytest.raises(sp.OptionError, match="is a stream: use spark"):
+        source(job).reader(source(job).schema())
+    with pytest.raises(sp.OptionError, match="name the operator by the option uid or uidHash, and the state by state"):
+        FlinkSavepointChangesDataSource({"path": str(job), "uid": UID}).schema()
+
+
+@pytest.mark.spark
+def test_a_query_repeats_what_it_has_not_committed(spark: SparkSession, job: Path, tmp_path: Path) -> None:
+    take(job, 1)
+    take(job, 2, LATER)
+    seen: list[tuple[int, list[tuple[Any, ...]], set[bool]]] = []
+
+    def note(batch: DataFrame, number: int) -> None:
+        found = [row.asDict() for row in batch.collect()]
+        seen.append((number, changes(found), {r["_full"] for r in found}))
+
+    def run() -> None:
+        sp.register(spark)
+        stream = spark.readStream.format("flink-savepoint-changes").options(**OPTIONS)
+        stream = stream.option("startingCheckpoint", "earliest")
+        sink = stream.load(str(job.parent)).writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "query"))
+        sink.trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    expected = [(2, "delete", "anders", None), (2, "insert", "newcomer", 6), (2, "update", "amelia", 5)]
+    assert seen == [(0, expected, {False})]
+    shutil.rmtree(tmp_path / "query" / "commits")  # as if it had been killed before
+    take(job, 3, {"amelia": 7})
+    seen.clear()
+    run()
+    assert seen == [(0, expected, {False}), (1, [(3, "update", "amelia", 7)], {False})]
+    remove(job / "chk-2")
+    remove(job / "chk-3")
+    take(job, 4, {"amelia": 8}, start=job / "chk-1")
+    seen.clear()
+    run()
+    ((number, found, full),) = seen
+    assert (number, full) == (2, {True})
+    assert sorted((key, value) for _, _, key, value in found) == rows(job / "chk-4")
