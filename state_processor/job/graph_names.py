@@ -32,7 +32,7 @@ def with_hashes(graph: JobGraph, ids: Collection[str]) -> JobGraph:
 
 
 def _confirmed(graph: JobGraph, found: dict[int, str], ids: Collection[str]) -> int:
-    """Return how many computed ids are those of a snapshot, or of a task."""
+    """Return the number of computed ids that a snapshot or the graph has."""
     shown = sum(node.uid_hash is not None and node.uid_hash == found.get(place) for place, node in enumerate(graph.nodes))
     return shown + len({*found.values()} & {*ids})
 

@@ -165,7 +165,7 @@ PAIRS = (
 
 @dataclass(frozen=True)
 class Result:
-    """What the check said, and what happened."""
+    """The report of the check, and the error of Flink."""
 
     pair: str
     version: str
