@@ -17,6 +17,7 @@ from state_processor.options.table import SCRATCH
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
 from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 
@@ -46,8 +47,22 @@ def add_commands(commands: Any) -> None:
     drop = rewriting_command(commands, "drop-state", "a copy without a state, or without an operator", _drop)
     drop.add_argument("--uid", required=True, help=UID_HELP)
     drop.add_argument("--state", help="name of the state; without it, the whole operator is dropped")
+    expire = _of_state(commands, "expire", "a copy without the expired values of a state", _expire)
+    expire.add_argument("--ttl", required=True, metavar="DURATION", help="the time-to-live of the job, such as 7d or PT1H")
+    expire.add_argument("--as-of", default="now", metavar="TIME", help="when values are expired (default: now)")
+    ttl = _of_state(commands, "with-ttl", "a copy in which a state has time-to-live, or does not have it", _with_ttl)
+    ttl.add_argument("--off", action="store_true", help="take time-to-live away instead of adding it")
+    touch = _of_state(commands, "touch", "a copy with another time of last access of all values of a state", _touch)
+    touch.add_argument("--as-of", default="now", metavar="TIME", help="the time of last access (default: now)")
     resize = rewriting_command(commands, "set-max-parallelism", "a copy with another number of key groups", _resize)
     resize.add_argument("max_parallelism", type=positive, metavar="N", help="the number of key groups")
+
+
+def _of_state(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
+    parser = rewriting_command(commands, name, text, change)
+    parser.add_argument("--uid", required=True, help=UID_HELP)
+    parser.add_argument("--state", required=True, help="name of the state")
+    return parser
 
 
 def rewriting_command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
@@ -122,6 +137,18 @@ def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
         plan.remove_operator(operator)
     else:
         plan.remove_state(operator, options.state)
+
+
+def _expire(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    SavepointWriter(plan).expire(options.uid, options.state, options.ttl, options.as_of)
+
+
+def _with_ttl(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    SavepointWriter(plan).with_ttl(options.uid, options.state, not options.off)
+
+
+def _touch(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    SavepointWriter(plan).touch(options.uid, options.state, options.as_of)
 
 
 def _resize(plan: SavepointBuild, options: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import Self
 
@@ -15,10 +16,11 @@ from state_processor.read.compatibility import check_compatibility
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.types.declared_types import DeclaredTypes
+from state_processor.types.durations import duration_ms, instant_ms
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, whole_type
-from state_processor.write import keyed_changes
+from state_processor.write import keyed_changes, time_to_live
 from state_processor.write.build import Uid
 from state_processor.write.engines import Engine
 from state_processor.write.format_choice import BackendName, FormatName
@@ -282,6 +284,81 @@ class StateWriter(OperatorStateWriter):
                 raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")
             rows = self._stored_rows(identifier, state, {"value": whole_type(new)}, metadata=old.has_ttl)
             keyed_changes.replace_keyed_state(draft, new, rows)
+        return self
+
+    def expire(self, uid: Uid, state: str, ttl: str | timedelta, as_of: str | int | datetime = "now") -> Self:
+        """Drop the expired values of a keyed state: values, elements of lists, entries of maps, and keys that nothing is left of.
+
+        Everything else keeps its bytes. The state is read in this process.
+
+        Parameters
+        ----------
+        uid, state
+            The state, which has time-to-live.
+        ttl
+            The time-to-live that the job declares, such as ``"7d"`` or ``"PT1H"``; savepoints do not contain it.
+        as_of
+            The point in time: values whose last access is ``ttl`` or longer before it are dropped.
+
+        Raises
+        ------
+        OptionError
+            If the state does not have time-to-live, or was changed before.
+        """
+        with self._build.change(uid, existing=True) as draft:
+            described = time_to_live.require_ttl(draft, state)
+            gone, lists = time_to_live.expired_rows(draft, described, duration_ms(ttl), instant_ms(as_of))
+            if time_to_live.is_map(described):
+                keyed_changes.delete_map_entries(draft, state, self._rows(gone))
+            else:
+                keyed_changes.delete_keys(draft, self._rows(gone), state, KEY)
+            if lists.num_rows:
+                keyed_changes.update_keyed_state(draft, state, self._rows(lists))
+        return self
+
+    def with_ttl(self, uid: Uid, state: str, enabled: bool = True) -> Self:
+        """Add time-to-live to a keyed state, or take it away: the job's ``StateTtlConfig`` decides which of them it restores.
+
+        Before Flink 2.0 a job whose state has time-to-live refuses a state that has none, and the reverse. All entries are
+        rewritten. The time of last access of a state that gets time-to-live is the time of writing.
+
+        Parameters
+        ----------
+        uid, state
+            The state.
+        enabled
+            False to take time-to-live away. Expired values stay: drop them with :meth:`expire` before, in a savepoint of its own.
+
+        Raises
+        ------
+        OptionError
+            If the state has time-to-live already, or does not have it, or was changed before.
+        """
+        with self._build.change(uid, existing=True) as draft:
+            new = time_to_live.with_time_to_live(draft, state, enabled=enabled)
+            rows = self._stored_rows(draft.identifier, state, {"value": whole_type(new)}, metadata=False)
+            keyed_changes.replace_keyed_state(draft, new, rows)
+        return self
+
+    def touch(self, uid: Uid, state: str, as_of: str | int | datetime = "now") -> Self:
+        """Set the time of last access of all values of a keyed state with time-to-live. The state is read in this process.
+
+        Parameters
+        ----------
+        uid, state
+            The state.
+        as_of
+            The time of last access.
+
+        Raises
+        ------
+        OptionError
+            If the state does not have time-to-live, or was changed before.
+        """
+        with self._build.change(uid, existing=True) as draft:
+            described = time_to_live.require_ttl(draft, state)
+            rows = time_to_live.touched_rows(draft, described, instant_ms(as_of))
+            keyed_changes.update_keyed_state(draft, state, self._rows(rows))
         return self
 
     def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> Self:

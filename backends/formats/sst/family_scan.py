@@ -176,7 +176,7 @@ def plain_content(table: Table) -> Iterator[Bytes]:
                 room = full.more
         yield decoding.content
         first = behind
-    yield scan.blocks.keys
+    yield np.frombuffer(b"\0".join(map(scan.blocks.separator, range(len(scan.blocks)))), dtype=np.uint8)
     yield from table.plain_metadata()
 
 

@@ -1,0 +1,108 @@
+"""Time-to-live of keyed state: expired values, times of last access, and states that get or lose time-to-live.
+
+Flink: ``TtlStateFactory``, ``TtlUtils.expired``. The state is read in this process.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
+from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES
+from state_processor.serializers.doors import changing
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.write.draft import OperatorDraft
+
+_PLACES: Final = (KEY_GROUP_COLUMN, SUBTASK)
+
+
+def require_ttl(draft: OperatorDraft, name: str) -> KeyedDescription:
+    """Return a state of the source savepoint that has time-to-live.
+
+    Raises
+    ------
+    OptionError
+        If it does not have time-to-live, or was changed before.
+    """
+    state = _unchanged(draft, name)
+    if not state.has_ttl:
+        raise OptionError(f"{draft.label}, state {name!r} has no time-to-live; add it with {changing('with_ttl')}")
+    return state
+
+
+def _unchanged(draft: OperatorDraft, name: str) -> KeyedDescription:
+    state = draft.keyed(name)
+    if draft.changes.changes_entries(state.name):
+        raise OptionError(
+            f"{draft.label}, state {name!r} was changed before: these changes start from the values of the source savepoint. "
+            "Change it first, or write one savepoint after the other"
+        )
+    return state
+
+
+def with_time_to_live(draft: OperatorDraft, name: str, *, enabled: bool) -> KeyedDescription:
+    """Return a state of the source savepoint with time-to-live, or without.
+
+    Raises
+    ------
+    OptionError
+        If it is so already, or was changed before.
+    """
+    state = _unchanged(draft, name)
+    if state.is_timer:
+        raise OptionError(f"{draft.label}, state {name!r} has timers; timers don't have time-to-live")
+    if state.has_ttl == enabled:
+        raise OptionError(f"{draft.label}, state {name!r} {'already has' if enabled else 'has no'} time-to-live")
+    value = state.value
+    return state.with_serializers(value=value.value if isinstance(value, TtlSerializer) else TtlSerializer.of(value))
+
+
+def expired_rows(draft: OperatorDraft, state: KeyedDescription, ttl: int, as_of: int) -> tuple[pa.Table, pa.Table]:
+    """Return what expires: keys (with namespaces) or entries of a map to delete, and rows that replace lists.
+
+    Parameters
+    ----------
+    draft, state
+        The state.
+    ttl, as_of
+        The time-to-live and the point in time, in milliseconds.
+    """
+    gone = _read(draft, state, ReadOptions(ttl=ttl, as_of=as_of, expired="only", nanos="string", row_kind=True))
+    identity = [name for name in (KEY, *NAMESPACES, MAP_KEY) if name in gone.column_names]
+    gone = gone.select(identity)
+    if state.kind != LIST or not gone.num_rows:
+        return gone, gone.slice(0, 0)
+    keys = list({repr(key): key for key in gone[KEY].to_pylist()}.values())
+    still = ReadOptions(flatten=False, ttl=ttl, as_of=as_of, metadata=True, nanos="string", row_kind=True, keys=tuple(keys))
+    kept = _read(draft, state, still)
+    lists = kept.filter(pc.greater(pc.fill_null(pc.list_value_length(kept["value"]), 0), 0)).drop_columns(list(_PLACES))
+    left = {repr(row) for row in lists.select(identity).to_pylist()}
+    return pa.Table.from_pylist([row for row in gone.to_pylist() if repr(row) not in left], gone.schema), lists
+
+
+def touched_rows(draft: OperatorDraft, state: KeyedDescription, as_of: int) -> pa.Table:
+    """Return all rows of a state with another time of last access, in milliseconds."""
+    table = _read(draft, state, ReadOptions(metadata=True, nanos="string", row_kind=True))
+    at = table.schema.get_field_index(LAST_ACCESS)
+    times = pa.repeat(pa.scalar(as_of * 1000, pa.int64()), table.num_rows).cast(table.schema.field(at).type)
+    return table.set_column(at, LAST_ACCESS, times).drop_columns(list(_PLACES))
+
+
+def _read(draft: OperatorDraft, state: KeyedDescription, options: ReadOptions) -> pa.Table:
+    assert draft.source is not None  # it has the state
+    reader = open_state(draft.source.snapshot, draft.source.operator, state.name, options=options)
+    batches = [batch for split in reader.splits() for batch in reader.read(split)]
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def is_map(state: KeyedDescription) -> bool:
+    """Return whether entries of a state are deleted one by one."""
+    return state.kind == MAP
