@@ -10,6 +10,7 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.pojo_registrations import register_pojo_class, register_primitive_fields
+from state_processor.serializers.core.self_written import register_value_class
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.user_classes import register_kryo_class
@@ -31,6 +32,7 @@ __all__ = [
     "register_pojo_class",
     "register_primitive_fields",
     "register_snapshot",
+    "register_value_class",
     "registrations",
 ]
 

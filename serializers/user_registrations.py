@@ -50,6 +50,8 @@ class Registrations:
         The names of the fields of a POJO that are primitive.
     connectors
         Connectors of sources and sinks, by kind and name.
+    value_classes
+        Serializers of classes that write themselves.
     """
 
     snapshots: Mapping[str, SnapshotReader] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Registrations:
     pojo_subclasses: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     primitive_fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
+    value_classes: Mapping[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return any(self.content)
@@ -64,7 +67,10 @@ class Registrations:
     @property
     def content(self) -> tuple[Mapping[str, Any], ...]:
         """All entries, for the comparison of registrations."""
-        return self.snapshots, self.kryo_classes, self.pojo_subclasses, self.primitive_fields, self.connectors
+        return (
+            *(self.snapshots, self.kryo_classes, self.pojo_subclasses),
+            *(self.primitive_fields, self.connectors, self.value_classes),
+        )
 
     def with_snapshot(self, class_name: str, reader: SnapshotReader) -> Registrations:
         """Return a copy with the reader of a snapshot class."""
@@ -100,6 +106,10 @@ class Registrations:
         """Return a copy with a connector."""
         return replace(self, connectors=_with(self.connectors, key, connector))
 
+    def with_value_class(self, class_name: str, serializer: Any) -> Registrations:
+        """Return a copy with a class that writes itself."""
+        return replace(self, value_classes=_with(self.value_classes, class_name, serializer))
+
     def updated(self, other: Registrations) -> Registrations:
         """Return a copy with the entries of ``other``, which take precedence."""
         subclasses = {
@@ -112,6 +122,7 @@ class Registrations:
             subclasses,
             {**self.primitive_fields, **other.primitive_fields},
             {**self.connectors, **other.connectors},
+            {**self.value_classes, **other.value_classes},
         )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.self_written import known_class
+from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -33,8 +36,7 @@ _USER_CODE: Final = {
 class UserCodeSerializer(TypeSerializer):
     """Serializer of a class that writes itself (Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``).
 
-    Only the user's class defines the layout of its bytes, so that a value can be neither decoded nor skipped. Users can register
-    a reader for the snapshot class; it restores a serializer that they wrote.
+    Only the class defines the layout of its bytes. The layout is not known, so that a value can be neither decoded nor skipped.
 
     Parameters
     ----------
@@ -61,7 +63,7 @@ class UserCodeSerializer(TypeSerializer):
     def reason(self) -> str:
         return (
             f"the layout of {self.type_class} is defined by its method {_USER_CODE[self._snapshot_class].method}; "
-            f"call {registering(f'register_snapshot({self._snapshot_class!r}, …)')} with a reader whose serializer knows it"
+            f"call {registering(f'register_value_class({self.type_class!r}, …)')} with what it writes"
         )
 
     def _refuse(self) -> NoReturn:
@@ -75,6 +77,36 @@ class UserCodeSerializer(TypeSerializer):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return GenericTypeSerializerSnapshot(self._snapshot_class, self.type_class)
+
+
+class SelfWrittenSerializer(DelegatingSerializer):
+    """Serializer of a class that writes itself in a known layout (:mod:`~state_processor.serializers.core.self_written`).
+
+    Parameters
+    ----------
+    type_class, snapshot_class
+        As for :class:`UserCodeSerializer`.
+    content
+        The serializer of the bytes.
+    """
+
+    def __init__(self, type_class: str, content: TypeSerializer, snapshot_class: str) -> None:
+        super().__init__(content)
+        self.type_class = type_class
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"{_USER_CODE[self._snapshot_class].name}<{self.type_class}>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return ()
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return self
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return GenericTypeSerializerSnapshot(self._snapshot_class, self.type_class)
@@ -97,6 +129,9 @@ class GenericTypeSerializerSnapshot(TypeSerializerSnapshot):
         target.write_utf(self.type_class)
 
     def restore_serializer(self) -> TypeSerializer:
+        content = known_class(self.type_class)
+        if content is not None:
+            return SelfWrittenSerializer(self.type_class, content, self.class_name)
         return UserCodeSerializer(self.type_class, self.class_name)
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:

@@ -1,0 +1,296 @@
+"""Classes that write themselves and whose layout is known: Flink's values, Hadoop's writables, and classes of users.
+
+Flink: ``org.apache.flink.types``. Hadoop: ``org.apache.hadoop.io``, ``WritableUtils``, ``AbstractMapWritable``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import SimpleSerializer, TypeSerializer
+from state_processor.serializers.core import basic
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.core.scalars import SCALARS
+from state_processor.serializers.core.templates import FieldsSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.user_registrations import current_registrations, register
+
+HADOOP: Final = "org.apache.hadoop.io."
+FLINK: Final = "org.apache.flink.types."
+
+
+def read_vlong(source: DataInput) -> int:
+    """Read an integer of variable length (Hadoop: ``WritableUtils.readVLong``)."""
+    first = source.read_byte()
+    if first >= -112:
+        return first
+    negative = first < -120
+    value = int.from_bytes(source.read_bytes(-(first + (120 if negative else 112)), "integer"), "big")
+    return ~value if negative else value
+
+
+def write_vlong(value: int, target: DataOutput) -> None:
+    """Write what :func:`read_vlong` reads."""
+    if -112 <= value <= 127:
+        target.write_byte(value)
+        return
+    magnitude = ~value if value < 0 else value
+    size = (magnitude.bit_length() + 7) // 8
+    target.write_byte(-size - (120 if value < 0 else 112))
+    target.write_bytes(magnitude.to_bytes(size, "big"))
+
+
+class VariableIntegerSerializer(SimpleSerializer):
+    """``VIntWritable`` and ``VLongWritable``.
+
+    Parameters
+    ----------
+    bits
+        32 or 64.
+    """
+
+    min_size = 1
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self.bits = bits
+
+    def __str__(self) -> str:
+        return "VINT" if self.bits == 32 else "VLONG"
+
+    def read(self, source: DataInput) -> int:
+        start, value = source.position, read_vlong(source)
+        if not -(1 << (self.bits - 1)) <= value < 1 << (self.bits - 1):
+            raise source.corrupt(f"{value} has more than {self.bits} bits", start)
+        return value
+
+    def write(self, value: int, target: DataOutput) -> None:
+        write_vlong(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.int32() if self.bits == 32 else pa.int64()
+
+
+class HadoopTextSerializer(SimpleSerializer):
+    """``Text``: the number of bytes as an integer of variable length, and UTF-8."""
+
+    min_size = 1
+
+    def __str__(self) -> str:
+        return "HADOOP_TEXT"
+
+    def read(self, source: DataInput) -> str:
+        start, size = source.position, read_vlong(source)
+        if not 0 <= size <= source.remaining:
+            raise source.corrupt(f"{size} bytes of text announced, {source.remaining} left", start)
+        try:
+            return source.read_bytes(size, "text").decode()
+        except UnicodeDecodeError as error:
+            raise source.corrupt(f"not text: {error}", start) from None
+
+    def write(self, value: str, target: DataOutput) -> None:
+        data = value.encode()
+        write_vlong(len(data), target)
+        target.write_bytes(data)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+
+class NothingSerializer(SimpleSerializer):
+    """``NullWritable``, which has no bytes."""
+
+    min_size = 0
+
+    def __str__(self) -> str:
+        return "NOTHING"
+
+    def read(self, source: DataInput) -> None:
+        return None
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        if value is not None:
+            raise InvalidRowError(f"a NullWritable is null, found {value!r}")
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.null()
+
+
+class FixedBytesSerializer(SimpleSerializer):
+    """A fixed number of bytes, such as ``MD5Hash``."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.length = self.min_size = size
+
+    def __str__(self) -> str:
+        return f"BYTES({self.length})"
+
+    def read(self, source: DataInput) -> bytes:
+        return source.read_bytes(self.length)
+
+    def write(self, value: bytes, target: DataOutput) -> None:
+        if len(value) != self.length:
+            raise InvalidRowError(f"expected {self.length} bytes, found {len(value)}")
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+
+# Maps of any writables
+
+_MAP_IDS: Final = {
+    number - 127: HADOOP + name
+    for number, name in enumerate(
+        (
+            *("ArrayWritable", "BooleanWritable", "BytesWritable", "FloatWritable", "IntWritable", "LongWritable", "MapWritable"),
+            *("MD5Hash", "NullWritable", "ObjectWritable", "SortedMapWritable", "Text", "TwoDArrayWritable", "VIntWritable"),
+            "VLongWritable",
+        )
+    )
+}
+"""The numbers that classes have in a ``MapWritable``; other classes get 1, 2, and so on."""
+
+
+class MapWritableSerializer(SimpleSerializer):
+    """``MapWritable`` and ``SortedMapWritable``: classes with numbers, and entries whose key and value follow their class.
+
+    A column contains JSON: a list of entries with ``key`` and ``value``, each of them an object with the class as its only name.
+    """
+
+    min_size = 5
+
+    def __str__(self) -> str:
+        return "MAP_WRITABLE"
+
+    def read(self, source: DataInput) -> list[dict[str, Any]]:
+        names = dict(_MAP_IDS)
+        for _ in range(source.read_byte()):
+            number = source.read_byte()
+            names[number] = source.read_utf()
+        count = source.read_count("entries", 2)
+        with source.nested("maps"):
+            return [{"key": self._read(source, names), "value": self._read(source, names)} for _ in range(count)]
+
+    def _read(self, source: DataInput, names: Mapping[int, str]) -> dict[str, Any]:
+        start, number = source.position, source.read_byte()
+        if number not in names:
+            raise source.corrupt(f"class {number} of a map is not registered", start)
+        name = names[number]
+        return {name: _json(name, _element(name).read(source))}
+
+    def write(self, value: Sequence[Mapping[str, Any]], target: DataOutput) -> None:
+        used = [name for entry in value for part in ("key", "value") for name in entry[part]]
+        numbers = {name: number for number, name in _MAP_IDS.items()}
+        new = [name for name in dict.fromkeys(used) if name not in numbers]
+        numbers |= {name: number for number, name in enumerate(new, 1)}
+        target.write_byte(len(new))
+        for name in new:
+            target.write_byte(numbers[name])
+            target.write_utf(name)
+        target.write_int(len(value))
+        for entry in value:
+            for part in ("key", "value"):
+                ((name, content),) = entry[part].items()
+                target.write_byte(numbers[name])
+                _element(name).write(_of_json(name, content), target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def to_column(self, value: Any, options: DecodeOptions) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    def from_column(self, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
+
+
+def _element(name: str) -> TypeSerializer:
+    found = known_class(name)
+    if found is None:
+        raise UnsupportedFormatError(f"a map holds a {name}, whose layout is not known: call register_value_class({name!r}, …)")
+    return found
+
+
+def _json(name: str, value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else value._asdict() if hasattr(value, "_asdict") else value
+
+
+def _of_json(name: str, content: Any) -> Any:
+    serializer = known_class(name)
+    binary = isinstance(serializer, BytesSerializer | FixedBytesSerializer) and isinstance(content, str)
+    return bytes.fromhex(content) if binary else content
+
+
+# The table
+
+_BASIC: Final = {
+    name: SCALARS[name.upper()].serializer for name in ("Boolean", "Byte", "Short", "Int", "Long", "Float", "Double")
+}
+_MAP: Final = MapWritableSerializer()
+KNOWN: Final[Mapping[str, TypeSerializer]] = {
+    **{f"{HADOOP}{name}Writable": serializer for name, serializer in _BASIC.items()},
+    f"{HADOOP}VIntWritable": VariableIntegerSerializer(32),
+    f"{HADOOP}VLongWritable": VariableIntegerSerializer(64),
+    f"{HADOOP}Text": HadoopTextSerializer(),
+    f"{HADOOP}BytesWritable": BytesSerializer(),
+    f"{HADOOP}NullWritable": NothingSerializer(),
+    f"{HADOOP}MD5Hash": FixedBytesSerializer(16),
+    f"{HADOOP}MapWritable": _MAP,
+    f"{HADOOP}SortedMapWritable": _MAP,
+    **{f"{FLINK}{name}Value": serializer for name, serializer in _BASIC.items()},
+    f"{FLINK}CharValue": SCALARS["CHAR"].serializer,
+    f"{FLINK}StringValue": basic.StringValueSerializer(),
+    f"{FLINK}NullValue": basic.VoidSerializer(),
+}
+"""Serializers of the bytes of a value, by its class."""
+
+
+def known_class(name: str) -> TypeSerializer | None:
+    """Return the serializer of the bytes of a class that writes itself; ``None`` if its layout is not known."""
+    registered: TypeSerializer | None = current_registrations().value_classes.get(name)
+    return registered or KNOWN.get(name)
+
+
+def register_value_class(class_name: str, fields: Mapping[str, TypeSerializer | str] | TypeSerializer) -> None:
+    """Describe a class that writes itself: a ``Writable`` of Hadoop, or a ``Value`` of Flink.
+
+    Parameters
+    ----------
+    class_name
+        The Java class, with ``$`` before nested classes.
+    fields
+        What its method ``write`` writes, in this order: names, and for each name a serializer (``Types.LONG()``) or another such
+        class (``"org.apache.hadoop.io.Text"``). A column is a struct of them. Or one serializer for the whole value.
+
+    Raises
+    ------
+    OptionError
+        If the layout of a named class is not known.
+    """
+    if isinstance(fields, Mapping):
+        parts = {name: _part(field) for name, field in fields.items()}
+        serializer: TypeSerializer = FieldsSerializer(_parts, parts)
+    else:
+        serializer = fields
+    register(lambda registered: registered.with_value_class(class_name, serializer))
+
+
+def _part(field: TypeSerializer | str) -> TypeSerializer:
+    if not isinstance(field, str):
+        return field
+    found = known_class(field)
+    if found is None:
+        raise OptionError(f"the layout of {field} is not known; the known classes are {', '.join(KNOWN)}")
+    return found
+
+
+def _parts(*parts: Any) -> tuple[Any, ...]:
+    return parts
