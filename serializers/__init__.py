@@ -13,6 +13,7 @@ from state_processor.serializers.core.pojo_registrations import register_pojo_cl
 from state_processor.serializers.core.self_written import register_value_class
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo.protobuf import register_protobuf
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.user_registrations import registrations
@@ -31,6 +32,7 @@ __all__ = [
     "register_kryo_class",
     "register_pojo_class",
     "register_primitive_fields",
+    "register_protobuf",
     "register_snapshot",
     "register_value_class",
     "registrations",

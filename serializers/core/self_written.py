@@ -103,13 +103,13 @@ class HadoopTextSerializer(SimpleSerializer):
         return pa.string()
 
 
-class NothingSerializer(SimpleSerializer):
+class EmptySerializer(SimpleSerializer):
     """``NullWritable``, which has no bytes."""
 
     min_size = 0
 
     def __str__(self) -> str:
-        return "NOTHING"
+        return "EMPTY"
 
     def read(self, source: DataInput) -> None:
         return None
@@ -241,7 +241,7 @@ KNOWN: Final[Mapping[str, TypeSerializer]] = {
     f"{HADOOP}VLongWritable": VariableIntegerSerializer(64),
     f"{HADOOP}Text": HadoopTextSerializer(),
     f"{HADOOP}BytesWritable": BytesSerializer(),
-    f"{HADOOP}NullWritable": NothingSerializer(),
+    f"{HADOOP}NullWritable": EmptySerializer(),
     f"{HADOOP}MD5Hash": FixedBytesSerializer(16),
     f"{HADOOP}MapWritable": _MAP,
     f"{HADOOP}SortedMapWritable": _MAP,

@@ -19,6 +19,7 @@ from state_processor.serializers.table.python_rows import PythonDecimalSerialize
 
 _MIGRATION = "reads values that a migration converts in Python anyway"
 _RECORDS = "a job rarely has many of them"
+_HADOOP = "Hadoop's integers have a variable length"
 READ_IN_PYTHON = {
     "AvroReference": "is recursive, and a program is not",
     "KryoSerializer": "Kryo's format refers back to objects",
@@ -29,6 +30,8 @@ READ_IN_PYTHON = {
     **dict.fromkeys(("PendingSerializer", "EvolvedAvroSerializer"), _MIGRATION),
     **dict.fromkeys(("NullValueArraySerializer", "StringValueArraySerializer"), "Gelly's arrays are compressed"),
     "PythonDecimalSerializer": _RECORDS,
+    **dict.fromkeys(("VariableIntegerSerializer", "HadoopTextSerializer", "MapWritableSerializer"), _HADOOP),
+    **dict.fromkeys(("EmptySerializer", "FixedBytesSerializer"), _RECORDS),
 }
 WRITTEN_IN_PYTHON = {
     **READ_IN_PYTHON,
