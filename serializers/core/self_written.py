@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer, TypeSerializer
+from state_processor.serializers.base import SimpleSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core import basic
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.core.templates import FieldsSerializer
+from state_processor.serializers.core.templates import FieldsCodec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -212,7 +213,7 @@ class MapWritableSerializer(SimpleSerializer):
         return json.loads(value) if isinstance(value, str) else value
 
 
-def _element(name: str) -> TypeSerializer:
+def _element(name: str) -> Codec:
     found = known_class(name)
     if found is None:
         raise UnsupportedFormatError(f"a map holds a {name}, whose layout is not known: call register_value_class({name!r}, …)")
@@ -235,7 +236,7 @@ _BASIC: Final = {
     name: SCALARS[name.upper()].serializer for name in ("Boolean", "Byte", "Short", "Int", "Long", "Float", "Double")
 }
 _MAP: Final = MapWritableSerializer()
-KNOWN: Final[Mapping[str, TypeSerializer]] = {
+KNOWN: Final[Mapping[str, Codec]] = {
     **{f"{HADOOP}{name}Writable": serializer for name, serializer in _BASIC.items()},
     f"{HADOOP}VIntWritable": VariableIntegerSerializer(32),
     f"{HADOOP}VLongWritable": VariableIntegerSerializer(64),
@@ -253,13 +254,13 @@ KNOWN: Final[Mapping[str, TypeSerializer]] = {
 """Serializers of the bytes of a value, by its class."""
 
 
-def known_class(name: str) -> TypeSerializer | None:
+def known_class(name: str) -> Codec | None:
     """Return the serializer of the bytes of a class that writes itself; ``None`` if its layout is not known."""
-    registered: TypeSerializer | None = current_registrations().value_classes.get(name)
+    registered: Codec | None = current_registrations().value_classes.get(name)
     return registered or KNOWN.get(name)
 
 
-def register_value_class(class_name: str, fields: Mapping[str, TypeSerializer | str] | TypeSerializer) -> None:
+def register_value_class(class_name: str, fields: Mapping[str, Codec | str] | Codec) -> None:
     """Describe a class that writes itself: a ``Writable`` of Hadoop, or a ``Value`` of Flink.
 
     Parameters
@@ -277,13 +278,13 @@ def register_value_class(class_name: str, fields: Mapping[str, TypeSerializer | 
     """
     if isinstance(fields, Mapping):
         parts = {name: _part(field) for name, field in fields.items()}
-        serializer: TypeSerializer = FieldsSerializer(_parts, parts)
+        serializer: Codec = FieldsCodec(_parts, parts)
     else:
         serializer = fields
     register(lambda registered: registered.with_value_class(class_name, serializer))
 
 
-def _part(field: TypeSerializer | str) -> TypeSerializer:
+def _part(field: Codec | str) -> Codec:
     if not isinstance(field, str):
         return field
     found = known_class(field)

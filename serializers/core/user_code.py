@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.self_written import known_class
 from state_processor.serializers.core.templates import DelegatingSerializer
@@ -93,7 +94,7 @@ class SelfWrittenSerializer(DelegatingSerializer):
         The serializer of the bytes.
     """
 
-    def __init__(self, type_class: str, content: TypeSerializer, snapshot_class: str) -> None:
+    def __init__(self, type_class: str, content: Codec, snapshot_class: str) -> None:
         super().__init__(content)
         self.type_class = type_class
         self._snapshot_class = snapshot_class
@@ -102,10 +103,10 @@ class SelfWrittenSerializer(DelegatingSerializer):
         return f"{_USER_CODE[self._snapshot_class].name}<{self.type_class}>"
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return ()
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Codec]) -> TypeSerializer:
         return self
 
     def snapshot(self) -> TypeSerializerSnapshot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
@@ -43,7 +42,6 @@ def test_a_message_of_a_descriptor_set(flink: int) -> None:
     assert serializer.serialize(serializer.from_column(column)) == WRITTEN
     changed = serializer.serialize(serializer.from_column(json.dumps({"id": 300})))
     assert changed == bytes.fromhex("5701") + b"\3" + bytes.fromhex("08ac02")
-    assert pickle.loads(pickle.dumps(serializer)).deserialize(WRITTEN) == value
     for cut in range(3, len(WRITTEN)):
         with pytest.raises(CorruptSnapshotError):
             serializer.deserialize(WRITTEN[:cut])
