@@ -210,7 +210,7 @@ for an offset that it does not know.
 CONSUMER_STATE: Final = "topic-partition-offset-states"
 """The union state of ``FlinkKafkaConsumer``."""
 
-# KafkaTopicPartitionStateSentinel: marks of partitions of which no record was read.
+# KafkaTopicPartitionStateSentinel: offsets that mark partitions without a record that was read.
 _CONSUMER_MARKS: Final = {
     -915623761776: None,
     -915623761775: EARLIEST,

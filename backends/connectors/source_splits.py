@@ -293,11 +293,15 @@ CONSUMERS: Final = {
 
 def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consumer) -> pa.Table:
     if consumer.state not in state_variants(snapshot, operator):
-        raise NotFoundError(f"{operator_label(operator)} has no state {consumer.state!r}, which every {consumer.what} has")
+        raise NotFoundError(
+            f"{operator_label(operator)} lacks the state {consumer.state!r}; every {consumer.what} has this state"
+        )
     rows = []
     for subtask, element in list_elements(snapshot, operator, consumer.state):
         if element is None or not isinstance(element.get("f0"), dict):
-            raise CorruptSnapshotError(f"{operator_label(operator)}: state {consumer.state!r} holds {element!r}, no partition")
+            raise CorruptSnapshotError(
+                f"{operator_label(operator)}: state {consumer.state!r} expected a partition, found {element!r}"
+            )
         rows.append(_row(consumer.values(element), subtask, c.ASSIGNED, None))
     return _table(rows, consumer.connector.fields)
 

@@ -60,8 +60,10 @@ class Location(NamedTuple):
         Raises
         ------
         OptionError
-            As for :meth:`parse`.
+            As for :meth:`parse`, or if it is not a path.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise OptionError(f"expected a path or URL, found {path!r}")
         location = cls.parse(os.path.expanduser(path))
         if location.scheme == "dbfs" and not location.authority and os.path.isdir(_DBFS_MOUNT):
             return cls("", "", _DBFS_MOUNT + location.path)

@@ -105,12 +105,13 @@ class KeyedStateWriter(ABC):
         Returns
         -------
         bool
-            Whether they do: False if all entries of the state are written, so that the entries of these keys have to be left out.
+            True if the writer deletes the entries. False if the writer writes all entries of the state; then the caller leaves
+            out the entries of these keys.
         """
         return False
 
     def stored(self, key_group: int, state_id: int, markers: Sequence[npt.NDArray[np.uint8]]) -> Iterator[npt.NDArray[np.uint8]]:
-        """Yield framed entries that stay in files of the source savepoint: at least those of the markers."""
+        """Yield framed entries of a key group that are in kept files: all entries of the markers, and possibly others."""
         return iter(())
 
     def delete_stored(self, state_id: int, entries: npt.NDArray[np.uint8]) -> None:

@@ -118,7 +118,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         return True
 
     def stored(self, key_group: int, state_id: int, markers: Sequence[npt.NDArray[np.uint8]]) -> Iterator[npt.NDArray[np.uint8]]:
-        """Yield entries of the source savepoint: those of marked keys, or the whole key group where that takes less time."""
+        """Yield entries of the source savepoint: the entries of marked keys, or the whole key group if a scan takes less time."""
         name, store = self.header.states[state_id].name, self._of_base()
         size = sum(file.size for file in store.family(name).files) // len(self.key_groups)
         keys = [key for blob in markers for keys, _ in entries_as_they_come(blob) for key in keys]

@@ -13,6 +13,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.scans import StateScan
 from state_processor.read.sources import takes_keys
+from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
 Contents: TypeAlias = dict[Any, Any] | list[Any]
@@ -50,9 +51,12 @@ def assert_state(
         The contents differ; the message lists the keys that differ, with both values.
     NotFoundError
         The snapshot does not contain the operator or the state.
+    OptionError
+        ``expected`` is neither a dictionary nor elements.
     """
     __tracebackhide__ = True
     found = contents_of(path, uid, state, options)
+    _check_expected(found, expected, state)
     lines = list(_differences(found, expected))
     if lines:
         more = [f"  … {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
@@ -98,10 +102,20 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
+def _wanted(found: Contents) -> str:
+    return "a dictionary of values by key" if isinstance(found, dict) else "a list of elements"
+
+
+def _check_expected(found: Contents, expected: Any, state: str) -> None:
+    """Refuse expected contents that are neither a dictionary nor elements."""
+    if not isinstance(expected, Iterable) or isinstance(expected, str | bytes):
+        kind = type(expected).__name__
+        raise OptionError(f"expected: state {state!r} is compared with {_wanted(found)}, found an object of type {kind}")
+
+
 def _differences(found: Contents, expected: Any) -> Iterator[str]:
     if isinstance(found, dict) != isinstance(expected, Mapping):
-        wanted = "a dictionary of values by key" if isinstance(found, dict) else "a list of elements"
-        yield f"  expected contents are {type(expected).__name__}; this state is compared with {wanted}"
+        yield f"  expected contents are {type(expected).__name__}; this state is compared with {_wanted(found)}"
     elif isinstance(found, dict):
         for key in sorted({*found, *expected}, key=repr):
             is_, should = found.get(key, _MISSING), expected.get(key, _MISSING)

@@ -227,11 +227,33 @@ def _of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {}
     for name in names:
+        values = [row.get(name) for row in rows]
         try:
-            columns[name] = pa.array([row.get(name) for row in rows])
-        except (pa.ArrowException, OverflowError) as problem:
-            raise OptionError(f"column {name!r} of the rows can't become a column of Arrow: {problem}") from problem
+            columns[name] = pa.array(values)
+        except _NO_COLUMN as problem:
+            number = _first_unfitting(values)
+            raise OptionError(
+                f"column {name!r} of row {number} can't become a value of Arrow: found {values[number]!r} of type "
+                f"{type(values[number]).__name__}: {problem}. All rows need values of one type that Arrow has"
+            ) from problem
     return pa.table(columns)
+
+
+_NO_COLUMN: Final = (pa.ArrowException, OverflowError)
+"""Errors of values that are not a column of Arrow."""
+
+
+def _first_unfitting(values: Sequence[Any]) -> int:
+    """Return the number of the first value that is not of one type with the values before it; one is not."""
+    fitting, unfitting = 0, len(values)  # numbers of leading values
+    while unfitting - fitting > 1:
+        middle = (fitting + unfitting) // 2
+        try:
+            pa.array(values[:middle])
+            fitting = middle
+        except _NO_COLUMN:
+            unfitting = middle
+    return fitting
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -34,6 +34,10 @@ class SavepointWriter(StateWriter):
     a list each (``list_index``), timers, broadcast state, and rows that later rows replace are held in memory.
     """
 
+    def __init__(self, build: SavepointBuild) -> None:
+        super().__init__(build)
+        build.takes_arrow = True
+
     @classmethod
     @takes_options
     def new(

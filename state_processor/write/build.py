@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from typing import Final
 from uuid import uuid4
@@ -26,7 +26,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.table import SCRATCH
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN, COUNT
-from state_processor.serializers.doors import code_or_text, spelled
+from state_processor.serializers.doors import Door, code_or_text, entered, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
@@ -77,6 +77,9 @@ class SavepointBuild:
     OptionError
         If ``scratch`` is not a path.
     """
+
+    takes_arrow: bool = False
+    """Whether users give rows of Arrow, so that messages name types of Arrow."""
 
     def __init__(
         self,
@@ -169,7 +172,7 @@ class SavepointBuild:
             Whether the operator has to be there.
         """
         draft = (self.existing(uid) if existing else self._draft(self._identifier(uid))).copy()
-        with naming(draft.label):
+        with entered(Door.FUNCTIONS) if self.takes_arrow else nullcontext(), naming(draft.label):
             yield draft
         self._drafts[draft.identifier.uid_hash] = draft
 

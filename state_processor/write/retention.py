@@ -285,6 +285,8 @@ def _find(directories: Iterable[str], storage: Storage, access: SnapshotAccess) 
 
 def _searched(root: Location, also: Iterable[Directory]) -> list[str]:
     """Return the directories with snapshots that may use files of a directory: other jobs or savepoints are next to it."""
+    if isinstance(also, (str, PathLike)) or not isinstance(also, Iterable):
+        raise OptionError(f"{spelled('also')}: expected a list of directories, found {also!r}")
     has_siblings = _is_job(root) or is_savepoint_name(root.name)
     return [str(root.parent if has_siblings else root), *(str(Location.given(other)) for other in also)]
 

@@ -276,7 +276,7 @@ def decode_index(  # type: ignore[no-untyped-def]
     tail
         Bytes of the tag behind a key: 8, or 0 for keys without tags.
     is_delta
-        Whether handles are stored as differences. Values are stored without their length then.
+        Whether handles are stored as differences. Such handles have no length in front of them.
     has_first
         Whether values have the first key of the block behind its handle.
     table

@@ -61,7 +61,10 @@ def _sift(data, table, runs, heap, size, place):  # type: ignore[no-untyped-def]
 
 @inlined_kernel
 def _joined(data, table, stack, operands, base, at):  # type: ignore[no-untyped-def]
-    """Write an existing value (``base``, or -1) and merge operands, which are stacked newest first. Return the end."""
+    """Write a value of a list: the existing value, then the merge operands, oldest first. Return the end.
+
+    ``base`` is the entry of the existing value, or -1. ``stack`` has the entries of the operands, newest first.
+    """
     first = True
     if base >= 0:
         for i in range(table[base, VALUE], table[base, VALUE_END]):

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.column_type import optional_groups, plain
+from state_processor.serializers.column_type import ColumnType, optional_groups, plain
 from state_processor.serializers.decode_options import WIDEST
+from state_processor.serializers.doors import Door, current_door
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.kernel.columns import Column, ColumnTree, is_timed, timed
@@ -45,10 +46,10 @@ _INDEX: Final = "\0"
 """Stands in a path for the index of an element."""
 
 _SCALE_OF_KEYS: Final = (
-    "column {path!r} is of Spark type {given}, which gives all numbers the scale {scale}; in Java, numbers of other scales are "
-    "other keys (1.1 and 1.10). Give text with the scale of the job's keys: CAST({path} AS string) has {scale} decimal places, "
-    "CAST(CAST({path} AS decimal(38,2)) AS string) has 2"
+    "column {path!r} is of {given}, which gives all numbers the scale {scale}; in Java, numbers of other scales are other keys "
+    "(1.1 and 1.10). Give text with the scale of the job's keys"
 )
+_SCALE_BY_CAST: Final = ": CAST({path} AS string) has {scale} decimal places, CAST(CAST({path} AS decimal(38,2)) AS string) has 2"
 
 
 def bind(serializer: Codec, given: pa.DataType, path: str, *, as_key: bool = False) -> pa.DataType:
@@ -77,14 +78,30 @@ def bind(serializer: Codec, given: pa.DataType, path: str, *, as_key: bool = Fal
         inside = other.path != path
         fitting = None
         words = (
-            f"column {other.path!r} is of Spark type {spark_name(other.given)}; "
-            f"the type {serializer} takes {spark_name(other.wanted)}{' there' if inside else ''}"
+            f"column {other.path!r} is of {_shown_type(other.given)}; "
+            f"the type {serializer} takes {_type_name(other.wanted)}{' there' if inside else ''}"
         )
         with suppress(InvalidRowError):  # of another struct inside, whose fields do not match either
             fitting = _fitting(given, wanted)
         if fitting is not None:
-            words += f"; cast it: CAST({path} AS {spark_name(fitting)})"
+            words += f"; cast it to {_type_name(fitting)}" if _is_arrow() else f"; cast it: CAST({path} AS {spark_name(fitting)})"
         raise InvalidRowError(words) from None
+
+
+def _is_arrow() -> bool:
+    """Return whether the user gave columns of Arrow, as to a function of ``sp.arrow``."""
+    return current_door() is Door.FUNCTIONS
+
+
+def _type_name(type_: pa.DataType) -> str:
+    """Return the name of a column's type in the library that the user gave the column to."""
+    if not _is_arrow():
+        return spark_name(type_)
+    return str(type_.arrow if isinstance(type_, ColumnType) else type_)
+
+
+def _shown_type(type_: pa.DataType) -> str:
+    return f"{'Arrow' if _is_arrow() else 'Spark'} type {_type_name(type_)}"
 
 
 class _OtherTypeError(Exception):
@@ -134,7 +151,8 @@ def _bind(given: pa.DataType, wanted: pa.DataType, path: str, as_key: bool) -> p
     if pa.types.is_nested(given) or conversion(given, wanted) == REFUSED:
         raise _OtherTypeError(given, wanted, path)
     if as_key and family_of(wanted) == "number" and pa.types.is_decimal(given):
-        raise InvalidRowError(_SCALE_OF_KEYS.format(path=path, given=spark_name(given), scale=given.scale))
+        words = _SCALE_OF_KEYS if _is_arrow() else _SCALE_OF_KEYS + _SCALE_BY_CAST
+        raise InvalidRowError(words.format(path=path, given=_shown_type(given), scale=given.scale))
     if family_of(wanted) in ("whole", "number") or (family_of(given) == "text" and pa.types.is_temporal(wanted)):
         return pa.string()
     return wanted
