@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.backends.sql.bootstrap import Accumulators, History, JoinedRows, history_of
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
 from state_processor.options.access import SnapshotAccess, read_plan
-from state_processor.options.values import PLAN
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
@@ -19,24 +17,17 @@ from state_processor.spark.migrated_rows import OPTIONS, migrated_entries
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.write import keyed_changes
-from state_processor.write.build import SavepointBuild
-from state_processor.write.migration_report import QueryMigrationReport
-from state_processor.write.query_migration import QueryMigration
+from state_processor.write.query_checks import GivenPlan, QueryChecks, plan_text
 from state_processor.write.row_protocol import GivenRows
 
 if TYPE_CHECKING:
     from state_processor.reader import SavepointReader
 
-GivenPlan = str | PathLike[str] | Mapping[str, Any]
-"""The file of a plan, its text, or the JSON."""
 
-
-class QueryWriter:
+class QueryWriter(QueryChecks):
     """Methods of :class:`~state_processor.SavepointWriter` for queries of Flink SQL."""
 
     _spark: SparkSession
-    _build: SavepointBuild
-    _query_migration: QueryMigrationReport | None = None
 
     def _source_reader(self) -> SavepointReader:
         """Return a reader of the source savepoint that does not use its plan."""
@@ -88,7 +79,7 @@ class QueryWriter:
         InvalidRowError
             If the rows do not have the columns and types of the input.
         """
-        planned = self._operator(_compiled_plan(self._spark, self._build.access, plan), operator)
+        planned = self._operator(self._plan(plan), operator)
         history = history_of(planned)
         key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
         with self._build.change(planned.uid) as draft:
@@ -155,42 +146,8 @@ class QueryWriter:
         self._query_migration = migration.report
         return self
 
-    def check_query_migration(
-        self, old_plan: GivenPlan, new_plan: GivenPlan, *, drop: Collection[str] = ()
-    ) -> QueryMigrationReport:
-        """Say what :meth:`migrate_query` would do with the same arguments, and change nothing. Only headers of files are read.
-
-        Returns
-        -------
-        QueryMigrationReport
-            The outcome for each state; ``impossible`` lists the states that can't be kept, with the reasons.
-
-        Raises
-        ------
-        NotFoundError
-            If ``drop`` names an operator that does not exist.
-        OptionError
-            If the savepoint was not written by the query of the old plan.
-        """
-        return self._migration(old_plan, new_plan, drop).report
-
-    def query_migration_report(self) -> QueryMigrationReport:
-        """Return the outcome of :meth:`migrate_query` for each state: unchanged, converted, new or left out, and what changes.
-
-        Raises
-        ------
-        OptionError
-            If :meth:`migrate_query` was not called.
-        """
-        if self._query_migration is None:
-            raise OptionError("no query was migrated; call migrate_query first")
-        return self._query_migration
-
-    def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
-        if self._build.snapshot is None:
-            raise OptionError("this savepoint does not start from another, whose state could be migrated")
-        old, new = (_compiled_plan(self._spark, self._build.access, plan) for plan in (old_plan, new_plan))
-        return QueryMigration(self._build.drafts, old, new, drop)
+    def _plan(self, plan: GivenPlan) -> CompiledPlan:
+        return _compiled_plan(self._spark, self._build.access, plan)
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
         """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""
@@ -200,16 +157,8 @@ class QueryWriter:
 
 
 def _compiled_plan(spark: SparkSession, access: SnapshotAccess, plan: GivenPlan) -> CompiledPlan:
-    """Return a compiled plan.
-
-    Raises
-    ------
-    OptionError
-        If the text is not a compiled plan.
-    MissingFileError
-        If the file does not exist.
-    """
-    given: str = PLAN.of_argument("plan", plan)
+    """Return a compiled plan. Its file may be in storage that Spark has the settings of."""
+    given = plan_text(plan)
     if not given.lstrip().startswith("{"):
         access = with_settings_of_spark(spark, access, given)
     return read_plan(given, access.storage())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any, NoReturn, Unpack
 
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
@@ -12,19 +12,21 @@ from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.local_engine import LocalEngine
+from state_processor.write.query_checks import QueryChecks
 from state_processor.write.state_writer import StateWriter
 
 
-class SavepointWriter(StateWriter):
+class SavepointWriter(QueryChecks, StateWriter):
     """Writer of a savepoint without Spark (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
-    It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results. Queries of Flink
-    SQL (``bootstrap_query``, ``migrate_query``) need Spark.
+    It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results. Spark computes the
+    rows of ``bootstrap_query`` and ``migrate_query``: these two methods raise an error here.
 
     Rows are objects with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables and readers of pyarrow, data frames of Polars
     and pandas, results of DuckDB, rows of :func:`state_processor.arrow.read_state`), or lists of dictionaries.
@@ -79,6 +81,26 @@ class SavepointWriter(StateWriter):
         access = SnapshotAccess.among(options)
         return cls(SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
+    def bootstrap_query(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: Spark computes the state of queries.
+
+        Raises
+        ------
+        OptionError
+            Always. The message names the class to use.
+        """
+        raise _computed_by_spark("bootstrap_query")
+
+    def migrate_query(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: Spark computes the state of queries. :meth:`check_query_migration` previews the migration here too.
+
+        Raises
+        ------
+        OptionError
+            Always. The message names the class to use.
+        """
+        raise _computed_by_spark("migrate_query")
+
     def _rows(self, given: Any) -> ArrowRows:
         return ArrowRows.of(given)
 
@@ -91,3 +113,9 @@ class SavepointWriter(StateWriter):
 
     def _engine(self) -> LocalEngine:
         return LocalEngine()
+
+
+def _computed_by_spark(method: str) -> OptionError:
+    return OptionError(
+        f"{method} computes rows with Spark: call it on state_processor.SavepointWriter, which is made with a session of Spark"
+    )
