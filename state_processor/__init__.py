@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from state_processor.job.verdicts import JobReport
     from state_processor.lake.sync import SyncCommit, sync
     from state_processor.read.finding import Findings, find
+    from state_processor.read.history import history
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.snapshots import list_snapshots
     from state_processor.reader import SavepointReader
@@ -110,6 +111,7 @@ __all__ = [
     "errors",
     "files",
     "find",
+    "history",
     "list_snapshots",
     "match_operators",
     "orphans",
@@ -152,6 +154,7 @@ _HOMES = {
     "Findings": "state_processor.read.finding",
     "diff": "state_processor.spark.difference",
     "find": "state_processor.read.finding",
+    "history": "state_processor.read.history",
     "list_snapshots": "state_processor.read.snapshots",
     "register": "state_processor.spark.data_source_registration",
     "signature": "state_processor.job.opening",

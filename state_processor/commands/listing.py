@@ -11,11 +11,12 @@ from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import add_exit_code, add_output, not_negative
-from state_processor.commands.printing import print_json, print_table, with_sizes
+from state_processor.commands.printing import print_json, print_table, with_operator, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
+from state_processor.read.history import history
 from state_processor.read.snapshots import FINDING, checked, discovered, recovering, snapshots_table, unsearched_text
 
 NOTHING_FOUND: Final = 1
@@ -48,6 +49,13 @@ def add_commands(commands: Any) -> None:
     latest.add_argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint")
     latest.add_argument("--no-check", dest="check", action="store_false", help="read only _metadata; do not check the files")
     latest.set_defaults(run=_latest)
+    text = (
+        "Show the sizes of operators and states in all snapshots below a directory, and their growth per hour. Entries are "
+        "estimates of RocksDB: no entry is decoded."
+    )
+    over_time = commands.add_parser("history", help="sizes of states in all snapshots below a directory", description=text)
+    _add_directory(over_time)
+    add_output(over_time, _history)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -88,6 +96,20 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     recovers = ["recovers"] if any(row["recovers"] for row in rows) else []
     columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", *recovers, "path"]
     print_table(columns, shown, options, _UNBOUNDED)  # paths are for copying
+
+
+def _history(options: argparse.Namespace) -> None:
+    rows = history(options.path, depth=options.depth, **flag_values(options)).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    shown = [
+        with_sizes(with_operator(row))
+        | {"time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        | {"per_hour": "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"}
+        for row in rows
+    ]
+    print_table(["time", "checkpoint_id", "operator", "state_name", "size", "per_hour", "entries_estimate"], shown, options)
 
 
 def _completeness(row: dict[str, Any]) -> bool | str:

@@ -149,6 +149,16 @@ class Table:
             raise CorruptSnapshotError(f"{self.where}: it has the sequence number {own}, the manifest says {largest}")
         return largest
 
+    @property
+    def entries_estimate(self) -> int:
+        """Number of entries less twice the number of deletions, as RocksDB estimates keys (``rocksdb.estimate-num-keys``)."""
+        entries, deletions = (self._number(name) for name in (b"rocksdb.num.entries", b"rocksdb.deleted.keys"))
+        return max(0, entries - 2 * deletions)
+
+    def _number(self, name: bytes) -> int:
+        """Return a property that is a varint; 0 if the table does not have it."""
+        return sum((byte & 0x7F) << 7 * i for i, byte in enumerate(self._properties.get(name, b"")[:9]))
+
     def blocks(self, lower: bytes, upper: bytes) -> BlockList:
         """Return the blocks that may have keys from ``lower`` to before ``upper``."""
         if self._index_type != _PARTITIONED:
