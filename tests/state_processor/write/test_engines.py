@@ -205,7 +205,10 @@ def test_a_stream_is_read_once(tmp_path: Path) -> None:
     [
         (7, "expected rows as a table of Arrow, .* found a int"),
         ([], "the list of rows is empty"),
-        ([{"key": "a", "total": 1}, {"key": "b", "total": "x"}], "column 'total' of the rows can't become a column of Arrow"),
+        (
+            [{"key": "a", "total": 1}, {"key": "b", "total": "x"}],
+            "column 'total' of row 1 can't become a value of Arrow: found 'x' of type str",
+        ),
         (pa.table({"key": ["a", None], "total": [1, 2]}), "operator o, state 'total'.* null; a key can't be"),
         (pa.table({"key": ["a", "a"], "total": [1, 2]}), "operator o, .*key 'a' occurs more than once"),
         (pa.table({"key": pa.array([2**63], pa.uint64()), "total": [1]}), "column 'key' is of Arrow type uint64"),
