@@ -220,8 +220,11 @@ def follow_a_job(
         raise result[0]
     wanted = _rows(sp.arrow.read_state(result[0], UID, STATE).read_all())
     for follower in found.values():
-        if not follower.problems and _rows(follower.read()) != wanted:
-            follower.problems.append("its table does not equal the savepoint")
+        try:
+            if _rows(follower.read()) != wanted:
+                follower.problems.append("its table does not equal the savepoint")
+        except Exception as error:
+            follower.problems.append(f"its table can't be read: {error}")
     return found
 
 
