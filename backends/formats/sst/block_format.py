@@ -5,8 +5,8 @@ A block is followed by the number of its compression and by a checksum (RocksDB:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import cramjam
@@ -14,11 +14,31 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from state_processor.backends.formats.sst.block_kernels import varint
+from state_processor.backends.formats.sst.block_kernels import (
+    BEGIN,
+    COMPRESSED,
+    CRC32C,
+    END,
+    FILE_OFFSET,
+    KIND,
+    LZ4,
+    LZ4HC,
+    NO_CHECKSUM,
+    NOT_COMPRESSED,
+    PLACE_FIELDS,
+    PLAIN_SIZE,
+    READY,
+    SNAPPY,
+    varint,
+)
 from state_processor.backends.formats.sst.crc32c import masked_checksums
-from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
+)
 from state_processor.serializers.kernel.compiler import entry_point
-from state_processor.serializers.kernel.memory import load_i32
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 Bytes = npt.NDArray[np.uint8]
@@ -29,14 +49,15 @@ TRAILER: Final = 5
 LARGEST_BLOCK: Final = (2 << 30) - 1024
 """Maximum size of a decompressed block: values of Arrow columns can't be larger."""
 
-NO_CHECKSUM, CRC32C, XXHASH, XXHASH64, XXH3 = 0, 1, 2, 3, 4
+XXHASH, XXHASH64, XXH3 = 2, 3, 4
 CHECKSUMS: Final = frozenset({NO_CHECKSUM, CRC32C, XXHASH, XXHASH64, XXH3})
 _LAST_BYTE_PRIME: Final = 0x6B9083D9
 _LOW: Final = 0xFFFFFFFF
 
-_NONE, _SNAPPY = 0, 1
 _LARGEST_NUMBER: Final = 5
 """Maximum number of bytes of the decompressed size before compressed bytes."""
+_LEAST_LIMIT: Final = 64
+"""Decompressed bytes that are always possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +70,50 @@ class _Compression:
 
 
 _COMPRESSIONS: Final = {
-    1: _Compression("snappy", 64, cramjam.snappy.decompress_raw_into),
+    SNAPPY: _Compression("snappy", 64, cramjam.snappy.decompress_raw_into),
     2: _Compression("zlib", 1100, cramjam.deflate.decompress_into),
-    4: _Compression("LZ4", 256, cramjam.lz4.decompress_block_into),
-    5: _Compression("LZ4HC", 256, cramjam.lz4.decompress_block_into),
+    LZ4: _Compression("LZ4", 256, cramjam.lz4.decompress_block_into),
+    LZ4HC: _Compression("LZ4HC", 256, cramjam.lz4.decompress_block_into),
     7: _Compression("ZSTD", 1 << 16, cramjam.zstd.decompress_into),
 }
+_IN_KERNELS: Final = frozenset({NOT_COMPRESSED, SNAPPY, LZ4, LZ4HC})
 _UNREAD: Final = {3: "bzip2", 6: "XPRESS", 0x40: "ZSTD before its format was final", 0xFE: "an unnamed compression"}
+_LIMITS: Final = np.array([_COMPRESSIONS[kind].most if kind in _COMPRESSIONS else 0 for kind in range(256)], dtype=np.int64)
+"""The largest ratio of sizes for each kind of compression."""
+
+_UNKNOWN, _IMPOSSIBLE, _LARGE = 1, 2, 3
 
 
-@entry_point(read(uint8), read(int64, 2), written(int64, 2))
-def _inspect(data, spans, found):  # type: ignore[no-untyped-def]
-    """Fill in the compression of each block, the start of its compressed bytes, its decompressed size or -1, and its checksum."""
-    for i in range(len(spans)):
-        begin = spans[i, 0]
-        end = spans[i, 1]
+@entry_point(*(read(uint8), read(int64), read(int64), read(int64), read(int64), int64, written(int64, 2), written(int64)))
+def _inspect(data, begins, offsets, sizes, limits, largest, places, result):  # type: ignore[no-untyped-def]
+    """Fill in the places of blocks, and the first problem: its kind and the block. Return the sum of decompressed sizes."""
+    total = np.int64(0)
+    result[0] = 0
+    for i in range(len(begins)):
+        begin = begins[i]
+        end = begin + sizes[i]
         kind = np.int64(data[end])
-        found[i, 0] = kind
-        found[i, 1] = begin
-        found[i, 2] = end - begin
-        if kind != 0:
+        at = begin
+        size = end - begin
+        if kind != NOT_COMPRESSED:
             size, at = varint(data, begin, min(end, begin + _LARGEST_NUMBER))
-            found[i, 2] = size if at >= 0 else np.int64(-1)
-            if kind != 1:  # snappy contains the size itself
-                found[i, 1] = at
-        found[i, 3] = load_i32(data, end + 1) & 0xFFFFFFFF
+            if result[0] == 0 and limits[kind] == 0:
+                result[0] = _UNKNOWN
+                result[1] = i
+            elif result[0] == 0 and (at < 0 or size > (end - at) * limits[kind] + _LEAST_LIMIT):
+                result[0] = _IMPOSSIBLE
+                result[1] = i
+        if result[0] == 0 and size > largest:
+            result[0] = _LARGE
+            result[1] = i
+        places[i, KIND] = kind
+        places[i, BEGIN] = begin
+        places[i, END] = end
+        places[i, COMPRESSED] = at
+        places[i, PLAIN_SIZE] = size
+        places[i, FILE_OFFSET] = offsets[i]
+        total += size
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,35 +124,70 @@ class RawBlocks:
     ----------
     data
         Bytes of the table, or of several parts of it one after the other.
-    spans
-        Start and end of each block in ``data``, without its trailer.
-    found
-        For each block: the compression, the start of its compressed bytes, its decompressed size, its checksum.
-    offsets
-        The offset of each block in the table.
+    places
+        A row for each block: its compression, its start and end in ``data`` without the trailer, the start of its compressed
+        bytes, its decompressed size, and its offset in the table.
+    plain_size
+        The sum of the decompressed sizes.
     """
 
     data: Bytes
-    spans: Numbers
-    found: Numbers
-    offsets: Numbers
+    places: Numbers
+    plain_size: int
 
     @classmethod
-    def of(cls, data: Bytes, begins: Numbers, offsets: Numbers, sizes: Numbers) -> RawBlocks:
-        """Return blocks of a table; they begin at ``begins`` in ``data``, and at ``offsets`` in the table."""
-        spans = np.stack([begins, begins + sizes], axis=1)
-        found = np.empty((len(spans), 4), dtype=np.int64)
-        _inspect(data, spans, found)
-        return cls(data, spans, found, np.ascontiguousarray(offsets))
+    def of(cls, data: Bytes, begins: Numbers, offsets: Numbers, sizes: Numbers, where: str) -> RawBlocks:
+        """Return blocks of a table; they begin at ``begins`` in ``data``, and at ``offsets`` in the table.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the decompressed size of a block is impossible.
+        UnsupportedFormatError
+            If a compression is not supported.
+        UndecodableValueError
+            If a block is too large.
+        """
+        places = np.empty((len(begins), PLACE_FIELDS), dtype=np.int64)
+        result = np.zeros(2, dtype=np.int64)
+        columns = (np.ascontiguousarray(column) for column in (begins, offsets, sizes))
+        size = int(_inspect(data, *columns, _LIMITS, LARGEST_BLOCK, places, result))
+        found = cls(data, places, size)
+        if result[0]:
+            problem, block = result.tolist()
+            raise found._problem(problem, block, where)
+        return found
 
     def first(self, count: int) -> RawBlocks:
         """Return the first blocks."""
-        return RawBlocks(self.data, self.spans[:count], self.found[:count], self.offsets[:count])
+        places = self.places[:count]
+        return RawBlocks(self.data, places, int(places[:, PLAIN_SIZE].sum()))
 
     @property
     def plain_sizes(self) -> Numbers:
         """The decompressed sizes that the blocks declare."""
-        return self.found[:, 2]
+        return self.places[:, PLAIN_SIZE]
+
+    def offset(self, block: int) -> int:
+        """Return the offset of a block in the table."""
+        return int(self.places[block, FILE_OFFSET])
+
+    def _problem(self, problem: int, block: int, where: str) -> StateProcessorError:
+        kind, _, end, compressed, size, _ = self.places[block].tolist()
+        if problem == _UNKNOWN:
+            return UnsupportedFormatError(
+                f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; expected none, "
+                f"{', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
+            )
+        if problem == _LARGE:
+            return UndecodableValueError(
+                f"{where}: a block has {size} bytes when decompressed; blocks of up to {LARGEST_BLOCK} bytes are read"
+            )
+        declared = f"{size} bytes" if compressed >= 0 else "of the size that it declares"
+        return CorruptSnapshotError(
+            f"{where}, block at {self.offset(block)}: its {end - max(compressed, 0)} bytes can't be {declared} when decompressed "
+            f"by {_COMPRESSIONS[kind].name}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,79 +205,91 @@ class BlockFormat:
     checksum: int
     context: int
 
-    def decompress(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> int:
-        """Verify and decompress blocks to ``target`` from ``at``; return their ends.
+    def decompress(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> None:
+        """Verify and decompress blocks to ``target`` from ``at``.
 
         Raises
         ------
         CorruptSnapshotError
             If a checksum is wrong, or compressed bytes are damaged.
-        UnsupportedFormatError
-            If a compression is not supported.
         """
-        self._verify(blocks, where)
-        data, view, plain = blocks.data, blocks.data.data, target.data
-        places = zip(blocks.spans.tolist(), blocks.found.tolist(), blocks.offsets.tolist(), strict=True)
-        for (_, end), (kind, begin, size, _), offset in places:
-            behind = at + size
-            if kind == _NONE:
-                target[at:behind] = data[begin:end]
-            else:
-                try:
-                    got = _COMPRESSIONS[kind].into(view[begin:end], plain[at:behind])
-                except (cramjam.DecompressionError, OSError) as problem:
-                    raise CorruptSnapshotError(f"{where}, block at {offset}: {problem}") from None
-                if got != size:
-                    raise CorruptSnapshotError(f"{where}, block at {offset}: {got} bytes when decompressed; expected {size}")
-            at = behind
-        return at
+        self.verify(blocks, where)
+        self._decompress(blocks, range(len(blocks.places)), target, at, where)
 
-    def check_sizes(self, blocks: RawBlocks, where: str) -> None:
-        """Refuse blocks with an unsupported compression, or with an impossible decompressed size."""
-        kinds, sizes = blocks.found[:, 0], blocks.found[:, 2]
-        compressed = blocks.spans[:, 1] - blocks.found[:, 1]
-        for kind in np.unique(kinds).tolist():
-            compression = _COMPRESSIONS.get(kind)
-            if kind == _NONE:
+    def prepare(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> RawBlocks:
+        """Do what :func:`~state_processor.backends.formats.sst.block_kernels.decode_blocks` does not do for these blocks.
+
+        Verify checksums other than CRC32C, and decompress blocks that the kernel can't decompress.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If a checksum is wrong, or compressed bytes are damaged.
+        """
+        if self.checksum not in (NO_CHECKSUM, CRC32C):
+            self.verify(blocks, where)
+        kinds = blocks.places[:, KIND]
+        if _IN_KERNELS.issuperset(np.unique(kinds).tolist()):
+            return blocks
+        if self.checksum == CRC32C:
+            self.verify(blocks, where)
+        foreign = [block for block, kind in enumerate(kinds.tolist()) if kind not in _IN_KERNELS]
+        self._decompress(blocks, foreign, target, at, where)
+        places = blocks.places.copy()
+        places[foreign, KIND] = READY
+        return replace(blocks, places=places)
+
+    def _decompress(self, blocks: RawBlocks, chosen: Iterable[int], target: Bytes, at: int, where: str) -> None:
+        view, plain = blocks.data.data, target.data
+        ends = (at + np.cumsum(blocks.plain_sizes)).tolist()
+        places = blocks.places.tolist()
+        for block in chosen:
+            kind, begin, end, compressed, size, _ = places[block]
+            into = plain[ends[block] - size : ends[block]]
+            if kind == NOT_COMPRESSED:
+                into[:] = view[begin:end]
                 continue
-            if compression is None:
-                raise UnsupportedFormatError(
-                    f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; expected none, "
-                    f"{', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
-                )
-            wrong = (kinds == kind) & ((sizes < 0) | (sizes > np.maximum(compressed, 0) * compression.most + 64))
-            if wrong.any():
-                first = int(np.flatnonzero(wrong)[0])
+            # snappy contains the size itself
+            source = view[begin if kind == SNAPPY else compressed : end]
+            try:
+                got = _COMPRESSIONS[kind].into(source, into)
+            except (cramjam.DecompressionError, OSError) as problem:
+                raise CorruptSnapshotError(f"{where}, block at {blocks.offset(block)}: {problem}") from None
+            if got != size:
                 raise CorruptSnapshotError(
-                    f"{where}, block at {int(blocks.offsets[first])}: its {int(compressed[first])} bytes can't be "
-                    f"{int(sizes[first])} bytes when decompressed by {compression.name}"
+                    f"{where}, block at {blocks.offset(block)}: {got} bytes when decompressed; expected {size}"
                 )
-        if len(sizes) and int(sizes.max()) > LARGEST_BLOCK:
-            raise UndecodableValueError(
-                f"{where}: a block has {int(sizes.max())} bytes when decompressed; blocks of up to {LARGEST_BLOCK} bytes are read"
-            )
 
-    def _verify(self, blocks: RawBlocks, where: str) -> None:
-        if self.checksum == NO_CHECKSUM or not len(blocks.spans):
+    def verify(self, blocks: RawBlocks, where: str) -> None:
+        """Compare the checksums of blocks with the stored ones.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If a checksum is wrong.
+        """
+        if self.checksum == NO_CHECKSUM or not len(blocks.places):
             return
-        expected = blocks.found[:, 3]
-        computed = self._checksums(blocks.data, blocks.spans)
+        begins, ends = blocks.places[:, BEGIN], blocks.places[:, END]
+        trailers = ends[:, None] + np.arange(1, TRAILER)
+        expected = blocks.data[trailers].view("<u4")[:, 0].astype(np.int64)
+        computed = self._checksums(blocks.data, np.stack([begins, ends + 1], axis=1))
         if self.context:
-            offsets = blocks.offsets
+            offsets = blocks.places[:, FILE_OFFSET]
             computed = computed + (self.context ^ ((offsets + (offsets >> 32)) & _LOW)) & _LOW
         wrong = np.flatnonzero(computed != expected)
         if len(wrong):
-            offset = int(blocks.offsets[wrong[0]])
+            first = int(wrong[0])
             raise CorruptSnapshotError(
-                f"{where}, block at {offset}: its checksum is {int(computed[wrong[0]]):#010x}, the stored one is "
-                f"{int(expected[wrong[0]]):#010x}; the file is damaged"
+                f"{where}, block at {blocks.offset(first)}: its checksum is {int(computed[first]):#010x}, the stored one is "
+                f"{int(expected[first]):#010x}; the file is damaged"
             )
 
     def _checksums(self, data: Bytes, spans: Numbers) -> Numbers:
         if self.checksum == CRC32C:
-            return masked_checksums(data, spans + np.array([0, 1]))
+            return masked_checksums(data, spans)
         view = data.data
-        return np.array([self.checksum_of(view[begin : end + 1]) for begin, end in spans.tolist()], dtype=np.int64)
+        return np.array([self.checksum_of(view[begin:end]) for begin, end in spans.tolist()], dtype=np.int64)
 
     def checksum_of(self, data: memoryview) -> int:
         """Return the checksum of some bytes (RocksDB: ``ComputeBuiltinChecksum``)."""

@@ -1,4 +1,4 @@
-"""Kernels over decompressed blocks of tables: entries with internal keys, and the entries of indexes.
+"""Kernels over blocks of tables: entries with internal keys, and the entries of indexes.
 
 An entry has three varints, the rest of its key, and its value. The varints are the number of bytes that the key shares with the
 previous key, the number of other bytes of the key, and the number of bytes of the value. After the entries follow the offsets of
@@ -6,7 +6,7 @@ the restarts, whose keys don't share bytes, and the number of restarts. An inter
 sequence number and the type of the entry (RocksDB: ``table/block_based/block.cc``, ``db/dbformat.h``).
 
 Every length is compared with the remaining bytes before its use. Buffers have :data:`SLACK` bytes after their content: copies and
-comparisons take eight bytes at a time.
+comparisons take eight or sixteen bytes at a time.
 """
 
 from __future__ import annotations
@@ -15,21 +15,32 @@ from typing import Final
 
 import numpy as np
 
-from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel
-from state_processor.serializers.kernel.memory import load_be_i64, load_i32, load_i64, store_i64
+from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.backends.formats.sst.crc32c import masked_crc32c
+from state_processor.backends.formats.sst.decompression_kernels import decompress_lz4, decompress_snappy
+from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel
+from state_processor.serializers.kernel.memory import load_be_i64, load_be_u16, load_i32, load_i64, store_i64
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 SLACK: Final = 16
 """Bytes after the content of a buffer."""
 TAG_BYTES: Final = 8
 
-# Columns of a table of entries
-KEY, KEY_END, VALUE, VALUE_END, TAG = 0, 1, 2, 3, 4
-ENTRY_FIELDS: Final = 5
+# Columns of a table of entries; the last one is the key group
+KEY, KEY_END, VALUE, VALUE_END = 0, 1, 2, 3
 
 # Columns of a table of blocks, as an index has them
 SEPARATOR, SEPARATOR_END, OFFSET, SIZE = 0, 1, 2, 3
 INDEX_FIELDS: Final = 4
+
+# Columns of the places of blocks in bytes of a file: the compression, the block up to its trailer, its bytes behind the
+# decompressed size, this size, and the offset of the block in the file
+KIND, BEGIN, END, COMPRESSED, PLAIN_SIZE, FILE_OFFSET = 0, 1, 2, 3, 4, 5
+PLACE_FIELDS: Final = 6
+
+# Kinds of checksums and of compressions in kernels
+NO_CHECKSUM, CRC32C = 0, 1
+READY, NOT_COMPRESSED, SNAPPY, LZ4, LZ4HC = -1, 0, 1, 4, 5
 
 # Types of entries
 DELETION, VALUE_TYPE, MERGE, SINGLE_DELETION, RANGE_DELETION = 0, 1, 2, 7, 15
@@ -42,10 +53,13 @@ BAD_TYPE: Final = 3
 BAD_HANDLE: Final = 4
 NEWER_BLOCK: Final = 5
 BAD_ORDER: Final = 6
+BAD_CHECKSUM: Final = 7
+BAD_COMPRESSION: Final = 8
+SHORT_KEY: Final = 9
 
 # Fields of a result
-STATUS, ROWS, KEYS_END, MERGES, WHERE, VALUE_BYTES = 0, 1, 2, 3, 4, 5
-RESULT_FIELDS: Final = 6
+STATUS, ROWS, KEYS_END, MERGES, WHERE, VALUE_BYTES, DISTINCT = 0, 1, 2, 3, 4, 5, 6
+RESULT_FIELDS: Final = 7
 
 _HASHED: Final = 1 << 31
 _MOST_RESTARTS: Final = (1 << 28) - 1
@@ -73,9 +87,14 @@ def compare(one, begin, end, other, other_begin, other_end):  # type: ignore[no-
 
 @inlined_kernel
 def _copy(data, target, source, size):  # type: ignore[no-untyped-def]
-    """Copy bytes, and up to seven behind them."""
-    for i in range(0, size, 8):
-        store_i64(data, target + i, load_i64(data, source + i))
+    """Copy bytes, and up to fifteen behind them."""
+    i = np.int64(0)
+    while i < size:
+        one = load_i64(data, source + i)
+        other = load_i64(data, source + i + 8)
+        store_i64(data, target + i, one)
+        store_i64(data, target + i + 8, other)
+        i += 16
 
 
 @inlined_kernel
@@ -113,44 +132,85 @@ def _entries_end(data, begin, end):  # type: ignore[no-untyped-def]
     return at, restarts
 
 
+@kernel
+def _plain_block(raw, places, block, checksum, context, tables, data, at):  # type: ignore[no-untyped-def]
+    """Verify and decompress a block; return the outcome."""
+    begin = places[block, BEGIN]
+    end = places[block, END]
+    if checksum == CRC32C:
+        computed = masked_crc32c(raw, begin, end + 1, tables)
+        if context != 0:
+            offset = places[block, FILE_OFFSET]
+            computed = (computed + (context ^ ((offset + (offset >> 32)) & 0xFFFFFFFF))) & 0xFFFFFFFF
+        if computed != load_i32(raw, end + 1) & 0xFFFFFFFF:
+            return BAD_CHECKSUM
+    kind = places[block, KIND]
+    stop = at + places[block, PLAIN_SIZE]
+    done = True
+    if kind == NOT_COMPRESSED:
+        for i in range(end - begin):
+            data[at + i] = raw[begin + i]
+    elif kind == SNAPPY:
+        done = decompress_snappy(raw, places[block, COMPRESSED], end, data, at, stop)
+    elif kind in (LZ4, LZ4HC):
+        done = decompress_lz4(raw, places[block, COMPRESSED], end, data, at, stop)
+    return DONE if done else BAD_COMPRESSION
+
+
 @entry_point(
-    *(written(uint8), read(int64, 2), read(uint8), read(uint8), int64, int64, int64, int64),
-    *(written(int64, 2), int64, int64, int64, int64, written(int64)),
+    *(read(uint8), read(int64, 2), int64, int64, read(int64, 2), written(uint8), int64),
+    *(read(uint8), read(uint8), int64, int64, int64, int64, int64),
+    *(written(int64, 2), written(int64), int64, int64, int64, int64, written(int64)),
 )
 def decode_blocks(  # type: ignore[no-untyped-def]
-    data, blocks, lower, upper, lower_size, upper_size, bounded_from, sequence, table, first, row, keys, keys_end, result
-):
-    """Find the entries of some blocks whose keys are from ``lower`` to before ``upper``.
+    raw, places, checksum, context, tables, data, at, lower, upper, lower_size, upper_size, bounded_from,
+    sequence, prefix, table, tags, first, row, keys, keys_end, result
+):  # fmt: skip
+    """Decompress some blocks, and find their entries whose keys are from ``lower`` to before ``upper``.
 
     Parameters
     ----------
-    data, blocks
-        Decompressed blocks that follow each other in a table or in several: where each begins and ends in ``data``.
+    raw, places
+        The blocks as they are in the file, and their places in ``raw``.
+    checksum, context, tables
+        The kind of checksum to verify, 0 for none; the context of checksums; the tables of CRC32C.
+    data, at
+        Receives the decompressed blocks from ``at`` on. Blocks of the kind ``READY`` are there already.
     lower, upper, lower_size, upper_size
         The bounds, and their lengths.
     bounded_from
         The first block that may have keys from ``upper`` on.
     sequence
         The sequence number of all entries, if the table was ingested; else -1.
-    table, first, row
-        Receives the entries, from the line ``row`` on: the key without its tag, the value, the tag. The lines from ``first``
-        on are of the same run: their keys have to ascend.
+    prefix
+        Bytes of the key group in front of each key, at most 2.
+    table, tags
+        Receive the entries from the line ``row`` on, as :mod:`~state_processor.backends.formats.framing` has them, and their
+        tags. The lines from ``first`` on are of the same run: their keys have to ascend.
     keys, keys_end
         The part of ``data`` that receives keys that share bytes with the ones before.
     result
         The status, the line behind the last entry, the end of the keys, the number of merge operands, the block or the type that
-        an error is about, and the bytes of all values.
+        an error is about, the bytes of all values, and 1 if all entries are values of different keys.
     """
     searching = True
-    is_next = False
     merges = np.int64(0)
     value_bytes = np.int64(0)
+    distinct = np.int64(1)
     status = DONE
     where = np.int64(0)
-    for block in range(len(blocks)):
-        at = blocks[block, 0]
+    last = np.int64(0)  # the previous key
+    last_end = np.int64(-1)
+    if row > first:
+        last = table[row - 1, KEY] - prefix
+        last_end = table[row - 1, KEY_END]
+    for block in range(len(places)):
         where = np.int64(block)
-        end, _ = _entries_end(data, at, blocks[block, 1])
+        status = _plain_block(raw, places, block, checksum, context, tables, data, at)
+        if status != DONE:
+            break
+        stop = at + places[block, PLAIN_SIZE]
+        end, _ = _entries_end(data, at, stop)
         if end < 0:
             status = -end
             break
@@ -158,10 +218,11 @@ def decode_blocks(  # type: ignore[no-untyped-def]
         key = at
         key_end = at
         while at < end:
-            if at + 3 <= end and (data[at] | data[at + 1] | data[at + 2]) < 0x80:
-                shared = np.int64(data[at])
-                unshared = np.int64(data[at + 1])
-                size = np.int64(data[at + 2])
+            word = load_i32(data, at)
+            if at + 3 <= end and word & 0x808080 == 0:
+                shared = word & 0xFF
+                unshared = (word >> 8) & 0xFF
+                size = (word >> 16) & 0xFF
                 at += 3
             else:
                 shared, at = varint(data, at, end)
@@ -175,6 +236,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
             if shared > key_end - key or unshared > end - at or size > end - at - unshared or shared + unshared < TAG_BYTES:
                 status = BAD_BLOCK
                 break
+            same = shared if key == last else np.int64(0)  # bytes that the key shares with the previous entry
             if shared == 0:
                 key = at
                 key_end = at + unshared
@@ -188,15 +250,16 @@ def decode_blocks(  # type: ignore[no-untyped-def]
                 key_end = keys + shared + unshared
                 keys = key_end
             at += unshared
+            user_end = key_end - TAG_BYTES
             if searching:
-                if compare(data, key, key_end - TAG_BYTES, lower, 0, lower_size) < 0:
+                if compare(data, key, user_end, lower, 0, lower_size) < 0:
                     at += size
                     continue
                 searching = False
-            if bounded and compare(data, key, key_end - TAG_BYTES, upper, 0, upper_size) >= 0:
+            if bounded and compare(data, key, user_end, upper, 0, upper_size) >= 0:
                 status = -1
                 break
-            tag = load_i64(data, key_end - TAG_BYTES)
+            tag = load_i64(data, user_end)
             kind = tag & 0xFF
             if kind != VALUE_TYPE and kind != DELETION and kind != SINGLE_DELETION and kind != MERGE:
                 status = BAD_TYPE
@@ -210,32 +273,42 @@ def decode_blocks(  # type: ignore[no-untyped-def]
             if row == len(table):
                 status = FULL
                 break
-            if row > first:
-                before = table[row - 1, KEY]
-                before_end = table[row - 1, KEY_END]
-                same = min(shared, before_end - before, key_end - TAG_BYTES - key) if is_next else 0
-                order = compare(data, before + same, before_end, data, key + same, key_end - TAG_BYTES)
-                if order > 0 or (order == 0 and table[row - 1, TAG] < tag):
+            if user_end - key < prefix:
+                status = SHORT_KEY
+                break
+            ascends = same < last_end - last and same < user_end - key and data[last + same] < data[key + same]
+            if last_end >= 0 and not ascends:
+                same = min(same, last_end - last, user_end - key)
+                order = compare(data, last + same, last_end, data, key + same, user_end)
+                if order > 0 or (order == 0 and tags[row - 1] < tag):
                     status = BAD_ORDER
                     break
-            is_next = True
-            merges += kind == MERGE
+                if order == 0:
+                    distinct = np.int64(0)
+            if kind != VALUE_TYPE:
+                distinct = np.int64(0)
+                merges += kind == MERGE
             value_bytes += size
-            table[row, KEY] = key
-            table[row, KEY_END] = key_end - TAG_BYTES
+            table[row, KEY] = key + prefix
+            table[row, KEY_END] = user_end
             table[row, VALUE] = at
             table[row, VALUE_END] = at + size
-            table[row, TAG] = tag
+            table[row, KEY_GROUP] = load_be_u16(data, key) >> (8 * (2 - prefix))
+            tags[row] = tag
             row += 1
+            last = key
+            last_end = user_end
             at += size
         if status != DONE:
             break
+        at = stop
     result[STATUS] = DONE if status < 0 else status
     result[ROWS] = row
     result[KEYS_END] = keys
     result[MERGES] = merges
     result[WHERE] = where
     result[VALUE_BYTES] = value_bytes
+    result[DISTINCT] = distinct
 
 
 @inlined_kernel

@@ -7,13 +7,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.formats.sst.crc32c_instruction import crc32c_of_word, has_instruction
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_i64
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 _POLYNOMIAL: Final = 0x82F63B78
 _MASK_DELTA: Final = 0xA282EAD8
-_LOW: Final = 0xFFFFFFFF
 
 
 def _tables() -> npt.NDArray[np.int64]:
@@ -28,13 +28,18 @@ def _tables() -> npt.NDArray[np.int64]:
     return tables
 
 
-_TABLES: Final = _tables()
+TABLES: Final = _tables()
 
 
 @kernel
-def _crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
+def masked_crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
+    """Return the checksum of the bytes from ``begin`` to ``end``, masked as RocksDB stores it (RocksDB: ``crc32c::Mask``)."""
     value = np.int64(0xFFFFFFFF)
     at = begin
+    if has_instruction():
+        while at + 8 <= end:
+            value = crc32c_of_word(value, load_i64(data, at))
+            at += 8
     while at + 8 <= end:
         word = load_i64(data, at)
         low = (word & 0xFFFFFFFF) ^ value
@@ -53,17 +58,18 @@ def _crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
     while at < end:
         value = tables[0, (value ^ data[at]) & 0xFF] ^ (value >> 8)
         at += 1
-    return value ^ 0xFFFFFFFF
+    value ^= 0xFFFFFFFF
+    return (((value >> 15) | (value << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 @entry_point(read(uint8), read(int64, 2), read(int64, 2), written(int64))
 def _checksums(data, spans, tables, found):  # type: ignore[no-untyped-def]
     for i in range(len(spans)):
-        found[i] = _crc32c(data, spans[i, 0], spans[i, 1], tables)
+        found[i] = masked_crc32c(data, spans[i, 0], spans[i, 1], tables)
 
 
 def masked_checksums(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the checksums of parts of some bytes, masked as RocksDB stores them (RocksDB: ``crc32c::Mask``).
+    """Return the checksums of parts of some bytes, masked as RocksDB stores them.
 
     Parameters
     ----------
@@ -73,8 +79,8 @@ def masked_checksums(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) 
         A line for each part: where it begins and ends in ``data``.
     """
     found = np.empty(len(spans), dtype=np.int64)
-    _checksums(data, spans, _TABLES, found)
-    return (((found >> 15) | (found << 17)) + _MASK_DELTA) & _LOW
+    _checksums(data, spans, TABLES, found)
+    return found
 
 
 def masked_checksum(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:

@@ -10,14 +10,16 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.sst import block_kernels as k
-from state_processor.backends.formats.sst.block_format import LARGEST_BLOCK, Bytes, Numbers
+from state_processor.backends.formats.sst.block_format import LARGEST_BLOCK, Bytes, Numbers, RawBlocks
+from state_processor.backends.formats.sst.crc32c import TABLES
 from state_processor.backends.formats.sst.key_set import KeySet
 from state_processor.backends.formats.sst.manifest import TableFile
-from state_processor.backends.formats.sst.merge_kernel import SHORT_KEY, merge_runs, newest_of_runs
+from state_processor.backends.formats.sst.merge_kernel import IS_DISTINCT, RUN_FIELDS, merge_runs, newest_of_runs
 from state_processor.backends.formats.sst.range_deletions import Deletion, bounds, fragments, within
 from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, TableScan, runs_of
-from state_processor.backends.formats.sst.table import Table, padded
+from state_processor.backends.formats.sst.table import Bound, Table
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     StateProcessorError,
@@ -25,14 +27,14 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 
-_COMPRESSED: Final = 1 << 19
+_COMPRESSED: Final = 1 << 20
 """Bytes of a round as they lie in files, divided among the runs."""
 _PLAIN: Final = 2 << 20
 """Bytes of a round when decompressed, divided among the runs; a single block may have more."""
 _BEHIND_ALL: Final = b"\xff"
 """A key behind all keys: they begin with a key group."""
 _LEAST_SHARE: Final = 64 << 10
-_MOST_ROWS: Final = 1 << 16
+_MOST_ROWS: Final = 1 << 17
 _MOST_KEYS: Final = 512 << 20
 _MOST_VERSIONS: Final = 1 << 25
 """Maximum number of entries of one key that are merged, in all runs."""
@@ -40,7 +42,13 @@ _TYPES: Final = {
     3: "log data", 0x0F: "a range deletion", 0x11: "a reference to a blob file", 0x14: "a deletion with a timestamp",
     0x16: "a wide column", 0x18: "a value with a preferred sequence number",
 }  # fmt: skip
-
+_DAMAGES: Final = {
+    k.BAD_BLOCK: "its entries are damaged",
+    k.BAD_ORDER: "its keys are not in order",
+    k.BAD_CHECKSUM: "its checksum is wrong; the file is damaged",
+    k.BAD_COMPRESSION: "its compressed bytes are damaged",
+    k.SHORT_KEY: "a key is shorter than its key group prefix",
+}
 
 _Result = TypeVar("_Result")
 
@@ -106,18 +114,23 @@ class FamilyScan:
         if self.keys is not None:
             files, choose = self.keys.files(files), self.keys.blocks
         runs = [RunScan(run, self.open_table, lower, upper, self.threads, choose) for run in runs_of(files, lower, upper)]
-        share = max(_LEAST_SHARE, _COMPRESSED // max(1, len(runs)))
-        while runs and lower < upper:
-            reached = self._of_each(runs, lambda run: run.reach(lower, share))  # noqa: B023 - called at once
-            end = min([upper, *(key for key in reached if key is not None)])
-            pieces = self._of_each(runs, lambda run: run.pieces(lower, end))  # noqa: B023
-            end = min([end, *_plain_reaches(pieces, max(_LEAST_SHARE, _PLAIN // len(runs)))])
-            (data, entries), end = self._round(pieces, lower, end)
+        compressed, plain = (max(_LEAST_SHARE, size // max(1, len(runs))) for size in (_COMPRESSED, _PLAIN))
+        begin = Bound(lower)
+        while runs and begin.key < upper:
+            reached = self._of_each(runs, lambda run: run.reach(begin, compressed))  # noqa: B023 - called at once
+            end = Bound(min([upper, *(key for key in reached if key is not None)]))
+            pieces = self._of_each(runs, lambda run: run.pieces(end))  # noqa: B023
+            nearer = min([end.key, *_plain_reaches(pieces, plain)])
+            if nearer < end.key:
+                end = Bound(nearer)
+                pieces = _cut(pieces, end)
+            (data, entries), end = self._round(pieces, begin, end)
             if self.keys is not None:
                 entries = self.keys.entries(data, entries, self.prefix)
             if len(entries):
                 yield data, entries
-            lower = end
+            del data, entries, pieces  # before more is decompressed
+            begin = end
 
     def _of_each(self, runs: Sequence[RunScan], function: Callable[[RunScan], _Result]) -> list[_Result]:
         """Return the results of a function of each run; requests of several runs are sent at the same time."""
@@ -125,36 +138,34 @@ class FamilyScan:
             return [function(run) for run in runs]
         return [future.result() for future in [self.threads.submit(copy_context().run, function, run) for run in runs]]
 
-    def _round(self, pieces: list[list[Piece]], lower: bytes, upper: bytes) -> tuple[tuple[Bytes, Numbers], bytes]:
+    def _round(self, pieces: list[list[Piece]], lower: Bound, upper: Bound) -> tuple[tuple[Bytes, Numbers], Bound]:
         """Return the entries of a round, and the key that ends it."""
         room = _Room()
         while True:
-            pieces = [[piece.cut(upper) for piece in run] for run in pieces]
             try:
-                return self._merged(_Decoding(pieces, lower, upper, room, self.where)), upper
+                return self._merged(_Decoding(pieces, lower, upper, room, self.prefix, self.where)), upper
             except _NoRoom as full:
-                if full.upper is not None and lower < full.upper < upper:
-                    upper = full.upper
+                if full.upper is not None and lower.key < full.upper < upper.key:
+                    upper = Bound(full.upper)
+                    pieces = _cut(pieces, upper)
                 else:
                     room = full.more
 
     def _merged(self, decoding: _Decoding) -> tuple[Bytes, Numbers]:
         runs = decoding.decoded()
-        rows = int(runs[-1, 1]) if len(runs) else 0
-        result = np.zeros(2, dtype=np.int64)
-        out = np.empty((rows, k.ENTRY_FIELDS), dtype=np.int64)
+        table, tags, rows = decoding.table, decoding.tags, decoding.rows
+        deletions = _deletions(decoding.pieces, decoding.lower.key, decoding.upper.key)
+        if len(runs) == 1 and runs[0, IS_DISTINCT] and not deletions and not self.newest:
+            return decoding.data, table[:rows]
+        out = np.empty((rows, ENTRY_FIELDS), dtype=np.int64)
         heap = np.empty(len(runs) + 1, dtype=np.int64)
         if self.newest:
-            data = decoding.data
-            newest_of_runs(data, decoding.table, runs, heap, self.prefix, out, result)
-        else:
-            data, joined = decoding.with_room_for_values()
-            parts = _deletions(decoding.pieces, decoding.lower, decoding.upper)
-            stack = np.empty(rows if decoding.merges else 1, dtype=np.int64)
-            merge_runs(data, decoding.table, runs, heap, *bounds(parts), self.prefix, joined, stack, out, result)
-        if result[0] == SHORT_KEY:
-            raise CorruptSnapshotError(f"{self.where}: a key is shorter than its key group prefix")
-        return data, out[: result[1]]
+            found = newest_of_runs(decoding.data, table, tags, self.prefix, runs, heap, out)
+            return decoding.data, out[:found]
+        data, joined = decoding.with_room_for_values()
+        stack = np.empty(rows if decoding.merges else 1, dtype=np.int64)
+        found = merge_runs(data, table, tags, self.prefix, runs, heap, *bounds(deletions), joined, stack, out)
+        return data, out[:found]
 
 
 def plain_content(table: Table) -> Iterator[Bytes]:
@@ -163,12 +174,13 @@ def plain_content(table: Table) -> Iterator[Bytes]:
     Deleted and replaced entries, range deletions, the index and properties are included.
     """
     scan = TableScan(table, b"", _BEHIND_ALL, None)
+    lower, upper = Bound(b""), Bound(_BEHIND_ALL)
     first = 0
     while first < len(scan.blocks):
         behind = max(first + 1, int(np.searchsorted(scan.sizes, scan.sizes[first] + _COMPRESSED)) - 1)
-        piece, room = Piece(scan, first, behind, scan.raw(first, behind)), _Room()
+        piece, room = Piece(scan, first, behind, len(scan.blocks), scan.raw(first, behind)), _Room()
         while True:
-            decoding = _Decoding([[piece]], b"", _BEHIND_ALL, room, table.where)
+            decoding = _Decoding([[piece]], lower, upper, room, 0, table.where)
             try:
                 decoding.decoded()
                 break
@@ -183,19 +195,20 @@ def plain_content(table: Table) -> Iterator[Bytes]:
 class _Decoding:
     """The entries of the blocks of a round, run after run."""
 
-    def __init__(self, pieces: list[list[Piece]], lower: bytes, upper: bytes, room: _Room, where: str) -> None:
+    def __init__(self, pieces: list[list[Piece]], lower: Bound, upper: Bound, room: _Room, prefix: int, where: str) -> None:
         self.pieces = pieces
         self.lower = lower
         self.upper = upper
+        self._prefix = prefix
         self._where = where
-        plain = sum(int(piece.raw.plain_sizes.sum()) for run in pieces for piece in run if piece.raw is not None)
+        plain = sum(piece.raw.plain_size for run in pieces for piece in run if piece.raw is not None)
         if plain > LARGEST_BLOCK:
             raise UndecodableValueError(
                 f"{where}: blocks of entries with one key, or of several files, have {plain} bytes when decompressed; up to "
                 f"{LARGEST_BLOCK} are read at a time"
             )
-        self._keys_at = plain
-        self._keys_end = plain + room.keys * (min(plain, 4 << 20) + 4096)
+        self._keys_at = plain + k.SLACK
+        self._keys_end = self._keys_at + room.keys * (min(plain, 4 << 20) + 4096)
         if self._keys_end - plain > _MOST_KEYS:
             raise CorruptSnapshotError(f"{where}: the keys of one block take more than {_MOST_KEYS} bytes")
         rows = room.rows * min(plain // 4 + 16, _MOST_ROWS)
@@ -205,21 +218,23 @@ class _Decoding:
             )
         self._room = room
         self.data = np.empty(self._keys_end + k.SLACK, dtype=np.uint8)
-        self.table = np.empty((rows, k.ENTRY_FIELDS), dtype=np.int64)
+        self.data[plain : self._keys_at] = 0
+        self.table = np.empty((rows, ENTRY_FIELDS), dtype=np.int64)
+        self.tags = np.empty(rows, dtype=np.int64)
         self.merges = 0
+        self.rows = 0
         self._value_bytes = 0
-        self._rows = 0
         self._at = 0
 
     def decoded(self) -> Numbers:
-        """Decompress and decode the blocks; return where the entries of each run begin and end."""
-        runs = np.empty((len(self.pieces), 2), dtype=np.int64)
+        """Decompress and decode the blocks; return the entries of each run, as :mod:`merge_kernel` has them."""
+        runs = np.empty((len(self.pieces), RUN_FIELDS), dtype=np.int64)
         for number, run in enumerate(self.pieces):
-            runs[number, 0] = self._rows
+            first, distinct = self.rows, True
             for piece in run:
-                if piece.raw is not None and piece.first < piece.behind:
-                    self._decode(piece, int(runs[number, 0]))
-            runs[number, 1] = self._rows
+                if piece.raw is not None:
+                    distinct &= self._decode(piece, piece.raw, first)
+            runs[number] = first, self.rows, distinct
         return runs
 
     @property
@@ -231,53 +246,54 @@ class _Decoding:
         """Return the bytes, with room behind them for values that are merged, and where that begins."""
         if not self.merges:
             return self.data, self._keys_at
-        room = self._value_bytes + self._rows
+        room = self._value_bytes + self.rows
         grown = np.empty(self._keys_at + room + k.SLACK, dtype=np.uint8)
         grown[: self._keys_at] = self.data[: self._keys_at]
         return grown, self._keys_at
 
-    def _decode(self, piece: Piece, first_row: int) -> None:
-        table, raw = piece.scan.table, piece.raw
-        assert raw is not None
-        ends = self._at + np.cumsum(raw.plain_sizes)
-        spans = np.stack([ends - raw.plain_sizes, ends], axis=1)
-        self._at = table.format.decompress(raw, self.data, self._at, table.where)
-        bounded_from = piece.scan.blocks.first_from(self.upper) - piece.first
+    def _decode(self, piece: Piece, raw: RawBlocks, first_row: int) -> bool:
+        """Add the entries of some blocks; return whether they are values of different keys."""
+        table, lower, upper = piece.scan.table, self.lower, self.upper
+        blocks = table.format.prepare(raw, self.data, self._at, table.where)
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         k.decode_blocks(
-            *(self.data, spans, padded(self.lower), padded(self.upper), len(self.lower), len(self.upper)),
-            *(bounded_from, table.sequence, self.table, first_row, self._rows, self._keys_at, self._keys_end, result),
+            *(blocks.data, blocks.places, table.format.checksum, table.format.context, TABLES),
+            *(self.data, self._at, lower.padded, upper.padded, lower.size, upper.size, piece.bounded_from - piece.first),
+            *(table.sequence, self._prefix, self.table, self.tags, first_row, self.rows, self._keys_at, self._keys_end, result),
         )
-        status, rows, keys_at, merges, where, value_bytes = result.tolist()
+        status, rows, keys_at, merges, where, value_bytes, distinct = result.tolist()
         if status == k.FULL:
             keys, lines = self._room
             more = _Room(keys, 4 * lines) if rows == len(self.table) else _Room(4 * keys, lines)
             raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None, more)
         if status != k.DONE:
-            raise _problem(
-                status,
-                where,
-                f"{table.where}, block at {int(raw.offsets[max(0, min(where, len(spans) - 1))])}",
-                table.where,
-            )
-        self._rows, self._keys_at = rows, keys_at
+            raise self._problem(status, where, table, raw)
+        self._at += raw.plain_size
+        self.rows, self._keys_at = rows, keys_at
         self.merges += merges
         self._value_bytes += value_bytes
+        return bool(distinct)
+
+    @staticmethod
+    def _problem(status: int, where: int, table: Table, raw: RawBlocks) -> StateProcessorError:
+        if status == k.BAD_TYPE:
+            what = _TYPES.get(where, f"an entry of the unknown type {where}")
+            return UnsupportedFormatError(f"{table.where}: it has {what}. Flink does not write this; write a canonical savepoint")
+        if status == k.BAD_CHECKSUM:
+            table.format.verify(raw.first(where + 1), table.where)  # its message has the checksums
+        block = f"{table.where}, block at {raw.offset(where)}"
+        if status == k.NEWER_BLOCK:
+            return UnsupportedFormatError(f"{block}: it is of a newer format than RocksDB has up to table format version 6")
+        return CorruptSnapshotError(f"{block}: {_DAMAGES[status]}")
 
     def _key(self, row: int) -> bytes:
-        begin, end = self.table[row, k.KEY], self.table[row, k.KEY_END]
+        begin, end = self.table[row, k.KEY] - self._prefix, self.table[row, k.KEY_END]
         return self.data[begin:end].tobytes()
 
 
-def _problem(status: int, where: int, block: str, table: str) -> StateProcessorError:
-    if status == k.BAD_TYPE:
-        what = _TYPES.get(where, f"an entry of the unknown type {where}")
-        return UnsupportedFormatError(f"{table}: it has {what}. Flink does not write this; write a canonical savepoint")
-    if status == k.BAD_ORDER:
-        return CorruptSnapshotError(f"{block}: its keys are not in order")
-    if status == k.NEWER_BLOCK:
-        return UnsupportedFormatError(f"{block}: it is of a newer format than RocksDB has up to table format version 6")
-    return CorruptSnapshotError(f"{block}: its entries are damaged")
+def _cut(pieces: Iterable[Iterable[Piece]], upper: Bound) -> list[list[Piece]]:
+    """Return the pieces of runs up to a key."""
+    return [[piece.cut(upper) for piece in run] for run in pieces]
 
 
 def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[bytes]:
@@ -287,14 +303,12 @@ def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[b
         for piece in run:
             if piece.raw is None:
                 continue
-            sums = np.cumsum(piece.raw.plain_sizes)
-            fitting = int(np.searchsorted(sums, left, side="right"))
-            if fitting < len(sums):
-                yield (
-                    piece.scan.blocks.separator(piece.first + max(0, fitting - 1)) + b"\0" if fitting or not reached else reached
-                )
+            if piece.raw.plain_size > left:
+                fitting = int(np.searchsorted(np.cumsum(piece.raw.plain_sizes), left, side="right"))
+                last = piece.first + max(0, fitting - 1)
+                yield piece.scan.blocks.separator(last) + b"\0" if fitting or not reached else reached
                 break
-            left -= int(sums[-1])
+            left -= piece.raw.plain_size
             reached = piece.scan.table.largest + b"\0"
 
 

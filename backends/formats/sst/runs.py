@@ -13,7 +13,7 @@ from state_processor.backends.formats.sst.block_format import TRAILER, Bytes, Nu
 from state_processor.backends.formats.sst.block_kernels import OFFSET, SIZE, TAG_BYTES
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.read_ahead import ReadAhead
-from state_processor.backends.formats.sst.table import BlockList, Table
+from state_processor.backends.formats.sst.table import BlockList, Bound, Table
 from state_processor.serializers.errors import CorruptSnapshotError
 
 OpenTable = Callable[[TableFile], Table]
@@ -106,9 +106,7 @@ class TableScan:
             in_tail = begin >= self.table.tail_begin
             base, read = (self.table.tail_begin, self.table.tail) if in_tail else self._reads.read(begin, end)
             data, begins = np.frombuffer(read, dtype=np.uint8), offsets - base
-        blocks = RawBlocks.of(data, begins, offsets, sizes)
-        self.table.format.check_sizes(blocks, self.table.where)
-        return blocks
+        return RawBlocks.of(data, begins, offsets, sizes, self.table.where)
 
     def _parts(self, begins: Numbers, ends: Numbers) -> tuple[Bytes, Numbers]:
         """Read blocks that are apart; return their bytes, and where each block begins in them."""
@@ -124,19 +122,32 @@ class TableScan:
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)), begins - begins[starts][which] + places[which]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """Blocks of a table that a round decodes: the first one, the one after the last, and their bytes."""
+    """Blocks of a table that a round decodes.
+
+    Attributes
+    ----------
+    scan, first, behind
+        The table, the first block, and the one after the last.
+    bounded_from
+        The first block that may have keys from the end of the round on.
+    raw
+        The bytes of the blocks; ``None`` without blocks.
+    """
 
     scan: TableScan
     first: int
     behind: int
+    bounded_from: int
     raw: RawBlocks | None
 
-    def cut(self, upper: bytes) -> Piece:
+    def cut(self, upper: Bound) -> Piece:
         """Return the piece up to a key."""
-        behind = max(self.first, min(self.behind, self.scan.table.blocks_before(self.scan.blocks, upper)))
-        return Piece(self.scan, self.first, behind, None if self.raw is None else self.raw.first(behind - self.first))
+        bounded_from, behind = self.scan.table.blocks_before(self.scan.blocks, upper)
+        behind = max(self.first, min(self.behind, behind))
+        raw = None if self.raw is None or behind == self.first else self.raw.first(behind - self.first)
+        return Piece(self.scan, self.first, behind, bounded_from, raw)
 
 
 class RunScan:
@@ -172,32 +183,33 @@ class RunScan:
         self._threads = threads
         self._choose = choose
         self._scans: dict[int, TableScan] = {}
-        self._at = 0
+        self._at = self._first = 0
 
-    def reach(self, lower: bytes, budget: int) -> bytes | None:
-        """Return the key that ends the next ``budget`` bytes (about); ``None`` if everything fits."""
-        while self._at < len(self._files) and last_key(self._files[self._at]) < lower:
+    def reach(self, lower: Bound, budget: int) -> bytes | None:
+        """Go to a key. Return the key that ends the next ``budget`` bytes (about); ``None`` if everything fits."""
+        while self._at < len(self._files) and last_key(self._files[self._at]) < lower.key:
             self._scans.pop(self._at, None)
             self._at += 1
         if self._at == len(self._files):
             return None
         scan = self._scan(self._at)
-        first = scan.blocks.first_from(lower)
+        self._first = first = scan.blocks.first_from(lower)
         last = int(np.searchsorted(scan.sizes, scan.sizes[first] + budget)) - 1 if first < len(scan.blocks) else first
         if last < len(scan.blocks):
             return scan.blocks.separator(max(last, first)) + b"\0"
         return last_key(self._files[self._at]) + b"\0" if self._at + 1 < len(self._files) else None
 
-    def pieces(self, lower: bytes, upper: bytes) -> list[Piece]:
-        """Return the blocks that may have keys from ``lower`` to before ``upper``, in order."""
+    def pieces(self, upper: Bound) -> list[Piece]:
+        """Return the blocks that may have keys before ``upper``, in order, from the key on that the run has reached."""
         found = []
         for number in range(self._at, len(self._files)):
-            if first_key(self._files[number]) >= upper:
+            if first_key(self._files[number]) >= upper.key:
                 break
             scan = self._scan(number)
-            first = scan.blocks.first_from(lower)
-            behind = max(first, scan.table.blocks_before(scan.blocks, upper))
-            found.append(Piece(scan, first, behind, scan.raw(first, behind) if first < behind else None))
+            first = self._first if number == self._at else 0
+            bounded_from, behind = scan.table.blocks_before(scan.blocks, upper)
+            behind = max(first, behind)
+            found.append(Piece(scan, first, behind, bounded_from, scan.raw(first, behind) if first < behind else None))
         return found
 
     def _scan(self, number: int) -> TableScan:

@@ -13,15 +13,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.backends.formats.sst import block_kernels as k
-from state_processor.backends.formats.sst.block_format import (
-    CHECKSUMS,
-    NO_CHECKSUM,
-    TRAILER,
-    BlockFormat,
-    Bytes,
-    Numbers,
-    RawBlocks,
-)
+from state_processor.backends.formats.sst.block_format import CHECKSUMS, TRAILER, BlockFormat, Bytes, Numbers, RawBlocks
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.range_deletions import Deletion, fragments
 from state_processor.backends.metadata.state_stream import StateStream
@@ -74,14 +66,33 @@ class BlockList:
         begin, end = self.rows[block, :2].tolist()
         return self.keys[begin:end].tobytes()
 
-    def first_from(self, key: bytes) -> int:
+    def first_from(self, bound: Bound) -> int:
         """Return the number of the first block whose separator is not before a key."""
-        return int(k.first_from(self.keys, self.rows, padded(key), len(key)))
+        return int(k.first_from(self.keys, self.rows, bound.padded, bound.size))
 
 
 def padded(key: bytes) -> Bytes:
     """Return bytes as an array, with additional space for kernels."""
     return np.frombuffer(key + bytes(k.SLACK), dtype=np.uint8)
+
+
+class Bound:
+    """A key that bounds a part of a store.
+
+    Attributes
+    ----------
+    key
+        The key.
+    padded, size
+        The key as an array with additional space for kernels, and its length.
+    """
+
+    __slots__ = ("key", "padded", "size")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.padded = padded(key)
+        self.size = len(key)
 
 
 class Table:
@@ -174,13 +185,13 @@ class Table:
         self._check_places(rows)
         return BlockList(np.concatenate([part.keys for part in inner]), rows)
 
-    def blocks_before(self, blocks: BlockList, upper: bytes) -> int:
-        """Return the number of blocks of a list that may have keys before ``upper``."""
+    def blocks_before(self, blocks: BlockList, upper: Bound) -> tuple[int, int]:
+        """Return the numbers of blocks of a list whose keys are all before ``upper``, and that may have keys before it."""
         behind = blocks.first_from(upper)
         # keys of the block after a separator without a tag are larger than the separator
-        if behind > 0 and self._keys_are_exact and blocks.separator(behind - 1) + b"\0" == upper:
-            return behind
-        return min(len(blocks), behind + 1)
+        if behind > 0 and self._keys_are_exact and blocks.separator(behind - 1) + b"\0" == upper.key:
+            return behind, behind
+        return behind, min(len(blocks), behind + 1)
 
     @cached_property
     def deletions(self) -> list[Deletion]:
@@ -257,12 +268,13 @@ class Table:
     def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes) -> BlockList:
         """Return the blocks that a block of an index lists."""
         exact, delta, first = self._keys_are_exact, self._is_delta, self._index_type == _WITH_FIRST_KEY
+        above, below = Bound(lower), Bound(upper)
         buffer, room, most = data, 0, _FIRST_BLOCKS
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         while True:
             table = np.empty((min(most, size // 3 + 1), k.INDEX_FIELDS), dtype=np.int64)
             k.decode_index(
-                *(buffer, 0, size, padded(lower), padded(upper), len(lower), len(upper)),
+                *(buffer, 0, size, above.padded, below.padded, above.size, below.size),
                 *(0 if exact else k.TAG_BYTES, int(delta), int(first), table, size, size + room, result),
             )
             if result[k.STATUS] != k.FULL or room > _MOST_KEY_BYTES:
@@ -297,8 +309,7 @@ class Table:
         else:
             data, base = self.stream.read(offset, size + TRAILER), offset
         begin, place, length = np.array([[offset - base], [offset], [size]], dtype=np.int64)
-        blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), begin, place, length)
-        self.format.check_sizes(blocks, self.where)
+        blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), begin, place, length, self.where)
         plain = int(blocks.plain_sizes[0])
         target = np.empty(plain + k.SLACK, dtype=np.uint8)
         self.format.decompress(blocks, target, 0, self.where)
@@ -327,7 +338,7 @@ class Table:
         expected, context, size = (int.from_bytes(footer[i : i + 4], "little") for i in (5, 9, 13))
         form = BlockFormat(footer[0], context)
         place = self.stream.size - _FOOTER
-        if form.checksum != NO_CHECKSUM:
+        if form.checksum != k.NO_CHECKSUM:
             computed = form.checksum_of(memoryview(footer[:5] + bytes(4) + footer[9:]))
             if context:
                 computed = computed + (context ^ ((place + (place >> 32)) & 0xFFFFFFFF)) & 0xFFFFFFFF
