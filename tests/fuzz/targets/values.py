@@ -16,7 +16,8 @@ from state_processor.backends.formats.row_layout import Field as RowField
 from state_processor.backends.formats.row_layout import Part, ReferenceDecoder, RowLayout
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
-from state_processor.serializers import DataInput, TypeSerializer, read_serializer_snapshot
+from state_processor.serializers import DataInput, read_serializer_snapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
@@ -154,10 +155,10 @@ def family_of(layout: RowLayout) -> str:
     return next((name for name, package in _FAMILIES.items() if any(package in m for m in modules)), "values")
 
 
-def _tree(part: Any, depth: int = 0) -> Iterator[TypeSerializer]:
+def _tree(part: Any, depth: int = 0) -> Iterator[Codec]:
     if depth > 8:
         return
-    if isinstance(part, TypeSerializer):
+    if isinstance(part, Codec):
         yield part
         for child in vars(part).values():
             yield from _tree(child, depth + 1)
