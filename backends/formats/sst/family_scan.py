@@ -268,11 +268,24 @@ class _Decoding:
             raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None, more)
         if status != k.DONE:
             raise self._problem(status, where, table, raw)
+        self._check_ends(piece, self.rows, rows)
         self._at += raw.plain_size
         self.rows, self._keys_at = rows, keys_at
         self.merges += merges
         self._value_bytes += value_bytes
         return bool(distinct)
+
+    def _check_ends(self, piece: Piece, first_row: int, end_row: int) -> None:
+        """Refuse a table that begins or ends with another key than the manifest says: another file may have its name."""
+        table = piece.scan.table
+        if not piece.scan.has_all_blocks or table.has_range_deletions:
+            return
+        for key, is_here, row in (
+            (table.smallest, piece.first == 0, first_row),
+            (table.largest, piece.behind == len(piece.scan.blocks), end_row - 1),
+        ):
+            if is_here and self.lower.key <= key < self.upper.key and (first_row == end_row or self._key(row) != key):
+                raise table.has_other_keys()
 
     @staticmethod
     def _problem(status: int, where: int, table: Table, raw: RawBlocks) -> StateProcessorError:

@@ -76,6 +76,18 @@ class TableScan:
         Threads that read ahead.
     choose
         Chooses the blocks to read; ``None`` reads all.
+
+    Attributes
+    ----------
+    blocks
+        The blocks to read.
+    has_all_blocks
+        Whether these are all blocks between the bounds.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If the table has no blocks between the bounds, but the manifest says that its first key is there.
     """
 
     def __init__(
@@ -83,7 +95,9 @@ class TableScan:
     ) -> None:
         self.table = table
         self.blocks = table.blocks(lower, upper)
-        self._has_gaps = choose is not None
+        if not len(self.blocks) and lower <= table.smallest < upper and not table.has_range_deletions:
+            raise table.has_other_keys()
+        self.has_all_blocks = choose is None
         if choose is not None:
             self.blocks = choose(self.blocks)
         rows = self.blocks.rows
@@ -96,7 +110,7 @@ class TableScan:
         rows = self.blocks.rows[first:behind]
         offsets, sizes = rows[:, OFFSET], rows[:, SIZE]
         begin, end = int(offsets[0]), int(offsets[-1] + sizes[-1]) + TRAILER
-        if self._has_gaps and begin < self.table.tail_begin:
+        if not self.has_all_blocks and begin < self.table.tail_begin:
             data, begins = self._parts(offsets, offsets + sizes + TRAILER)
         else:
             if end - begin > int(self.sizes[behind] - self.sizes[first]) + _LARGEST_GAP:

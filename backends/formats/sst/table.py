@@ -28,6 +28,7 @@ _OTHER_MAGICS: Final = {
     0x4F3418EB7A8F13B8: "a plain table",
     0x926789D0C5F17873: "a cuckoo table",
 }
+_RANGE_DELETIONS: Final = b"rocksdb.range_del"
 _EXTENDED_MAGIC: Final = bytes((0x3E, 0, 0x7A, 0))
 _VERSIONS: Final = range(2, 7)
 _WITH_CONTEXT: Final = 6
@@ -148,6 +149,18 @@ class Table:
         """The last key."""
         return self.file.largest[: -k.TAG_BYTES]
 
+    @property
+    def has_range_deletions(self) -> bool:
+        """Whether the table deletes ranges of keys; its first and its last key are then bounds of these, perhaps."""
+        return _RANGE_DELETIONS in self._meta
+
+    def has_other_keys(self) -> CorruptSnapshotError:
+        """Return the error for a table whose first or last key is not the one of the manifest."""
+        return CorruptSnapshotError(
+            f"{self.where}: its first or last key is not the one that the manifest of the store records; another file may have "
+            "the name of this one; copy the snapshot again"
+        )
+
     @cached_property
     def sequence(self) -> int:
         """The sequence number of all entries, if the table was ingested; else -1 (RocksDB: ``GetGlobalSequenceNumber``)."""
@@ -196,7 +209,7 @@ class Table:
     @cached_property
     def deletions(self) -> list[Deletion]:
         """The range deletions within the keys of the table, as fragments that don't overlap."""
-        handle = self._meta.get(b"rocksdb.range_del")
+        handle = self._meta.get(_RANGE_DELETIONS)
         if handle is None:
             return []
         found = []
@@ -214,7 +227,7 @@ class Table:
         for name, handle in self._meta.items():
             data, size = self._block(handle)
             yield data[:size]
-            if name == b"rocksdb.range_del":
+            if name == _RANGE_DELETIONS:
                 bounds = (bound for entry in _small_entries(data, size, self.where) for bound in entry)
                 yield from (np.frombuffer(bound, dtype=np.uint8) for bound in bounds)
 

@@ -181,6 +181,18 @@ def test_keys_out_of_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read(tmp_path, file)
 
 
+@pytest.mark.parametrize("other", [slice(0, 200), slice(400, 600), slice(200, 399), slice(201, 400), slice(250, 300)])
+def test_another_table_has_the_place_of_a_table(other: slice, tmp_path: Path) -> None:
+    file = written(tmp_path, ENTRIES[200:400])
+    assert read(tmp_path, file) == EXPECTED[200:400]
+    lower, upper = (i.to_bytes(4, "big") for i in (200, 400))
+    written(tmp_path, ENTRIES[other])
+    for bounds in [(b"", stores.LAST), (lower, upper)]:
+        scan = FamilyScan([file], stores.tables_of(tmp_path), 0, "store")
+        with pytest.raises(CorruptSnapshotError, match=r"000010\.sst: its first or last key is not the one that the manifest"):
+            list(scan.blocks(*bounds))
+
+
 @pytest.mark.parametrize("checksum", [1, 2, 3, 4])
 @pytest.mark.parametrize("version", [5, 6])
 def test_every_damaged_byte_is_noticed(checksum: int, version: int, tmp_path: Path) -> None:
