@@ -21,7 +21,6 @@ from state_processor.backends.formats.sst.block_kernels import (
     compare,
 )
 from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel
-from state_processor.serializers.kernel.memory import load_i64, store_i64
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 # Columns of the runs: the next entry, the one behind the last, and 1 if all entries are values of different keys
@@ -201,9 +200,9 @@ def merge_runs(data, table, tags, prefix, runs, heap, bounds, deletions, joined,
                 waiting = False
             may_repeat = runs[run, IS_DISTINCT] == 0
             if len(deletions) == 0 and not may_repeat:
-                for i in range(ENTRY_FIELDS * (behind - entry)):
-                    store_i64(out, ENTRY_FIELDS * rows + i, load_i64(table, ENTRY_FIELDS * entry + i))
-                rows += behind - entry
+                for copied in range(entry, behind):
+                    _put(table, out, rows, copied)
+                    rows += 1
                 last = behind - 1
                 break
             while deletion + 1 < len(deletions):

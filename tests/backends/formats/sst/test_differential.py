@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.backends.formats.sst import stores
+from tests.serializers.harness import interpreted_kernels
 
 SEEDS = 100
+INTERPRETED = 10
+"""Seeds whose stores are read by interpreted kernels, too."""
 
 
 @pytest.mark.parametrize("make", [stores.make_by_rocksdb, stores.make_by_hand])
@@ -26,5 +29,8 @@ def test_random_stores(make: Callable[[Path, random.Random], list[str]], tmp_pat
                 bounds = one, other
             expected = stores.read_by_rocksdb(directory, family, *bounds)
             assert stores.read_by_kernels(directory, family, *bounds) == expected, f"seed {seed}, {family}"
+            if seed < INTERPRETED:
+                with interpreted_kernels():
+                    assert stores.read_by_kernels(directory, family, *bounds) == expected, f"seed {seed}, {family}"
             found += len(expected)
     assert found > 1000
