@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -81,7 +81,16 @@ class Discovery:
     unsearched: list[str]
 
 
-def find_snapshots(directory: str | os.PathLike[str], storage: Storage | None = None, depth: int = DEPTH) -> Discovery:
+_Known = Mapping[tuple[str, datetime | None], SnapshotInfo]
+"""Snapshots whose ``_metadata`` was read, by path and time."""
+
+
+def find_snapshots(
+    directory: str | os.PathLike[str],
+    storage: Storage | None = None,
+    depth: int = DEPTH,
+    known: Iterable[SnapshotInfo] = (),
+) -> Discovery:
     """Find the snapshots in a directory and below it.
 
     Parameters
@@ -92,6 +101,8 @@ def find_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
         Access to files; by default without settings.
     depth
         Number of levels below the directory to search.
+    known
+        Snapshots that an earlier search found. If the path and the time of ``_metadata`` are the same, it is not read again.
 
     Raises
     ------
@@ -103,7 +114,8 @@ def find_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
     if not storage.is_directory(str(root)):
         raise NotASnapshotError(f"{directory} is not a directory; pass a directory with snapshots below it")
     unsearched: list[str] = []
-    return Discovery(sorted(_walk(storage, root, depth, unsearched), key=_newest_first), unsearched)
+    read: _Known = {(info.path, info.time): info for info in known if info.is_complete is None and info.time}
+    return Discovery(sorted(_walk(storage, root, depth, unsearched, read), key=_newest_first), unsearched)
 
 
 def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
@@ -112,16 +124,16 @@ def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
     return time, -(info.checkpoint_id or 0), info.path
 
 
-def _walk(storage: Storage, directory: Location, depth: int, unsearched: list[str]) -> Iterator[SnapshotInfo]:
+def _walk(storage: Storage, directory: Location, depth: int, unsearched: list[str], known: _Known) -> Iterator[SnapshotInfo]:
     entries = storage.list(str(directory))
     names = {entry.name for entry in entries if not entry.is_directory}
     if METADATA_FILE in names or _is_named_like_one(directory.name):
-        yield _info(storage, directory, entries)
+        yield _info(storage, directory, entries, known)
         return
     for entry in entries:
         if entry.is_directory and entry.name not in _WITHOUT_SNAPSHOTS:
             if depth:
-                yield from _walk(storage, Location.parse(entry.path), depth - 1, unsearched)
+                yield from _walk(storage, Location.parse(entry.path), depth - 1, unsearched, known)
             else:
                 unsearched.append(entry.path)
 
@@ -130,16 +142,19 @@ def _is_named_like_one(name: str) -> bool:
     return bool(_CHECKPOINT_NAME.fullmatch(name) or _SAVEPOINT_NAME.fullmatch(name))
 
 
-def _info(storage: Storage, directory: Location, entries: list[Entry]) -> SnapshotInfo:
+def _info(storage: Storage, directory: Location, entries: list[Entry], known: _Known) -> SnapshotInfo:
+    files = [entry for entry in entries if not entry.is_directory]
+    metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
+    time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])
+    if metadata_file is not None and (str(directory), time) in known:
+        return known[str(directory), time]
     checkpoint, savepoint = _CHECKPOINT_NAME.fullmatch(directory.name), _SAVEPOINT_NAME.fullmatch(directory.name)
     parent = directory.parent.name
     job_id = parent if checkpoint and _JOB_ID.fullmatch(parent) else None
-    files = [entry for entry in entries if not entry.is_directory]
     kind = CHECKPOINT if checkpoint else SAVEPOINT
     checkpoint_id = int(checkpoint[1]) if checkpoint else None
     complete: bool | None = False
     size = sum(file.size for file in files)
-    metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
     if metadata_file is not None:
         try:
             with foreign_errors(metadata_file.path):
@@ -151,7 +166,6 @@ def _info(storage: Storage, directory: Location, entries: list[Entry]) -> Snapsh
             complete, checkpoint_id, size = None, metadata.checkpoint_id, referred
             if metadata.properties is not None and metadata.properties.kind is not None:
                 kind = metadata.properties.kind
-    time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])
     return SnapshotInfo(str(directory), kind, savepoint[1] if savepoint else job_id, checkpoint_id, time, size, complete)
 
 

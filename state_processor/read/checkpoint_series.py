@@ -81,6 +81,7 @@ class CheckpointSeries:
 
     directory: str | PathLike[str]
     access: SnapshotAccess
+    _found: list[SnapshotInfo] = field(default_factory=list)
     _known: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
 
     def whole(self) -> list[Checkpoint]:
@@ -93,7 +94,7 @@ class CheckpointSeries:
         UnsupportedFormatError
             If two jobs take checkpoints at the same time.
         """
-        found = find_snapshots(self.directory, self.access.storage(), DEPTH).snapshots
+        self._found = found = find_snapshots(self.directory, self.access.storage(), DEPTH, self._found).snapshots
         by_job: dict[str, list[Checkpoint]] = {}
         seen: dict[tuple[str, datetime | None], Checkpoint] = {}
         for info in found:

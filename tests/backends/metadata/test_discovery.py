@@ -102,6 +102,22 @@ def test_the_newest_is_first(tmp_path: Path) -> None:
     assert found.unsearched == []
 
 
+def test_metadata_is_read_again_if_its_time_changes(tmp_path: Path) -> None:
+    shutil.copytree(SAVEPOINT, tmp_path / "one")
+    metadata = tmp_path / "one" / "_metadata"
+    os.utime(metadata, (5, 5))
+    known = find_snapshots(tmp_path).snapshots
+    metadata.write_bytes(b"damaged")
+    os.utime(metadata, (5, 5))
+    assert find_snapshots(tmp_path, known=known).snapshots == known
+    os.utime(metadata, (6, 6))
+    [damaged] = find_snapshots(tmp_path, known=known).snapshots
+    assert damaged.is_complete is False
+    metadata.write_bytes((SAVEPOINT / "_metadata").read_bytes())
+    os.utime(metadata, (6, 6))
+    assert [s.is_complete for s in find_snapshots(tmp_path, known=[damaged]).snapshots] == [None]
+
+
 def test_directories_that_are_too_deep_are_named(tmp_path: Path) -> None:
     deep = tmp_path / "1" / "2" / "3"
     shutil.copytree(SAVEPOINT, deep / "one")

@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 import state_processor as sp
+from state_processor.backends.metadata import discovery
+from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.spark.changes_source import ChangesReader, FlinkSavepointChangesDataSource, LimitedChangesReader
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
 
@@ -79,6 +81,26 @@ def test_each_checkpoint_is_a_micro_batch(job: Path) -> None:
     assert both == stream.latestOffset(start, ReadAllAvailable())
     assert changes(read(stream, start, both)) == sorted([*changes(read(stream, start, first)), (3, "update", "amelia", 7)])
     assert read(stream, start, start) == []
+
+
+def test_a_look_reads_the_metadata_of_new_checkpoints_alone(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (1, 2, 3):
+        take(job, number, {"amelia": number})
+    read_by_looks: list[str] = []
+
+    def noted(content: Any, path: str) -> Any:
+        read_by_looks.append(path)
+        return read_metadata(content, path)
+
+    stream = reader(job)
+    monkeypatch.setattr(discovery, "read_metadata", noted)
+    start = stream.initialOffset()
+    assert len(read_by_looks) == 3
+    assert stream.latestOffset(start, limit(1)) == start
+    assert len(read_by_looks) == 3
+    last = take(job, 4, {"amelia": 4})
+    assert stream.latestOffset(start, limit(1)) != start
+    assert read_by_looks[3:] == [str(last / "_metadata")]
 
 
 @pytest.mark.parametrize(("start", "ids"), [("earliest", {2, 3}), ("2", {3}), ("latest", set()), ("snapshot", {3})])
