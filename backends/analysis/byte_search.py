@@ -1,4 +1,4 @@
-"""Search for bytes in buffers, faster than values are decoded.
+"""Search for bytes in buffers, without decoding values.
 
 A kernel compares few bytes of the pattern at all positions of a piece at once, and the whole pattern only in pieces where these
 bytes occur. The compared bytes are the rarest of the pattern in a sample of the buffer.
@@ -32,11 +32,11 @@ def _search(data, pattern, probes, begin, found, result):  # type: ignore[no-unt
     probes
         Three positions in the pattern, whose bytes are compared first.
     begin
-        Where the search begins.
+        The first position of the search.
     found
         Receives the positions.
     result
-        The number of positions, and where the search goes on; -1 at the end.
+        The number of positions, and the position to continue from; -1 at the end.
     """
     size = len(pattern)
     last = len(data) - size
@@ -68,7 +68,7 @@ def _search(data, pattern, probes, begin, found, result):  # type: ignore[no-unt
 
 
 def positions(data: npt.NDArray[np.uint8], pattern: bytes) -> _NUMBERS:
-    """Return where a pattern of at least one byte begins in a buffer, in order; occurrences may overlap."""
+    """Return the ascending positions of a pattern of at least one byte in a buffer. Occurrences may overlap."""
     if len(data) < len(pattern):
         return np.empty(0, dtype=np.int64)
     wanted = np.frombuffer(pattern, dtype=np.uint8)

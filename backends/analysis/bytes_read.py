@@ -12,7 +12,7 @@ MIXED: Final = "mixed"
 
 
 class BytesRead:
-    """Counts what a comparison of a state reads.
+    """Counts the bytes that a comparison of a state reads.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Search in columns of Arrow: every leaf of nested values, without a Python object for each row."""
+"""Search in columns of Arrow, including nested values, without a Python object for each row."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
 
 _Rows = npt.NDArray[np.int64]
 Found = tuple[Needle, str, _Rows]
-"""A needle, the path of a field, and the rows of the batch: a row for each place in it with the needle."""
+"""A needle, the path of a field, and positions of rows in the batch. A row is repeated for each hit in its field."""
 
 
 def search_batch(batch: pa.RecordBatch, needles: Sequence[Needle], skipped: Iterable[str] = ()) -> Iterator[Found]:
-    """Yield where the columns of a batch contain needles.
+    """Yield the fields and rows of a batch that contain needles.
 
     Parameters
     ----------
     batch
         The rows.
     needles
-        What to search for.
+        The texts and numbers to search for.
     skipped
         Columns that are not searched.
     """
@@ -57,7 +57,7 @@ def _search(path: str, array: pa.Array, parents: _Parents | None, needles: Seque
 
 
 class _Parents:
-    """The elements of lists, and the rows that they belong to."""
+    """Maps the elements of lists to the rows of the lists."""
 
     def __init__(self, lists: pa.ListArray, parents: _Parents | None) -> None:
         self.values = lists.flatten()

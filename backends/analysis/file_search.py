@@ -1,6 +1,6 @@
-"""Search in all bytes of the files of a snapshot, whatever they mean: decompressed where they are compressed.
+"""Search in all bytes of the files of a snapshot. Compressed bytes are also searched after decompression.
 
-Files contain more than a read returns: deleted and replaced entries of RocksDB, deletions themselves, changes of a changelog.
+Files contain more than a read returns: replaced and deleted entries of RocksDB, the deletions, and changes of a changelog.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from state_processor.serializers.errors import StateProcessorError
 Bytes = npt.NDArray[np.uint8]
 
 _SNAPPY: Final = bytes.fromhex("ff060000734e61507059")
-"""The beginning of each stream in snappy's framing format."""
+"""The identifier at the beginning of each stream in snappy's framing format."""
 _CHUNKS: Final = frozenset({0x00, 0x01, 0xFE, 0xFF})
 _HEAD: Final = 4
 
@@ -40,11 +40,11 @@ class Content:
     Parameters
     ----------
     operator
-        The operator that they belong to; ``None`` for ``_metadata``, which has inline state of all operators.
+        The operator of the bytes; ``None`` for ``_metadata``: this file contains inline state of all operators.
     file
-        The file, or the part of it.
+        Description of the file, or of the part of the file.
     parts
-        Returns the bytes in parts: as they are stored, and decompressed.
+        Returns the stored bytes, and the decompressed bytes, in parts.
     """
 
     operator: OperatorState | None
@@ -53,7 +53,17 @@ class Content:
 
 
 def contents(snapshot: Snapshot, operators: Sequence[OperatorState] | None = None) -> Iterator[Content]:
-    """Yield the contents of ``_metadata`` and of all files; of the files of some operators alone, if they are given."""
+    """Yield the contents of ``_metadata`` and of all files of a snapshot.
+
+    A file that several handles share is read once. Tables of RocksDB and ForSt are yielded twice: stored, and decompressed.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot.
+    operators
+        Limits the contents to the files and the inline state of these operators, without ``_metadata``.
+    """
     if operators is None:
         path = str(Location.parse(snapshot.directory).joined(METADATA_FILE))
         yield Content(None, path, lambda: _plain(_whole(snapshot, path)))
@@ -106,12 +116,12 @@ def _bytes(data: memoryview) -> Bytes:
 
 
 def _plain(data: Bytes) -> Iterator[Bytes]:
-    """Yield bytes as they are stored, and the content of each stream of snappy in them."""
+    """Yield the stored bytes, then the content of each snappy stream in these bytes."""
     yield data
     end = 0
     for begin in positions(data, _SNAPPY).tolist():
         if begin < end:
-            continue  # another stream follows in the same part
+            continue  # in the chunks of the previous stream
         end = _end_of_chunks(data, begin)
         try:
             yield decompress(data[begin:end].data, "")

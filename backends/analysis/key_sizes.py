@@ -26,13 +26,13 @@ def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignor
     Parameters
     ----------
     data, keys
-        The keys, in the order of ``groups``, their key groups.
+        The keys, sorted by key group, and the key group of each.
     slots
         Room for twice the entries of the largest key group: a power of two.
     sizes, counts
         The sizes and counts to add.
     first
-        Zeros, which become ones for the first entry of each key.
+        Zeros; set to one for the first entry of each key.
     """
     begin = 0
     while begin < len(keys):

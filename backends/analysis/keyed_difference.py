@@ -49,7 +49,7 @@ class DifferenceSplit:
     """A range of key groups, and the handles of both snapshots with these key groups. One task compares a split.
 
     ``size`` is an estimate of the bytes to read. ``whole`` is true if the snapshots have different numbers of key groups. Then a
-    key has different key groups in them.
+    key belongs to different key groups in the two snapshots.
     """
 
     key_groups: h.KeyGroupRange
@@ -106,7 +106,7 @@ class KeyedDifference:
     options
         Representation of values.
     full
-        Whether files that both snapshots have are compared, too. The rows are the same.
+        True to compare also the files that both snapshots have. The rows are the same.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class KeyedDifference:
         split
             The split.
         tally
-            Receives what is read.
+            Counts the bytes that are read.
         """
         whole = (split.key_groups,)
         sources: tuple[_Sources, _Sources] = ({}, {})

@@ -1,4 +1,4 @@
-"""Restriction of a comparison to the entries that may differ, if both snapshots have stores with common files."""
+"""Restriction of a comparison to the entries that may differ. Both snapshots need stores of RocksDB or ForSt."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Narrowing:
     name
         The state.
     tally
-        Receives what is read.
+        Counts the bytes that are read.
     full
-        Whether nothing is restricted.
+        True to compare all entries, also in files that both snapshots have.
     """
 
     def __init__(self, name: str, tally: BytesRead, full: bool) -> None:
@@ -36,7 +36,16 @@ class Narrowing:
         self._changes: dict[tuple[RocksDbSource, RocksDbSource], StoreChanges] = {}
 
     def narrowed(self, old: StateEntries, new: StateEntries) -> tuple[StateEntries, StateEntries]:
-        """Return the entries that may differ in some key groups. Both sides have the same types and key groups."""
+        """Return the entries of both sides that may differ.
+
+        All entries are returned with ``full``, if a side is not a store of RocksDB or ForSt, or if the keys of the key groups
+        have different bounds in the stores.
+
+        Parameters
+        ----------
+        old, new
+            The entries of both sides, with the same types and key groups.
+        """
         sources = old.source, new.source
         if self._full or not all(isinstance(source, RocksDbSource) for source in sources):
             self.count_full(old, new)

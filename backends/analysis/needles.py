@@ -40,12 +40,12 @@ class Needle:
 
     @classmethod
     def text(cls, value: str) -> Needle:
-        """Return a text to search for: any part of a value.
+        """Return a needle that is found in any part of a value.
 
         Raises
         ------
         OptionError
-            If it is empty.
+            If the text is empty, or is not a ``str``.
         """
         if not isinstance(value, str) or not value:
             raise OptionError(f"text: expected a text of at least one character, found {value!r}")
@@ -53,7 +53,13 @@ class Needle:
 
     @classmethod
     def number(cls, value: float) -> Needle:
-        """Return a number to search for: a whole value."""
+        """Return a needle that is found if it equals a whole value.
+
+        Raises
+        ------
+        OptionError
+            If the value is not a number; booleans are not numbers.
+        """
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise OptionError(f"number: expected a number, found {value!r}")
         return cls(NUMBER, value)
@@ -63,7 +69,7 @@ class Needle:
 
     @cached_property
     def patterns(self) -> dict[bytes, str]:
-        """The bytes to search for where values are not decoded, with the names of the encodings."""
+        """The bytes to search for in undecoded values, with the names of the encodings."""
         text = str(self.value)
         found: dict[bytes, str] = {}
         for data, name in _encodings(text) if self.kind == TEXT else _number_encodings(self.value):
@@ -71,7 +77,7 @@ class Needle:
         return found
 
     def rows(self, leaf: pa.Array) -> npt.NDArray[np.int64] | None:
-        """Return the positions of the values with this needle in an array without nested values; ``None`` if there are none."""
+        """Return the positions of the values that contain this needle, ``None`` without such values. The array is not nested."""
         type_ = leaf.type
         if self.kind == TEXT:
             if pa.types.is_string(type_):
@@ -105,7 +111,7 @@ class Needle:
 
 
 def _encodings(text: str) -> Iterator[tuple[bytes, str]]:
-    """Yield a text as bytes, in each encoding that Flink, Java, Kryo and Python store text in."""
+    """Yield a text as bytes in each text encoding of Flink, Java, Kryo and Python."""
     yield text.encode("utf-8", "surrogatepass"), UTF_8
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
     yield b"".join(_modified(unit) for unit in units.tolist()), "modified UTF-8"
@@ -146,7 +152,7 @@ def _number_encodings(number: str | float) -> Iterator[tuple[bytes, str]]:
 
 
 def _containing(leaf: pa.Array, pattern: bytes) -> npt.NDArray[np.int64] | None:
-    """Return the positions of the values that contain a pattern; ``None`` if there are none."""
+    """Return the positions of the values that contain a pattern; ``None`` without such values."""
     _, offset_buffer, data = leaf.buffers()
     if data is None or not len(leaf):
         return None

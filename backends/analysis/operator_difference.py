@@ -1,4 +1,4 @@
-"""Rows of operator state that differ between two snapshots: lists are compared as multisets, broadcast state by key."""
+"""Rows of operator state that differ between two snapshots. Lists are compared as multisets, broadcast state by key."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OperatorDifference:
         return [BothSplits(*(tuple(reader.splits()) if reader is not None else () for reader in self._readers))]
 
     def read(self, split: BothSplits, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that differ; ``tally`` receives what is read."""
+        """Yield the rows that differ; ``tally`` counts the bytes that are read."""
         if tally is not None:
             tally.add_full(split.size)
         old, new = (_rows(reader, parts) for reader, parts in zip(self._readers, (split.old, split.new), strict=True))

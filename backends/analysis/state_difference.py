@@ -31,12 +31,12 @@ class DifferenceReader(StateReader, Protocol):
     """Reads the rows of a state that differ."""
 
     def read(self, split: Any, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one part that differ; ``tally`` receives what is read."""
+        """Yield the rows of one part that differ; ``tally`` counts the bytes that are read."""
 
 
 @dataclass(frozen=True)
 class OperatorPair:
-    """An operator in two snapshots; ``None`` where a snapshot does not have it."""
+    """An operator in two snapshots; ``None`` for a snapshot without the operator."""
 
     label: str
     old: tuple[Snapshot, OperatorState | None]
@@ -108,7 +108,7 @@ def open_changes(
     Parameters
     ----------
     old
-        The earlier snapshot; ``None`` for none, then each value of the new snapshot is an insert.
+        The earlier snapshot. With ``None``, each value of the new snapshot is an insert.
     new
         The later snapshot.
     operator_id

@@ -1,4 +1,4 @@
-"""Search in all state of an operator: rows of states in columns, everything else as bytes."""
+"""Search in all state of an operator. Decoded states are searched in columns, all other state as bytes."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ HITS: Final = pa.schema(
         ("count", pa.int64()),
     ]
 )
-"""Places with a needle: the number of values that contain it."""
+"""The columns of a hit: a place with a needle, and the number of values that contain the needle."""
 UNDECODED: Final = pa.schema([*(HITS.field(i) for i in range(4)), ("reason", pa.string()), ("count", pa.int64())])
-"""State that is searched as bytes: why, and the number of occurrences."""
+"""The columns of state that is searched as bytes: the state, the reason, and the number of occurrences."""
 _PLACE: Final = [name for name in HITS.names if name != "count"]
 
 _OPTIONS: Final = ReadOptions(nanos="string", row_kind=False)
@@ -58,16 +58,16 @@ _NO_TYPES: Final = "Flink does not record types"
 
 @dataclass
 class StateSearch:
-    """A search in operators of one snapshot, and what it has found.
+    """A search in operators of one snapshot, with its results.
 
     Parameters
     ----------
     snapshot
         The snapshot.
     needles
-        Texts and numbers.
+        The texts and numbers to search for.
     keys
-        Keys of keyed state: Python values, or JSON for keys that are not text.
+        Keys to look up in keyed state: Python values, or JSON text for keys of other types than text.
     """
 
     snapshot: Snapshot
@@ -76,7 +76,7 @@ class StateSearch:
     hits: list[pa.Table] = field(default_factory=list)
     undecoded: list[dict[str, Any]] = field(default_factory=list)
     fitting_keys: set[int] = field(default_factory=set)
-    """The positions of the keys that are of the key type of an operator."""
+    """The positions of the keys whose type is the key type of some operator."""
 
     def search(self, operator: OperatorState) -> None:
         """Search in all state of an operator."""
@@ -139,7 +139,7 @@ class StateSearch:
                 self.hits.append(pa.Table.from_pylist([{**place, KEY: text, "field": KEY, "sought": text, "count": count}], HITS))
 
     def _reader_of(self, operator: OperatorState, name: str, key: Any) -> StateReader | None:
-        """Return the reader of the entries of a key; ``None`` if it is not of the operator's key type."""
+        """Return the reader of the entries of a key; ``None`` if the key has another type than the operator's keys."""
         for one in spellings(key):
             try:
                 return open_state(self.snapshot, operator, name, options=replace(_OPTIONS, keys=(one,)))
@@ -148,11 +148,11 @@ class StateSearch:
         return None
 
     def _search_bytes(self, operator: OperatorState, kind: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Search in bytes that have no name and no type."""
+        """Search in bytes without a name or a type, such as raw state."""
         self._search_parts(_place(operator, None, kind), _NO_TYPES, (_array(piece) for piece in pieces if len(piece)))
 
     def _search_files(self, operator: OperatorState, name: str | None, kind: str | None, reason: str) -> None:
-        """Search in all files of an operator: state in them can't be decoded."""
+        """Search in all files of an operator with a state that can't be decoded."""
         self._search_parts(_place(operator, name, kind), reason, all_parts(contents(self.snapshot, [operator])))
 
     def _search_parts(self, place: dict[str, Any], reason: str, parts: Iterable[Any]) -> None:
@@ -177,7 +177,7 @@ def merged(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def spellings(key: Any) -> Iterator[Any]:
-    """Yield a key, and its value if it is JSON: keys that are not text may be written so."""
+    """Yield a key. If the key is JSON text, also yield its value: keys of other types may be given as JSON."""
     yield key
     if isinstance(key, str):
         with suppress(ValueError):
@@ -185,7 +185,7 @@ def spellings(key: Any) -> Iterator[Any]:
 
 
 def key_texts(keys: pa.Array) -> pa.Array:
-    """Return keys as text: text and numbers as they are, other values as JSON."""
+    """Return keys as text. Text and numbers are unchanged; other values become JSON."""
     if pa.types.is_string(keys.type):
         return keys
     if pa.types.is_integer(keys.type):

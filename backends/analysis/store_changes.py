@@ -1,8 +1,11 @@
 """Entries of a state that may differ between two stores with common files.
 
-Tables are never changed: an entry differs only if a table that one of the stores lacks has its key. The newest entries in these
-tables are compared first: a compaction writes entries again without a change. The remaining keys are looked up in all tables of
-both stores. A key has the same entries in common tables, so that all other keys have equal values in both stores.
+RocksDB never changes a table. Common tables contain the same entries. An entry can differ only if its key is in a table of one
+store alone. The comparison has two steps:
+
+1. The newest entries in the tables of one store alone are compared. Most of them are equal, because a compaction writes entries
+   again without a change.
+2. The keys of the remaining entries are looked up in all tables of both stores.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class _Side:
 
     @cached_property
     def identities(self) -> dict[TableFile, Hashable]:
-        """What tables with the same entries have in common: the manifest has some properties of a table."""
+        """The identity of each table. Tables with equal identities have the same entries."""
         return {file: (self.store.identity(file), file.smallest, file.largest, file.sequences) for file in self.files}
 
 
@@ -58,7 +61,7 @@ class StoreChanges:
     prefix
         Bytes of the key group before each key.
     tally
-        Receives what is read.
+        Counts the bytes that are read.
     """
 
     def __init__(self, old: Store, new: Store, name: str, prefix: int, tally: BytesRead) -> None:
@@ -73,7 +76,7 @@ class StoreChanges:
         self._tables: OrderedDict[Hashable, tuple[Table, KeptReads]] = OrderedDict()
 
     def blocks(self, lower: bytes, upper: bytes) -> tuple[Iterator[Block], Iterator[Block]]:
-        """Return the entries of both stores that may differ, from the key ``lower`` to before ``upper``.
+        """Return the entries of both stores that may differ, from the key ``lower`` (inclusive) to ``upper`` (exclusive).
 
         Raises
         ------
@@ -97,7 +100,7 @@ class StoreChanges:
                 yield buffer, None, entries
 
     def _keys(self, lower: bytes, upper: bytes) -> KeySet | None:
-        """Return the keys whose entries may differ; ``None`` if these may be all."""
+        """Return the keys whose entries may differ; ``None`` if all entries may differ."""
         tables = [
             self._opener(side)(file)
             for side in self._sides
@@ -106,7 +109,7 @@ class StoreChanges:
         ]
         if any(within(table.deletions, lower, upper) for table in tables):
             return None
-        # All entries of an ingested table have one sequence number, which the table does not contain
+        # All entries of an ingested table share a sequence number. The table does not contain the number.
         comparable = all(table.sequence < 0 for table in tables)
         other: list[list[KeySet]] = [[], []]
         with ExitStack() as stack:
@@ -123,7 +126,7 @@ class StoreChanges:
     def _newest(
         self, stack: ExitStack, side: _Side, lower: bytes, upper: bytes, other: list[KeySet], comparable: bool
     ) -> Iterator[tuple[Buffer, Entries]]:
-        """Yield the newest entries that can be compared; put the keys of other entries into ``other``."""
+        """Yield the newest entries. Add the keys of merge operands to ``other``, or all keys unless ``comparable``."""
         threads = stack.enter_context(side.store.fetching())
         scan = FamilyScan(side.unshared, self._opener(side), self._prefix, self._where(side), threads, newest=True)
         for data, entries in scan.blocks(lower, upper):

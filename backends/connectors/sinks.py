@@ -37,9 +37,9 @@ class SinkConnector:
     its serializers, by Java class and version.
 
     Some sinks have committers of their own. ``own_committer`` are the formats of the elements of their list. An element is one or
-    more rows. ``keeps_emptied``: an element whose rows are all left out is written without them; else it is
-    dropped. ``own_states`` are list states with other names than Flink's, by role. Their elements are values of another
-    serializer; they have no version, and the formats have version 0.
+    more rows. With ``keeps_emptied``, an element is written without rows if all of its rows were left out; by default, the element
+    is dropped. ``own_states`` maps roles to the names of list states, if they are not Flink's names. Elements of these lists are
+    stored without a version; their formats have version 0.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Rows without the values that are erased: a rule for each action, applied to the few rows that hold such values."""
+"""Removal of values from rows, with a rule for each action. Only rows with values to erase are passed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IDENTITY: Final = ("key", "window", "namespace")
 _LISTS: Final = frozenset({LIST, OPERATOR_LIST, UNION_LIST})
 
 Holds = Callable[[Any], bool]
-"""Whether a value, at any depth, holds what is erased."""
+"""Returns whether a value contains something to erase, at any depth."""
 
 
 def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
@@ -26,7 +26,7 @@ def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
     Raises
     ------
     OptionError
-        If there is none, or an unknown one.
+        If no action is given, or an action is unknown.
     """
     given = [remove] if isinstance(remove, str) else list(remove)
     chosen = frozenset(action for action in ACTIONS if action in given)
@@ -38,7 +38,7 @@ def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
 
 @dataclass(frozen=True, slots=True)
 class ErasedRow:
-    """What becomes of a row.
+    """A row after the removal of values.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ErasedRow:
     row
         The row without the erased values; ``None`` if the whole key is removed.
     count
-        The number of elements, entries or fields that are gone.
+        The number of removed elements, entries, fields or keys.
     """
 
     action: Action | None
@@ -56,16 +56,16 @@ class ErasedRow:
 
 
 def erased_row(row: Mapping[str, Any], kind: str, holds: Holds, actions: frozenset[Action]) -> ErasedRow:
-    """Remove values from a row as reading a state gives it with ``flatten=False``: with the narrowest chosen action.
+    """Remove values from a row of a state, with the narrowest chosen action that applies.
 
     Parameters
     ----------
     row
-        The row.
+        The row, with the columns of a read with ``flatten=False``.
     kind
         The kind of the state.
     holds
-        Whether a value is to be removed.
+        Returns whether a value contains something to erase.
     actions
         The chosen actions.
     """
@@ -87,7 +87,7 @@ def erased_row(row: Mapping[str, Any], kind: str, holds: Holds, actions: frozens
 
 
 def _holds_outside(row: Mapping[str, Any], kind: str, holds: Holds) -> bool:
-    """Return whether something other than fields holds a value: the key, a map key, an element or value that has no fields."""
+    """Return whether ``holds`` applies outside of fields: to the key, a map key, or an element or value that is not a struct."""
     if any(holds(row.get(name)) for name in _IDENTITY):
         return True
     value = row["value"]
@@ -99,7 +99,7 @@ def _holds_outside(row: Mapping[str, Any], kind: str, holds: Holds) -> bool:
 
 
 def _without_elements(row: Mapping[str, Any], holds: Holds, action: Action) -> ErasedRow:
-    """Remove elements of the list, or entries of the map, in the column ``value``; rows of operator state are elements."""
+    """Remove elements of the list, or entries of the map, in the column ``value``. A row of operator state is an element."""
     if not isinstance(row["value"], list) or (action == "elements" and "key" not in row):
         return ErasedRow(action, None, 1)
     kept = [not holds(one) for one in row["value"]]
@@ -118,7 +118,7 @@ class _Fields:
     count: int = 0
 
     def of(self, value: Any, *, is_nested: bool = True) -> Any:
-        """Return a value whose fields that hold something are null."""
+        """Return a copy of a value. Fields with something to erase are null."""
         if not self.holds(value):
             return value
         if isinstance(value, dict):
@@ -130,7 +130,7 @@ class _Fields:
 
 
 def holding(patterns: Sequence[bytes], texts: Sequence[str]) -> Holds:
-    """Return whether a value holds one of some texts, or bytes one of some patterns."""
+    """Return a function that tests whether text contains one of the texts, or bytes contain one of the patterns."""
 
     def holds(value: Any) -> bool:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Erasure of a person, or anything else, from all state of a snapshot, with a proof."""
+"""Erasure of texts, keys and rows from all state of a snapshot, with a proof."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Path: TypeAlias = str | PathLike[str]
 _OPTIONS: Final = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
 _OF_OPERATOR: Final = replace(_OPTIONS, metadata=False)
 _TEXT_OF_KEY: Final = 4
-"""Shorter keys are parts of too many other values for a search in bytes."""
+"""The minimal length of a text key that is searched for in bytes. Shorter keys are parts of too many other values."""
 
 
 @takes_options
@@ -60,28 +60,29 @@ def erase(
     overwrite: bool = False,
     **options: Unpack[ChangedSavepointOptions],
 ) -> ErasureReport:
-    """Write a savepoint without a person, or anything else, and prove that nothing is left.
+    """Write a savepoint without some texts, keys or rows, and prove that they are gone.
 
     All operators change in one write. Then the new savepoint is read again, and all bytes of its files are searched,
-    decompressed where they are compressed. Files of RocksDB keep replaced and deleted entries: operators with such files are
-    rewritten if their files contain what is erased.
+    compressed bytes also after decompression. Files of RocksDB and ForSt keep replaced and deleted entries. Operators whose files
+    contain erased data are rewritten.
 
     Parameters
     ----------
     path, target
-        The source savepoint, which is never changed, and the directory of the new one.
+        The directories of the source savepoint and of the new savepoint. The source savepoint is not changed.
     remove
-        What may be removed where a value is found, one or several; the narrowest that applies is used: ``"fields"`` (fields of
+        The allowed actions, one or several. The narrowest action that applies to a value is used: ``"fields"`` (fields of
         structs become null), ``"elements"`` (of lists, and of list and union state), ``"entries"`` (of maps, of broadcast state,
         and values of a key in one state), ``"keys"`` (all state and timers of a key in its operator).
     text
-        Texts to erase, as :func:`state_processor.find` finds them.
+        Texts to erase. They are found by the same search as in :func:`state_processor.find`.
     key
-        Keys to erase from all operators with keys of this type, as for :func:`state_processor.find`; needs ``"keys"``.
+        Keys to erase from all operators with keys of this type, given as for :func:`state_processor.find`. Requires the action
+        ``"keys"``.
     where
-        A condition of SQL (DuckDB) on the rows of a state, with the columns that reading it gives.
+        A SQL condition (DuckDB) on the columns of the state's rows. The selected rows are erased.
     uid, state
-        The state of the condition.
+        The operator and the state of the condition.
     format, backend, overwrite
         As for :meth:`state_processor.SavepointWriter.write`.
     **options
@@ -90,12 +91,12 @@ def erase(
     Returns
     -------
     ErasureReport
-        True if nothing is left. It has the text for an audit, and :meth:`ErasureReport.to_json`.
+        The report for an audit, as text or by :meth:`ErasureReport.to_json`. It is true if neither check finds anything.
 
     Raises
     ------
     OptionError
-        Nothing is sought, or a value is found where no chosen action applies; the message names the place.
+        Nothing to erase was given, or no chosen action applies to a value that was found. The message names the place.
     NotFoundError
         The operator or the state of the condition does not exist.
     """
@@ -162,14 +163,14 @@ class Erasure:
     # Texts
 
     def _erase_from(self, operator: OperatorState, name: str, state: StateDescription) -> pa.Table | None:
-        """Erase texts from a state; return the keys that are removed as a whole."""
+        """Erase texts from a state. Return the keys to remove from the operator."""
         if not self.needles:
             return None
         try:
             reader = open_state(self.snapshot, operator, name, options=_OPTIONS if state.is_keyed else _OF_OPERATOR)
             batches = [batch if not state.is_keyed else self._rows_with_text(batch) for batch in _batches(reader)]
         except StateProcessorError:
-            return None  # the proof searches its bytes, and names it
+            return None  # the proof searches the bytes of this state, and names the state
         table = pa.Table.from_batches(batches, reader.schema)
         if not state.is_keyed:
             self._erase_from_operator_state(operator, name, state, table.combine_chunks())
@@ -190,7 +191,7 @@ class Erasure:
     def _changed(
         self, operator: OperatorState, name: str, kind: str, table: pa.Table, holds: Holds | None = None
     ) -> tuple[list[dict[str, Any]], list[int]]:
-        """Return the rows that replace rows with a text, and the positions of rows whose keys, or elements, are removed."""
+        """Return the replacements of rows with erased values, and the positions of rows whose key or element is removed."""
         kept, gone, counts = [], [], dict[Action, int]()
         for position, row in enumerate(table.to_pylist()):
             found = erased_row(row, kind, holds or self._holds, self.actions)
@@ -232,7 +233,7 @@ class Erasure:
     # Keys
 
     def _given_keys(self, operator: OperatorState, states: Mapping[str, Sequence[StateDescription]]) -> Iterator[pa.Table]:
-        """Yield the given keys that an operator has."""
+        """Yield each given key that the operator has, as a table of one row."""
         for number, key in enumerate(self.keys):
             for name, variants in states.items():
                 found = self._of_key(operator, name, key) if variants[0].is_keyed else None
@@ -247,7 +248,7 @@ class Erasure:
         for one in spellings(key):
             try:
                 reader = open_state(self.snapshot, operator, name, options=replace(_OPTIONS, keys=(one,), metadata=False))
-            except OptionError:  # not of the operator's key type
+            except OptionError:  # the operator's keys have another type
                 continue
             return pa.Table.from_batches(list(_batches(reader)), reader.schema).select(["key"])
         return None
@@ -291,7 +292,7 @@ class Erasure:
     # Proof
 
     def write(self, target: Path, format: FormatName, backend: BackendName | None, *, overwrite: bool) -> ErasureReport:
-        """Write the new savepoint, and prove that nothing is left."""
+        """Write the new savepoint, check it, and return the report."""
         from state_processor import __version__
 
         proof = [*self.needles, *self._needles_of_keys()]
@@ -331,7 +332,7 @@ class Erasure:
         return [f"key {key}" for key in self.keys if str(key) not in searched]
 
     def _rewrite(self, needles: Sequence[Needle]) -> Iterator[dict[str, str]]:
-        """Rewrite the stores of operators whose files contain what is erased: changes above them would leave the bytes."""
+        """Rewrite the stores of operators whose files contain erased data: deletions would leave the bytes in the files."""
         for operator in self.snapshot.metadata.operators:
             parts = (part for content in contents(self.snapshot, [operator]) for part in content.parts())
             with self._writer._build.change(_uid(operator), existing=True) as draft:
@@ -342,7 +343,7 @@ class Erasure:
                     yield {"operator": operator.uid or operator.operator_id, "reason": reason}
 
     def _read_again(self, target: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Search in the new savepoint as reading does."""
+        """Read the new savepoint and search in its rows. Return the hits, and the state that can't be decoded."""
         remaining: list[dict[str, Any]] = []
         undecoded: list[dict[str, Any]] = []
         if self.needles or self.keys:

@@ -1,4 +1,4 @@
-"""The report about an erasure: what was removed, and the proof that nothing is left."""
+"""The report about an erasure: the removed values, and the proof that they are gone."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from state_processor.display.text_tables import json_value, render_records
 
 @dataclass(frozen=True)
 class ErasureReport:
-    """The outcome of an erasure, for an audit; true if nothing of what was sought is left.
+    """The outcome of an erasure, for an audit. It is true if both checks of the new savepoint find nothing.
 
     Attributes
     ----------
     source, target
         The directories of the source savepoint and of the new one.
     source_sha256, target_sha256
-        SHA-256 of ``_metadata`` in both.
+        SHA-256 of ``_metadata`` in both, as hexadecimal text.
     time
-        When the report was made, in UTC.
+        The time of the report in ISO 8601, in UTC.
     version
         The version of this package.
     sought
-        The texts, keys and the condition, by their names.
+        The texts, keys and the condition, under ``text``, ``key`` and ``where``.
     actions
         The chosen actions.
     removed
-        What was found and removed: ``operator``, ``state``, ``state_kind``, ``action`` and ``count``.
+        The removed values, as rows with ``operator``, ``state``, ``state_kind``, ``action`` and ``count``.
     changes
-        What the write changed: ``operator``, ``state``, ``change`` and the numbers of entries that were ``written``, ``updated``
-        and ``deleted``. Removed keys take the entries of all states of their operator with them.
+        The changes of the write, as rows with ``operator``, ``state``, ``change``, and the numbers of entries that were
+        ``written``, ``updated`` and ``deleted``. A removed key also removes the entries of the other states of its operator.
     rewritten
-        Why files of operators were rewritten that could have stayed: operator and reason.
+        The operators whose files were rewritten, with ``operator`` and ``reason``.
     remaining
-        Places in the new savepoint, with the columns of :class:`~state_processor.Findings`; rows of the condition.
+        Hits in the rows of the new savepoint, with the columns of :class:`~state_processor.Findings`, and rows of the condition.
     remaining_files
-        Files of the new savepoint whose bytes contain what was sought, and the number of occurrences.
+        Files of the new savepoint whose bytes contain a hit: ``file``, and ``count``, the number of hits.
     undecoded
-        State that can't be decoded: it was searched as bytes, of which an encoding or a compression of the job is unknown.
+        State that can't be decoded. Its bytes were searched. Data that the job encoded or compressed itself is not found.
     unsearched
-        What was sought and can't be searched for in bytes, such as small numbers: reading alone shows that it is gone.
+        Keys that can't be searched for in bytes, such as small numbers. Only the read of the new savepoint covers them.
     files, bytes
-        The number of files and parts of the new savepoint that were searched, and their bytes after decompression.
+        The number of files and parts of the new savepoint that were searched, and the number of searched bytes.
     """
 
     source: str

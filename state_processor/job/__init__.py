@@ -1,1 +1,1 @@
-"""The state of a job as a description, and what becomes of a snapshot in another job."""
+"""Descriptions of the state of a job, and the check of a snapshot against another job."""

@@ -39,12 +39,12 @@ def check_job(
     backend: BackendName | None = None,
     **options: Unpack[SnapshotOptions],
 ) -> JobReport:
-    """Return what becomes of a snapshot in another job, by Flink's rules, without starting the job.
+    """Predict the restore of a snapshot in another job, by Flink's rules, without starting the job.
 
     Parameters
     ----------
     path
-        Directory of the snapshot, or its ``_metadata``; or its signature.
+        Directory of the snapshot, its ``_metadata``, or a file with its signature.
     job
         The new job: what :func:`signature` accepts.
     flink, backend
@@ -73,7 +73,7 @@ def check_job(
 
 
 def compare(old: JobSignature, new: JobSignature, target: Target, source: str = "IN") -> JobReport:
-    """Return what becomes of the operators and states of a job in another job.
+    """Predict the restore of the operators and states of a job in another job.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class _Check:
         yield OperatorVerdict(old.label, old.uid_hash, Outcome.LOST, reason, tuple(self._moves(old)))
 
     def _moves(self, old: OperatorSignature) -> Iterator[str]:
-        """Yield the command that gives an operator the uid of a new one, if only one can take its states; or drops it."""
+        """Yield a command: give the operator the uid of the only new one that can take its states, or drop the operator."""
         fits = [new for new in self._new.operators if not self._known.intersection(new.hashes) and self._takes(old, new)]
         identifier = old.uid or old.uid_hash or ""
         if len(fits) == 1 and fits[0].uid is not None:

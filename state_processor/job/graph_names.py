@@ -11,7 +11,7 @@ from state_processor.backends.metadata.graph_hashes import HashedNode, graph_has
 from state_processor.job.job_graph import FORWARD, GraphInput, GraphNode, JobGraph
 
 _MOST_ORDERS: Final = 720
-"""So many orders of sources are tried: the REST interface does not show their numbers."""
+"""The maximal number of orders of sources that are tried. The REST interface does not show the numbers of sources."""
 
 
 def with_hashes(graph: JobGraph, ids: Collection[str]) -> JobGraph:

@@ -1,4 +1,4 @@
-"""Which operator of a snapshot is which operator of another job, where uids don't show it."""
+"""Matches of the operators of a snapshot with the operators of another job, also without equal uids."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _DEFAULT_NAME: Final = re.compile(
     r"(Source: |Sink: )?(Map|Flat Map|Filter|Process|KeyedProcess|Co-Process[- ].*|Co-Map|Reduce|Keyed Reduce|Unnamed|"
     r"Keyed Aggregation|(Custom|Custom File|Collection|Sequence) Source|Print to Std\. Out|Timestamps/Watermarks|Window\(.*)"
 )
-"""Names that Flink gives to operators: they decide nothing, because other operators may get them."""
+"""Names that Flink gives to operators. They are not evidence: several operators may get the same name."""
 
 
 class Confidence(StrEnum):
-    """How sure a match is."""
+    """The confidence of a match."""
 
     CERTAIN = "certain"
     HIGH = "high"
@@ -55,9 +55,9 @@ class OperatorMatch:
     confidence
         ``certain``: the ids are equal. ``high``: the evidence fits this pair alone. ``ambiguous``: it fits several operators.
     evidence
-        The facts that the match rests on.
+        The facts that support the match.
     candidates
-        The operators of the new job that an ambiguous match could be.
+        The possible operators of the new job, for an ambiguous match.
     """
 
     old: str
@@ -245,7 +245,7 @@ def _same_states(fact: str) -> bool:
 
 
 def _evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
-    """Return the facts that speak for a pair; none if its states contradict it."""
+    """Return the facts that support a pair; an empty result if its states contradict it."""
     facts = []
     if old.name is not None and new.name is not None and _plain(old.name) == _plain(new.name):
         facts.append(f"name {old.name!r}")
@@ -262,7 +262,7 @@ def _evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]
 
 
 def _plain(name: str) -> str:
-    """Return a name as both the graph and the snapshot have it: graphs begin the names of sources and sinks."""
+    """Return a name without the beginning that graphs add to the names of sources and sinks."""
     for beginning in ("Source: ", "Sink: "):
         name = name.removeprefix(beginning)
     return name.strip()

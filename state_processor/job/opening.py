@@ -1,4 +1,4 @@
-"""Signatures from whatever describes a job: a snapshot, or a file of one of the known forms."""
+"""Signatures of jobs, from a snapshot or from a file in one of the known forms."""
 
 from __future__ import annotations
 

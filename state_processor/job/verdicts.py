@@ -1,4 +1,4 @@
-"""What becomes of the operators and states of a snapshot in another job."""
+"""The outcomes for the operators and states of a snapshot in another job."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class StateVerdict:
 
 @dataclass(frozen=True, slots=True)
 class OperatorVerdict:
-    """The outcome for an operator: the worst outcome of its states, unless the operator as a whole has another one.
+    """The outcome for an operator. It is the worst outcome of the states, unless a rule applies to the whole operator.
 
     Attributes
     ----------
     operator, uid_hash
-        The uid, or else the name or the hash; and the hash.
+        The label: the uid, or else the name, or else the hash. The hash of the uid; ``None`` if it is unknown.
     outcome, reason, repair
         As for states.
     states
@@ -76,7 +76,7 @@ class OperatorVerdict:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What becomes of a snapshot in another job; as text, a table of operators and states, and the commands that repair.
+    """The outcomes for a snapshot in another job. Its text is a table of operators and states, and the commands that repair.
 
     Attributes
     ----------

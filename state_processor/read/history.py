@@ -40,8 +40,8 @@ _Row = dict[str, Any]
 def history(directory: str | PathLike[str], *, depth: int = DEPTH, **options: Unpack[DirectoryOptions]) -> pa.Table:
     """Return the sizes of operators and states in all snapshots below a directory, oldest snapshot first.
 
-    Sizes are those of files: of handles in ``_metadata``, and of the tables of each state in RocksDB and ForSt. These contain
-    old values and deletions until they are compacted.
+    Sizes are sizes of files in bytes. The size of an operator is the size of its handles in ``_metadata``. The size of a state in
+    RocksDB or ForSt is the size of its tables. Tables contain old values and deletions until RocksDB compacts them.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def history(directory: str | PathLike[str], *, depth: int = DEPTH, **options: Un
     Returns
     -------
     pyarrow.Table
-        A row per operator of each snapshot, whose ``state_name`` is null, and a row per state in RocksDB and ForSt: ``path``,
+        A row per operator of each snapshot, with null in ``state_name``, and a row per state in RocksDB and ForSt: ``path``,
         ``checkpoint_id``, ``time``, ``operator_uid``, ``operator_uid_hash``, ``state_name``, ``size_in_bytes``,
-        ``entries_estimate`` and ``bytes_per_hour``. The estimate is RocksDB's: the entries of all tables less twice their
-        deletions; it counts a key once for each table that has it. It is null for operators. ``bytes_per_hour`` is the growth
-        since the snapshot before with the same operator and state; null in the first one. Snapshots that can't be read are left
-        out.
+        ``entries_estimate`` and ``bytes_per_hour``. The estimate is RocksDB's: the entries of all tables minus twice
+        their deletions. A key counts once for each table that contains it. The estimate is null for operators. ``bytes_per_hour``
+        is the growth since the previous snapshot with the same operator and state; null for the first one. Snapshots that can't
+        be read are left out.
 
     Raises
     ------
