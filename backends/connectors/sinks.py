@@ -37,8 +37,8 @@ class SinkConnector:
     its serializers, by Java class and version.
 
     Some sinks have committers of their own. ``own_committer`` are the formats of the elements of their list. An element is one or
-    more rows. With ``keeps_emptied``, an element is written without rows if all of its rows were left out; by default, the element
-    is dropped. ``own_states`` maps roles to the names of list states, if they are not Flink's names. Elements of these lists are
+    more rows. With ``keeps_emptied``, an element is written without rows if all of its rows were left out. By default, it is
+    dropped. ``own_states`` maps roles to the names of list states, if they are not Flink's names. Elements of these lists are
     stored without a version; their formats have version 0.
     """
 
