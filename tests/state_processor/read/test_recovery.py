@@ -33,7 +33,7 @@ def test_a_job_takes_its_newest_checkpoint_that_is_complete(version: str, tmp_pa
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_file_of_high_availability_names_the_checkpoint(version: str, tmp_path: Path) -> None:
-    (pointer,) = (FIXTURES / version / "high-availability").iterdir()
+    (pointer,) = (FIXTURES / "high-availability" / version).iterdir()
     checkpoint, _ = jobs_directory(version, tmp_path / "jobs")
     for place in (pointer, pointer.parent):
         found = {s.path: (s.recovers, s.pointers) for s in sp.list_snapshots(tmp_path / "jobs", high_availability=place)}
@@ -42,7 +42,7 @@ def test_a_file_of_high_availability_names_the_checkpoint(version: str, tmp_path
 
 
 def test_flink_takes_no_other_checkpoint_if_the_named_one_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    directory = FIXTURES / "2.3.0" / "high-availability"
+    directory = FIXTURES / "high-availability" / "2.3.0"
     checkpoint, other = jobs_directory("2.3.0", tmp_path / "jobs")
     shutil.copytree(checkpoint, other, dirs_exist_ok=True)
     shutil.rmtree(checkpoint)
@@ -73,7 +73,7 @@ def test_what_is_not_a_file_of_high_availability(tmp_path: Path) -> None:
     for name, message in (("empty", "does not contain a file completedCheckpoint"), ("nowhere", "does not exist; pass a file")):
         with pytest.raises(NotASnapshotError, match=message):
             sp.list_snapshots(tmp_path, high_availability=tmp_path / name)
-    (pointer,) = (FIXTURES / "2.3.0" / "high-availability").iterdir()
+    (pointer,) = (FIXTURES / "high-availability" / "2.3.0").iterdir()
     data = pointer.read_bytes()
     for damaged in (data[:-500], b"", data[:40], b"completed"):
         (tmp_path / "completedCheckpoint1").write_bytes(damaged)
