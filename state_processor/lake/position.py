@@ -1,4 +1,4 @@
-"""The place in the checkpoints of a job that a table has: each commit to the table records it."""
+"""The checkpoint that a table equals. Each commit to the table records this position."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keeping a table equal to the newest checkpoint of a job.
 
-The table itself records which checkpoint it has. A process that is killed loses nothing: each commit has the changes from the
-recorded checkpoint to the newest one, or all rows.
+The table records its checkpoint. Each commit has the changes from the recorded checkpoint to the newest one, or all rows. A
+killed process can therefore be started again.
 """
 
 from __future__ import annotations

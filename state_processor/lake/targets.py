@@ -1,4 +1,4 @@
-"""What a table in a lake has to do."""
+"""The interface of tables in a lake."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Changes:
     rows
         All identifying columns and values of the rows to insert, to replace or to delete; each row once.
     is_delete
-        Which of them to delete.
+        A boolean per row: true for rows to delete.
     keys
         The identifying columns.
     """

@@ -1,4 +1,4 @@
-"""Who may ask: bearer tokens, and names of this machine."""
+"""Access to the server: bearer tokens, and host names of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Permission:
     Parameters
     ----------
     token
-        The bearer token that each request needs; ``None`` for a server that only this machine reaches.
+        The bearer token of each request; ``None`` if only this machine reaches the server.
     """
 
     token: str | None
@@ -48,8 +48,8 @@ class Permission:
         Parameters
         ----------
         authorization, host
-            The headers of the request. Without a token, only names of this machine are accepted as ``Host``: a page of another
-            host may not ask by a name that resolves to this machine.
+            The headers of the request. Without a token, only names of this machine are accepted as ``Host``. This refuses
+            pages of other hosts that use a name which resolves to this machine.
         """
         if self.token is None:
             return host is None or _name_of(host) in _LOCAL

@@ -31,7 +31,7 @@ def states(served: ServedSnapshot, uid: str) -> dict[str, Any]:
 
 
 def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limits: Limits) -> dict[str, Any]:
-    """Return what an operator keeps for a key.
+    """Return the states and timers of a key in an operator.
 
     Parameters
     ----------

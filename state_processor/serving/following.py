@@ -1,4 +1,4 @@
-"""The newest complete checkpoint of a directory, and requests that move on to it if their files vanish."""
+"""The newest complete checkpoint of a directory. Requests continue with a newer checkpoint if Flink removes their files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from state_processor.types.identifier import OperatorIdentifier
 
 _LOG: Final = logging.getLogger("state_processor")
 _TRIES: Final = 10
-"""Checkpoints that a request tries, if one after the other is removed while it is read."""
+"""The maximal number of checkpoints that a request tries, if each is removed during the request."""
 _JOB_DIGITS: Final = 32
 """Digits of a job in the path of a checkpoint; paths of savepoints have fewer."""
 
@@ -137,7 +137,7 @@ class Followed:
             return self._current
 
     def follow(self, seconds: float) -> threading.Thread:
-        """Look for newer snapshots in a thread, again and again after so many seconds, until :meth:`stop`."""
+        """Look for newer snapshots in a thread, every ``seconds`` seconds, until :meth:`stop`."""
 
         def run() -> None:
             while not self._stopped.wait(seconds):

@@ -1,4 +1,4 @@
-"""Files that stay open after Flink has removed them, so that requests that run are not disturbed."""
+"""Files that stay open after Flink has removed them, so that running requests can finish."""
 
 from __future__ import annotations
 

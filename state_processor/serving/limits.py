@@ -36,9 +36,9 @@ class Limits:
     Parameters
     ----------
     rows
-        Rows of an answer.
+        Maximal number of rows of an answer.
     seconds
-        Time of a request.
+        Maximal time of a request, in seconds.
     parallel
         Requests that read at the same time. Others wait for one of them.
     """
@@ -108,7 +108,7 @@ class Workers:
         except TimeoutError:
             raise BusyError(f"{self._limits.parallel} requests are running; ask again later") from None
         future = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, work)
-        future.add_done_callback(lambda _: self._slots.release())  # a function that takes too long has its thread until it ends
+        future.add_done_callback(lambda _: self._slots.release())  # a late function occupies its thread until it ends
         try:
             return await asyncio.wait_for(asyncio.shield(future), self._limits.seconds)
         except TimeoutError:

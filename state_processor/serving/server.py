@@ -13,7 +13,7 @@ from state_processor.serving.following import Followed
 from state_processor.serving.limits import Limits
 
 _IDLE_SECONDS: Final = 30
-"""Time until a connection without requests is closed."""
+"""Time in seconds until a connection without requests is closed."""
 
 
 def serve(
@@ -42,7 +42,7 @@ def serve(
     limits
         Limits of requests.
     seconds
-        Time between looks for a newer checkpoint.
+        Time between two looks for a newer checkpoint, in seconds.
     options
         Keyword arguments of opening snapshots.
     started
