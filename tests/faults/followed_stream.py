@@ -6,6 +6,7 @@ It ends when it is killed or, with ``--once``, when it has read all checkpoints.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import state_processor as sp
+from tests import spark_jvms
 
+STARTED = "the query has started"
+"""Printed when Spark runs and the query is started: on a busy machine Spark may take a minute until then."""
 COLUMNS = ["key", "value"]
 UID, STATE = "totals", "total"
 
@@ -61,6 +65,7 @@ def main() -> None:
     parser.add_argument("query", type=Path)
     parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_jvms.options())
     builder = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", "1")
     spark = builder.config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -68,7 +73,9 @@ def main() -> None:
     trigger = {"availableNow": True} if options.once else {"processingTime": "0 seconds"}
     while True:
         try:
-            start(spark, options.checkpoints, options.table, options.query, trigger).awaitTermination()
+            running = start(spark, options.checkpoints, options.table, options.query, trigger)
+            print(STARTED, flush=True)
+            running.awaitTermination()
         except Exception as error:
             if "was removed while it was" not in str(error) and "does not have a whole checkpoint" not in str(error):
                 raise

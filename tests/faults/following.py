@@ -8,6 +8,7 @@ equals the savepoint of the job.
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import os
 import random
@@ -30,6 +31,7 @@ from pyiceberg.catalog import load_catalog
 
 import state_processor as sp
 from state_processor import cli
+from tests.faults.followed_stream import STARTED
 from tests.interop import flink
 
 UID, STATE = "totals", "total"
@@ -44,13 +46,15 @@ class Follower:
     start
         Starts it. With ``True`` it reads what is left, and ends.
     longest
-        Seconds after which it is killed at the latest.
+        Seconds after which it is killed at the latest, counted from the line ``started``.
     read
         Returns the rows of its table.
     log
         The file of its output.
     expected
         Exit codes of the last run; 1 is for a table that has the newest checkpoint already.
+    started
+        The line of its log after which it reads checkpoints. Without a line, it reads them at once.
     """
 
     start: Callable[[bool], Child]
@@ -58,6 +62,7 @@ class Follower:
     read: Callable[[], pa.Table]
     log: Path
     expected: tuple[int, ...] = (0, 1)
+    started: str = ""
     kills: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -75,15 +80,22 @@ class Follower:
 
     def _once(self, to_the_end: bool, seconds: float | None, ended: threading.Event) -> int | None:
         """Run it once; return its exit code, ``None`` if it was killed."""
+        earlier = self._starts()
         child = self.start(to_the_end)
-        until = time.monotonic() + (seconds or 3600)
+        until = math.inf
         while child.code() is None and time.monotonic() < until and not ended.is_set():
             time.sleep(0.02)
+            if seconds is not None and until == math.inf and (not self.started or self._starts() > earlier):
+                until = time.monotonic() + seconds
         if child.code() is not None:
             return child.code()
         child.kill()
         self.kills += 1
         return None
+
+    def _starts(self) -> int:
+        """Return how often it has started."""
+        return self.log.read_text("utf-8", "replace").count(self.started) if self.started and self.log.exists() else 0
 
 
 class Child(Protocol):
@@ -162,7 +174,7 @@ def followers(root: Path, checkpoints: Path, kinds: Sequence[str]) -> dict[str, 
     for kind in kinds:
         log = root / f"{kind}.log"
         if kind == "stream":
-            found[kind] = Follower(partial(_start_stream, stream, log), 60, reads[kind], log, (0,))
+            found[kind] = Follower(partial(_start_stream, stream, log), 60, reads[kind], log, (0,), STARTED)
         else:
             found[kind] = Follower(partial(_start_sync, [*sync, *to[kind]], follow, log), 6, reads[kind], log)
     return found
