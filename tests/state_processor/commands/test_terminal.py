@@ -91,6 +91,24 @@ COMMANDS = {
     "retain": (["ORDERS/../..", "--keep", "1"], ["ORDERS/../.."], ["ORDERS/../none\x1b", "--keep", "1"]),
     "dispose": (["ORDERS"], ["ORDERS/none\x1b"]),
     "sql": (["ORDERS", "SELECT * FROM operators"], ["ORDERS", "SELECT \x1b"], ["ORDERS/none\x1b", "SELECT 1"]),
+    "history": (["ORDERS/.."], ["ORDERS/..", "--vertical"], ["ORDERS/../none\x1b"]),
+    "find": (["ORDERS", "--text", "a"], ["ORDERS", "--text", "\x1b"], ["ORDERS/none\x1b", "--text", "a"]),
+    "erase": (
+        ["ORDERS", "NEW\x1b", "--text", "amelia", "--remove", "keys"],
+        ["ORDERS", "NEW", "--text", "main", "--remove", "fields"],
+        ["ORDERS", "NEW", "--uid", UID[:-1], "--state", STATE, "--where", "true", "--remove", "keys"],
+    ),
+    "expire": (["ORDERS", "NEW", "--uid", UID, "--state", STATE, "--ttl", "1h"],),
+    "with-ttl": (["ORDERS", "NEW", "--uid", UID, "--state", STATE], ["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1]]),
+    "touch": (["ORDERS", "NEW", "--uid", UID, "--state", STATE],),
+    "signature": (["ORDERS", "-o", "NEW\x1b"], ["ORDERS/none\x1b"]),
+    "check": (["ORDERS", "--job", "TYPES"], ["TYPES", "--job", "ORDERS"], ["ORDERS", "--job", "none\x1b"]),
+    "match": (["ORDERS", "TYPES"], ["TYPES", "ORDERS"], ["ORDERS", "none\x1b"]),
+    "sync": (
+        ["ORDERS", "--uid", UID, "--state", STATE[:-1], "--to", "NEW.parquet"],
+        ["ORDERS/none\x1b", "--uid", "a", "--state", "b", "--to", "NEW"],
+    ),
+    "serve": (["ORDERS/none\x1b"],),
     "latest": (["ORDERS/../none\x1b"], ["ORDERS/..", "--depth", "0"], ["ORDERS/..", "--kind", "checkpoint"]),
 }
 """Arguments of every command that prints something of a snapshot, with and without mistakes."""
