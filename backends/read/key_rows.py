@@ -97,7 +97,7 @@ def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: Read
         if groups is None:
             return operator
         return replace(operator, subtasks=tuple(s for s in operator.subtasks if _owns(s, groups[0])))
-    raise NotFoundError(f"{operator_label(operator)} lacks keyed state, so that no key can be looked up")
+    raise NotFoundError(f"{operator_label(operator)} has no keyed state: keys can't be looked up")
 
 
 def _owns(subtask: OperatorSubtaskState, key_group: int) -> bool:
