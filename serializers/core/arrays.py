@@ -96,7 +96,7 @@ class SimpleArraySerializer(SimpleSerializer):
 
     def content_hash(self, value: Any) -> int:
         """Return ``Arrays.hashCode``, the rule of arrays inside rows. An array itself hashes by identity and can't be a key."""
-        return self._list.hash_code(value)
+        return hashing.of_units((self.element.hash_code(v) for v in value), start=1)
 
 
 class PrimitiveArraySerializer(SimpleArraySerializer):
