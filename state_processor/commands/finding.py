@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import add_exit_code, add_operator, add_output, named_operator
+from state_processor.commands.new_files import check_new, write_text
 from state_processor.commands.printing import print_json, print_table, with_operator
 from state_processor.commands.terminal import say, say_json
 from state_processor.erasing.erased_rows import ACTIONS
@@ -34,7 +34,10 @@ def add_commands(commands: Any) -> None:
     finding = commands.add_parser("find", help="where a text, a number or a key is in snapshots", description=text)
     add_exit_code(finding, "nothing is found")
     finding.add_argument("paths", metavar="PATH", nargs="+", help="directories of snapshots: paths or URLs")
-    add_sought(finding)
+    _add_text_and_key(finding)
+    finding.add_argument(
+        "--number", action="append", default=[], type=_number, metavar="N", help="this number, as a whole value; may be repeated"
+    )
     add_output(finding, _find)
     add_flags(finding, {Kind.CHECKS})
     text = (
@@ -45,10 +48,7 @@ def add_commands(commands: Any) -> None:
     add_exit_code(erasing, "something is left; the report names it")
     erasing.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read")
     erasing.add_argument("target", metavar="OUT", help="directory of the new savepoint")
-    erasing.add_argument("--text", action="append", default=[], help="this text, as a part of any value; may be repeated")
-    erasing.add_argument(
-        "--key", action="append", default=[], help="this key of keyed state, as JSON or plain text; may be repeated"
-    )
+    _add_text_and_key(erasing)
     erasing.add_argument("--where", metavar="CONDITION", help="rows of --state for which this condition of SQL (DuckDB) is true")
     add_operator(erasing, required=False)
     erasing.add_argument("--state", help="the state of --where")
@@ -60,10 +60,14 @@ def add_commands(commands: Any) -> None:
         help="what may be removed: whole keys, entries of maps and values, elements of lists, or fields, which become null; may "
         "be repeated",
     )
-    erasing.add_argument("--report", metavar="FILE", help="also write the report to this file, as JSON")
+    erasing.add_argument("--report", metavar="FILE", help="also write the report to this new file, as JSON")
     erasing.add_argument("--json", action="store_true", help="print the report as JSON")
     group = erasing.add_argument_group("options of writing a savepoint")
-    group.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
+    group.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace a savepoint in OUT when the new one is complete, and the file of --report",
+    )
     group.add_argument(
         "--format", choices=("canonical", "native"), default="canonical", help="the format of keyed state (default: %(default)s)"
     )
@@ -72,12 +76,8 @@ def add_commands(commands: Any) -> None:
     erasing.set_defaults(run=_erase)
 
 
-def add_sought(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name what is sought."""
+def _add_text_and_key(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", action="append", default=[], help="this text, as a part of any value; may be repeated")
-    parser.add_argument(
-        "--number", action="append", default=[], type=_number, metavar="N", help="this number, as a whole value; may be repeated"
-    )
     parser.add_argument(
         "--key", action="append", default=[], help="this key of keyed state, as JSON or plain text; may be repeated"
     )
@@ -115,6 +115,8 @@ def _find(options: argparse.Namespace) -> int:
 def _erase(options: argparse.Namespace) -> int:
     from state_processor.erasing.erasure import erase  # finding does not import what writes
 
+    if options.report is not None and not options.overwrite:
+        check_new(options.report)
     report = erase(
         options.path,
         options.target,
@@ -130,7 +132,7 @@ def _erase(options: argparse.Namespace) -> int:
         **flag_values(options),
     )
     if options.report is not None:
-        Path(options.report).write_text(f"{report.to_json()}\n", "utf-8")
+        write_text(options.report, f"{report.to_json()}\n", replaced=options.overwrite)
     say_json(report.to_json()) if options.json else say(str(report))
     return 0 if report.is_clean else NOT_CLEAN
 

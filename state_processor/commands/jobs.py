@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any, Final
-from uuid import uuid4
 
 from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import add_exit_code
-from state_processor.commands.new_files import new_file
+from state_processor.commands.new_files import write_text
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.job.check import check_job
@@ -78,16 +76,6 @@ def _signature(options: argparse.Namespace) -> None:
         return
     write_text(options.output, f"{text}\n", replaced=options.overwrite)
     say(f"{options.output} was written")
-
-
-def write_text(path: str, text: str, *, replaced: bool) -> None:
-    """Write a text into a file; an existing file is replaced when the text is complete, if ``replaced`` is true."""
-    replaced = replaced and os.path.lexists(path)
-    target = f"{path}.{uuid4().hex}.part" if replaced else path
-    with new_file(target) as file:
-        file.write(text.encode())
-    if replaced:
-        os.replace(target, path)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -64,6 +64,16 @@ def new_file(path: str) -> Iterator[Any]:
             os.unlink(partial)
 
 
+def write_text(path: str, text: str, *, replaced: bool) -> None:
+    """Write a text into a file; an existing file is replaced when the text is complete, if ``replaced`` is true."""
+    replaced = replaced and os.path.lexists(path)
+    target = f"{path}.{uuid4().hex}.part" if replaced else path
+    with new_file(target) as file:
+        file.write(text.encode())
+    if replaced:
+        os.replace(target, path)
+
+
 def _rename(partial: str, path: str) -> None:
     """Give a file its name; unlike ``rename``, never replace a file from another process."""
     try:

@@ -93,7 +93,7 @@ def _holds_outside(row: Mapping[str, Any], kind: str, holds: Holds) -> bool:
     value = row["value"]
     if kind == MAP:
         return any(holds(key) or (holds(one) and not isinstance(one, (dict, list))) for key, one in value)
-    if kind in (LIST,):
+    if kind == LIST:
         return any(holds(one) and not isinstance(one, (dict, list)) for one in value)
     return not isinstance(value, dict)
 

@@ -27,7 +27,7 @@ from state_processor.erasing.erasure_report import ErasureReport
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.finding import search
+from state_processor.read.finding import search, sought, sought_keys
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.sql.session import SqlSession
@@ -100,13 +100,9 @@ def erase(
     NotFoundError
         The operator or the state of the condition does not exist.
     """
-    erasure = Erasure(path, checked_actions(remove), _listed(text), _listed(key), where, uid, state, options)
+    erasure = Erasure(path, checked_actions(remove), sought(text, None), sought_keys(key), where, uid, state, options)
     erasure.plan()
     return erasure.write(target, format, backend, overwrite=overwrite)
-
-
-def _listed(value: Any) -> list[Any]:
-    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 @dataclass
@@ -115,7 +111,7 @@ class Erasure:
 
     path: Path
     actions: frozenset[Action]
-    texts: list[str]
+    needles: list[Needle]
     keys: list[Any]
     where: str | None
     uid: str | OperatorIdentifier | None
@@ -125,7 +121,7 @@ class Erasure:
     refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if not (self.texts or self.keys or self.where):
+        if not (self.needles or self.keys or self.where):
             raise OptionError(f"nothing to erase: add {spelled('text')}, {spelled('key')} or {spelled('where')}")
         if self.where is not None and (self.uid is None or self.state is None):
             raise OptionError(f"{spelled('where')} needs {spelled('uid')} and {spelled('state')}")
@@ -133,7 +129,7 @@ class Erasure:
             raise OptionError(f"{spelled('key')} needs {spelled('remove', 'keys')}")
         self.access = SnapshotAccess.among(self.options)
         self.snapshot = self.access.open(self.path)
-        self.needles = [Needle.text(text) for text in self.texts]
+        self.texts = [str(needle) for needle in self.needles]
         patterns = [pattern for needle in self.needles for pattern in needle.patterns]
         self._holds = holding(patterns, self.texts)
         self._writer = SavepointWriter.from_existing(self.path, **self.options)
@@ -300,7 +296,7 @@ class Erasure:
         summary = self._writer.write(target, overwrite=overwrite, format=format, backend=backend)
         after = self.access.open(target)
         files, size, left = 0, 0, []
-        for content in contents(after):
+        for content in contents(after) if proof else ():
             files, count = files + 1, 0
             for part in content.parts():
                 size += len(part)
@@ -329,7 +325,7 @@ class Erasure:
     @property
     def _unsearched(self) -> list[str]:
         searched = {str(needle) for needle in self._needles_of_keys()}
-        return [f"key {key}" for key in self.keys if str(key) not in searched]
+        return [*(f"key {key}" for key in self.keys if str(key) not in searched), *(["where"] if self.where else [])]
 
     def _rewrite(self, needles: Sequence[Needle]) -> Iterator[dict[str, str]]:
         """Rewrite the stores of operators whose files contain erased data: deletions would leave the bytes in the files."""

@@ -42,7 +42,8 @@ class ErasureReport:
     undecoded
         State that can't be decoded. Its bytes were searched. Data that the job encoded or compressed itself is not found.
     unsearched
-        Keys that can't be searched for in bytes, such as small numbers. Only the read of the new savepoint covers them.
+        Keys that are too short to be told from other values in bytes, such as small numbers, and ``where`` for the rows of a
+        condition. Only the read of the new savepoint covers them.
     files, bytes
         The number of files and parts of the new savepoint that were searched, and the number of searched bytes.
     """
@@ -70,7 +71,7 @@ class ErasureReport:
 
     @property
     def is_clean(self) -> bool:
-        """True if neither reading nor a search in all bytes finds anything."""
+        """True if neither reading nor a search in all bytes finds anything. See ``unsearched`` for the limits of the search."""
         return not self.remaining and not self.remaining_files
 
     def to_json(self) -> str:
@@ -79,8 +80,8 @@ class ErasureReport:
 
     def __str__(self) -> str:
         sought = "; ".join(f"{name} {', '.join(values)}" for name, values in self.sought.items())
-        short = "was not searched for in bytes: it is too short to be told from other values"
-        searched = f"read again, and {self.bytes} bytes of {self.files} files and parts searched"
+        unsearched = "was not searched for in bytes, which do not tell it from other values"
+        searched = f"read again, and {self.bytes} bytes of {self.files} files and parts searched" if self.files else "read again"
         return "\n".join(
             [
                 f"Erasure of {sought}",
@@ -88,7 +89,7 @@ class ErasureReport:
                 f"into {self.target}, _metadata SHA-256 {self.target_sha256}",
                 f"at {self.time}, state-processor {self.version}",
                 *(text for title, columns, name in _TABLES for text in _table(title, columns, getattr(self, name))),
-                *(f"{what} {short}" for what in self.unsearched),
+                *(f"{name} {unsearched}" for name in self.unsearched),
                 f"\n{'Nothing is left' if self.is_clean else 'NOT CLEAN'}: {searched}",
             ]
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Final, TypeAlias, Unpack
@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import HITS, UNDECODED, StateSearch, merged
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import render_records
 from state_processor.options.access import SnapshotAccess
@@ -23,8 +22,6 @@ from state_processor.serializers.errors import OptionError
 Path: TypeAlias = str | PathLike[str]
 _SNAPSHOT: Final = pa.field("snapshot", pa.string())
 _SHOWN: Final = ("snapshot", "operator", "state", "key", "field", "sought", "count")
-
-Watch = Callable[[Sequence[OperatorState]], Iterable[OperatorState]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ def find(
     NotASnapshotError, CorruptSnapshotError, MissingFileError
         A path is not a snapshot, or the snapshot is damaged.
     """
-    return search(_listed(paths, (str, PathLike)), sought(text, number), key, options)
+    return search(_listed(paths, (str, PathLike)), sought(text, number), sought_keys(key), options)
 
 
 def sought(text: str | Sequence[str] | None, number: float | Sequence[float] | None) -> list[Needle]:
@@ -117,14 +114,13 @@ def sought(text: str | Sequence[str] | None, number: float | Sequence[float] | N
     ]
 
 
-def search(
-    paths: Sequence[Path],
-    needles: Sequence[Needle],
-    key: Any,
-    options: Mapping[str, Any],
-) -> Findings:
+def sought_keys(key: Any) -> list[Any]:
+    """Return keys to search for. A list has several keys; a tuple is one key with several fields."""
+    return key if isinstance(key, list) else [] if key is None else [key]
+
+
+def search(paths: Sequence[Path], needles: Sequence[Needle], keys: Sequence[Any], options: Mapping[str, Any]) -> Findings:
     """Search in snapshots; see :func:`find`."""
-    keys = key if isinstance(key, list) else [] if key is None else [key]
     if not needles and not keys:
         raise OptionError(f"nothing to find: add {spelled('text')}, {spelled('number')} or {spelled('key')}")
     access, parts, undecoded, fitting = SnapshotAccess.of(**options), [], [], set[int]()

@@ -109,10 +109,20 @@ def test_a_small_number_can_not_be_told_from_other_bytes(everywhere: Path, tmp_p
     assert not sp.find(tmp_path / "new", key=3)
 
 
+def test_a_tuple_is_one_key(everywhere: Path, tmp_path: Path) -> None:
+    with pytest.raises(sp.OptionError, match=r"no operator has keys of the type of \('zoë@example.com', 3\)"):
+        sp.erase(everywhere, tmp_path / "new", key=("zoë@example.com", 3), remove="keys")
+    assert not (tmp_path / "new").exists()
+    assert sp.erase(everywhere, tmp_path / "new", key=[3, 4], remove="keys").unsearched == ["key 3", "key 4"]
+
+
 def test_a_condition_selects_rows(everywhere: Path, tmp_path: Path) -> None:
     of_rows = {"where": "value.f0 LIKE 'user%' AND key < 5", "uid": "people", "state": "value", "remove": "keys"}
     report = sp.erase(everywhere, tmp_path / "keys", **of_rows)
     assert report
+    assert (report.unsearched, report.files, report.bytes) == (["where"], 0, 0)
+    assert "where was not searched for in bytes" in str(report)
+    assert str(report).endswith("Nothing is left: read again")
     assert sorted(sp.arrow.read_state(tmp_path / "keys", "people", "value").read_all()["key"].to_pylist()) == [5, 6, 7, 8, 9]
     of_map = {"where": "map_value = 12345", "uid": "friends", "state": "friends", "remove": "entries"}
     assert sp.erase(everywhere, tmp_path / "entries", **of_map)
@@ -127,6 +137,13 @@ def test_the_command_writes_the_report(everywhere: Path, tmp_path: Path, capsys:
     assert cli.main([*arguments, *(part for action in ALL for part in ("--remove", action))]) == 0
     assert "Nothing is left" in capsys.readouterr().out
     assert json.loads(file.read_text("utf-8"))["clean"] is True
+    again = ["erase", str(everywhere), str(tmp_path / "again"), "--key", "3", "--remove", "keys", "--report", str(file)]
+    assert cli.main(again) == 2
+    assert "report.json exists" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+    assert cli.main([*again, "--overwrite"]) == 0
+    assert json.loads(file.read_text("utf-8"))["sought"] == {"key": ["3"]}
+    capsys.readouterr()
     only_keys = ["erase", str(everywhere), str(tmp_path / "other"), "--key", "zoë@example.com", "--remove", "keys", "--json"]
     assert cli.main(only_keys) == NOT_CLEAN
     assert json.loads(capsys.readouterr().out)["clean"] is False
