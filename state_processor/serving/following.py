@@ -101,6 +101,7 @@ class Followed:
         self._access = SnapshotAccess.among(options)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._seen: list[SnapshotInfo] = []
         jobs = sorted({info.job_id for info in self._found() if info.job_id is not None and len(info.job_id) == _JOB_DIGITS})
         if len(jobs) > 1:
             raise NotASnapshotError(
@@ -155,8 +156,9 @@ class Followed:
         self._stopped.set()
 
     def _found(self) -> list[SnapshotInfo]:
-        found = find_snapshots(self._directory, self._access.storage(), DEPTH).snapshots
-        return [info for info in found if info.is_complete is not False]
+        """Return the snapshots that may be complete, newest first. Each ``_metadata`` is read once, as long as it is the same."""
+        self._seen = find_snapshots(self._directory, self._access.storage(), DEPTH, self._seen).snapshots
+        return [info for info in self._seen if info.is_complete is not False]
 
     def _newest(self, current: ServedSnapshot | None) -> ServedSnapshot:
         """Open the newest complete snapshot; return the current one if it is the newest, or no other can be opened."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import state_processor as sp
+from state_processor.backends.metadata import discovery
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.scans import StateScan
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
@@ -39,6 +41,23 @@ def test_the_newest_checkpoint_is_found(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 2)
     assert (followed.current.checkpoint_id, followed.refresh().checkpoint_id) == (1, 2)
     assert (value_of(first), value_of(followed.current)) == (1, 2)
+
+
+def test_a_look_reads_the_metadata_of_new_checkpoints_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    read_metadata = discovery.read_metadata
+
+    def counted(content: Any, path: str) -> Any:
+        read.append(Path(path).parent.name)
+        return read_metadata(content, path)
+
+    monkeypatch.setattr(discovery, "read_metadata", counted)
+    write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    followed.refresh()
+    write_checkpoint(tmp_path, 2)
+    assert followed.refresh().checkpoint_id == 2
+    assert read == ["chk-1", "chk-2"]
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
