@@ -53,6 +53,7 @@ _METHODS: Final = {
 _COMMANDS: Final = {
     "remove_state": "the command drop-state",
     "with_async_state": "--async-state",
+    "with_ttl": "the command with-ttl",
 }
 """Commands and flags for changes, by the method of ``SavepointWriter``."""
 

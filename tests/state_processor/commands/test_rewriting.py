@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,54 @@ def test_drop(tmp_path: Path) -> None:
     assert uids(second) == uids(ORDERS_PATH) - {"orders"}
 
 
+def column(path: str, state: str, name: str) -> list[Any]:
+    return sp.arrow.read_state(path, "orders", state, metadata=True).read_all().column(name).to_pylist()
+
+
+@pytest.mark.parametrize(("as_of", "changed"), [("2000-01-01", []), ("2100-01-01", ["session"])])
+def test_values_expire_at_a_time(as_of: str, changed: list[str], tmp_path: Path) -> None:
+    target = str(tmp_path / "savepoint")
+    state = ["--uid", "orders", "--state", "session"]
+    assert main(["expire", ORDERS_PATH, target, *state, "--ttl", "7d", "--as-of", as_of]) == 0
+    assert differing(ORDERS_PATH, target) == changed
+    assert (column(target, "session", "key") == []) == bool(changed)
+
+
+def test_values_expire_by_their_age(tmp_path: Path) -> None:
+    """Without ``--as-of``, values are as old as they are now."""
+    state = ["--uid", "orders", "--state", "session"]
+    for ttl, is_left in (("1ms", False), ("36500d", True)):
+        target = str(tmp_path / ttl)
+        assert main(["expire", ORDERS_PATH, target, *state, "--ttl", ttl]) == 0
+        assert bool(column(target, "session", "key")) == is_left
+
+
+def test_a_state_gets_and_loses_time_to_live(tmp_path: Path) -> None:
+    first, second = str(tmp_path / "1"), str(tmp_path / "2")
+    state = ["--uid", "orders", "--state", "total"]
+    assert main(["with-ttl", ORDERS_PATH, first, *state]) == 0
+    assert main(["with-ttl", first, second, *state, "--off"]) == 0
+    has_ttl = [
+        next(row["ttl"] for row in sp.arrow.states(path).to_pylist() if row["state_name"] == "total")
+        for path in (ORDERS_PATH, first, second)
+    ]
+    assert has_ttl == [False, True, False]
+    assert sorted(column(first, "total", "value")) == sorted(column(ORDERS_PATH, "total", "value"))
+    assert differing(ORDERS_PATH, second) == []
+
+
+def test_the_time_of_last_access_is_set(tmp_path: Path) -> None:
+    given, now = str(tmp_path / "given"), str(tmp_path / "now")
+    state = ["--uid", "orders", "--state", "session"]
+    assert main(["touch", ORDERS_PATH, given, *state, "--as-of", "2030-01-02T03:04:05Z"]) == 0
+    assert set(column(given, "session", "_last_access")) == {datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)}
+    assert sorted(column(given, "session", "value")) == sorted(column(ORDERS_PATH, "session", "value"))
+    start = datetime.now(UTC)
+    assert main(["touch", ORDERS_PATH, now, *state]) == 0
+    (time,) = set(column(now, "session", "_last_access"))
+    assert start.timestamp() - 1 < time.timestamp() <= datetime.now(UTC).timestamp()
+
+
 def test_shared_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Only changed files are written; other files belong to the source savepoint."""
     target = str(tmp_path / "savepoint")
@@ -95,6 +145,8 @@ def test_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["rename-uid", "--from", "order", "--to", "shop"], "Did you mean 'orders'"),
         (["drop-state", "--uid", "orders", "--state", "totl"], "Did you mean 'total'"),
         (["set-max-parallelism", "40000"], "32768"),
+        (["with-ttl", "--uid", "orders", "--state", "session"], "already has time-to-live"),
+        (["touch", "--uid", "orders", "--state", "total"], "add it with the command with-ttl"),
         (["convert", "--format", "native"], "name the backend"),
         (["convert", "--share-files"], "only files of RocksDB and ForSt can be shared"),
     ],
