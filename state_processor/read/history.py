@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from logging import getLogger
 from os import PathLike
 from typing import Any, Final, Unpack
 
@@ -17,8 +18,10 @@ from state_processor.backends.read.state_listing import subtask_label
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.snapshots import discovered
+from state_processor.read.snapshots import discovered, unsearched_text
+from state_processor.serializers.doors import spelled
 
+_LOG: Final = getLogger("state_processor")
 HISTORY_SCHEMA: Final = pa.schema(
     [
         ("path", pa.string()),
@@ -48,7 +51,7 @@ def history(directory: str | PathLike[str], *, depth: int = DEPTH, **options: Un
     directory
         A directory of checkpoints, savepoints or jobs.
     depth
-        Number of levels below the directory to search.
+        Number of levels below the directory to search. The log names deeper directories.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
@@ -70,7 +73,10 @@ def history(directory: str | PathLike[str], *, depth: int = DEPTH, **options: Un
         If a file of a store is missing or damaged.
     """
     access = SnapshotAccess.of(**options)
-    found = [info for info in discovered(directory, depth, access).snapshots if info.is_complete is not False]
+    discovery = discovered(directory, depth, access)
+    if discovery.unsearched:
+        _LOG.warning("%s", unsearched_text(discovery, depth, spelled("depth", str(depth + 1))))
+    found = [info for info in discovery.snapshots if info.is_complete is not False]
     counts: dict[Hashable, int] = {}
     before: dict[tuple[str, str | None], tuple[float, int]] = {}
     rows: list[_Row] = []

@@ -61,6 +61,19 @@ def test_what_is_not_searched_is_reported(capsys: pytest.CaptureFixture[str], di
     assert run(capsys, "list", str(directory), "--depth", "2")[2] == ""
 
 
+def test_history_searches_down_to_a_depth(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, directory: Path
+) -> None:
+    found = {}
+    for depth in ("0", "1", "2"):
+        caplog.clear()
+        code, out, _ = run(capsys, "history", str(directory), "--depth", depth, "--json")
+        assert code == 0
+        found[depth] = {str(Path(json.loads(line)["path"]).relative_to(directory)) for line in out.splitlines()}
+        assert (f"--depth {int(depth) + 1} searches deeper" in caplog.text) == (depth != "2")
+    assert found == {"0": set(), "1": {"lacking"}, "2": {"lacking", "one/savepoint-012345-0123456789ab"}}
+
+
 def test_latest(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
     complete = directory / "one" / "savepoint-012345-0123456789ab"
     code, out, err = run(capsys, "latest", str(directory))
