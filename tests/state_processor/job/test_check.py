@@ -149,6 +149,15 @@ def test_the_command_has_exit_codes_and_json(tmp_path: Path, capsys: pytest.Capt
     assert (row["outcome"], row["states"][0]["outcome"]) == ("is refused", "is refused")
 
 
+def test_version_and_backend_of_the_command_decide(tmp_path: Path) -> None:
+    ttl = [snapshot(tmp_path / str(has), total=sp.ValueState(LONGS, ttl=has)) for has in (False, True)]
+    assert [main(["check", ttl[0], "--job", ttl[1], "--flink", version]) for version in ("1.20", "2.3")] == [1, 0]
+    job = tmp_path / "job.json"
+    job.write_text(str(sp.signature(ORDERS_PATH)), "utf-8")
+    check = ["check", NATIVE, "--job", str(job), "--flink", "2.3", "--backend"]
+    assert [main([*check, backend]) for backend in ("rocksdb", "hashmap")] == [0, 1]
+
+
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(OptionError, match="expected one of hashmap, rocksdb, forst"):
         sp.check_job(ORDERS_PATH, ORDERS_PATH, backend="memory")  # type: ignore[arg-type]

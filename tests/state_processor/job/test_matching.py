@@ -79,8 +79,8 @@ def test_matches(old: list[Any], new: list[Any], expected: dict[str, Any]) -> No
     assert found(job(*old), job(*new)) == expected
 
 
-def test_operators_have_the_names_of_the_graph_of_their_job() -> None:
-    """Ids are recomputed from the shape of the graph: of a chain of three operators, and an operator that is keyed."""
+def chain() -> dict[str, Any]:
+    """Return a graph as Flink prints it: two chained operators, and two more behind an exchange of keys."""
     nodes: list[dict[str, Any]] = [
         {"id": number, "type": name, "pact": "Operator", "contents": name, "parallelism": 1}
         for number, name in ((1, "orders"), (2, "parse"), (4, "sums"), (5, "log"))
@@ -88,7 +88,12 @@ def test_operators_have_the_names_of_the_graph_of_their_job() -> None:
     nodes[1]["predecessors"] = [{"id": 1, "ship_strategy": "FORWARD", "side": "second"}]
     nodes[2]["predecessors"] = [{"id": 2, "ship_strategy": "HASH", "side": "second"}]
     nodes[3]["predecessors"] = [{"id": 4, "ship_strategy": "FORWARD", "side": "second"}]
-    graph = graph_of({"nodes": nodes})
+    return {"nodes": nodes}
+
+
+def test_operators_have_the_names_of_the_graph_of_their_job() -> None:
+    """Ids are recomputed from the shape of the graph."""
+    graph = graph_of(chain())
     assert graph is not None
     old = JobSignature(tuple(OperatorSignature(uid_hash=one) for one in HASHES))
     assert {o.uid_hash: o.name for o in named_by(old, graph).operators} == {A: "orders", B: "parse", C: "sums"}
@@ -129,6 +134,20 @@ def test_the_output_of_match_is_a_mapping(tmp_path: Path, capsys: pytest.Capture
     assert main(["rename-uid", old, target, "--mapping", file]) == 0
     assert sp.check_job(target, new, flink="1.20").restores
     assert not sp.check_job(old, new, flink="1.20").restores
+
+
+def test_the_command_has_exit_codes_json_and_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two new operators have the same states; the name in the graph decides."""
+    writer = sp.arrow.SavepointWriter.new(128, "1.20")
+    writer.with_keyed_state(A, [{"key": "a", "total": 1}], key_type=STRING, states={"total": sp.ValueState(LONG)})
+    writer.write(old := str(tmp_path / "old"))
+    new, graph = tmp_path / "new.json", tmp_path / "graph.json"
+    new.write_text(json.dumps({"operators": [op("o", TOTAL, name="orders"), op("p", TOTAL, name="log")]}), "utf-8")
+    graph.write_text(json.dumps(chain()), "utf-8")
+    assert main(["match", old, str(new), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["matches"][0]["candidates"] == ["o", "p"]
+    assert main(["match", old, str(new), "--graph", str(graph), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["uids"] == {A: "o"}
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"a": 1}', '{"version": 2, "uids": {"a": "b"}}', "{", '{"version": 1}'])

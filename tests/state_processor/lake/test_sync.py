@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -211,6 +212,38 @@ def test_the_command(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert cli.main([*arguments, "--interval", "1s"]) == 2
     assert "--interval acts only with --follow" in capsys.readouterr().err
     assert cli.main([*arguments, "--to-option", "x"]) == 2
+
+
+def test_the_command_gives_its_options_to_the_table(job: Path, tmp_path: Path) -> None:
+    take(job, 1)
+    to, arguments, read, _ = table("iceberg", tmp_path)
+    options = [part for item in arguments["to_options"].items() for part in ("--to-option", "=".join(item))]
+    where = ["--uid", UID, "--state", "total", "--to", to, "--format", "iceberg"]
+    assert cli.main(["sync", str(job), *where, *options]) == 0
+    assert content(read()) == rows(job / "chk-1")
+
+
+def test_the_command_follows(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A commit for each checkpoint, with ``--interval`` between two looks, until Ctrl-C."""
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+        take(job, len(waits), {"amelia": len(waits)})
+
+    monkeypatch.setattr("state_processor.lake.sync.time.sleep", wait)
+    job.parent.mkdir()
+    file = tmp_path / "totals.parquet"
+    follow = ["--follow", "--interval", "1500ms", "--json"]
+    code = cli.main(["sync", str(job.parent), "--uid", UID, "--state", "total", "--to", str(file), *follow])
+    assert code == cli.INTERRUPTED
+    assert waits == [1.5] * 3
+    assert [json.loads(line)["checkpoint_id"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
+    assert content(pq.read_table(file)) == rows(job / "chk-2")
 
 
 def test_leftovers_of_a_killed_write_are_removed(job: Path, tmp_path: Path) -> None:
