@@ -23,6 +23,8 @@ _ERRORS: Final = {
     "401": "The bearer token is missing or wrong.",
     "404": "The operator, the state or the key does not exist.",
     "413": "The answer has more rows than the server allows.",
+    "500": "A file of the checkpoint is damaged, or the server failed.",
+    "501": "The checkpoint has a format or a value that is not supported.",
     "503": "All workers are busy, or the checkpoint can't be read.",
     "504": "The request took too long.",
 }

@@ -11,7 +11,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.serializers.errors import OptionError
-from state_processor.serving import answers
+from state_processor.serving import answers, app
 from state_processor.serving.access import Permission
 from state_processor.serving.limits import Limits
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
@@ -118,6 +118,8 @@ def test_openapi_has_all_paths(orders: Web) -> None:
     for path in document["paths"]:
         asked = path.replace("{uid}", "orders").replace("{key}", "amelia").replace("{state}", "total")
         assert orders.get(asked).json()["checkpoint_id"] == 1
+        responses = document["paths"][path]["get"]["responses"]
+        assert responses.keys() == {"200", "401", *(str(status) for status in app._STATUS.values())}
     page = orders.get("/docs").text
     assert all(path in page for path in document["paths"])
 
