@@ -86,12 +86,12 @@ def _command(commands: Any, name: str, text: str, change: Change) -> argparse.Ar
     parser.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read")
     parser.add_argument("target", metavar="OUT", help="directory of the new savepoint")
     parser.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
-    parser.add_argument("--checkpoint-id", type=positive, metavar="N", help="its number of a checkpoint (default: that of IN)")
+    parser.add_argument("--checkpoint-id", type=positive, metavar="N", help="its checkpoint number (default: the number of IN)")
     parser.add_argument(
         "--allow-lower-checkpoint-id",
         action="store_true",
-        help="accept a lower number than that of IN; sinks such as Iceberg drop what the job commits until it has passed that "
-        "number",
+        help="accept a lower number than the number of IN; sinks such as Iceberg remember their last number, and drop commits up "
+        "to this number",
     )
     add_flags(parser, {Kind.COPIES})
     parser.set_defaults(run=_write, change=change, format="canonical", backend=None, share_files=False, scratch=None)

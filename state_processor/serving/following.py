@@ -156,7 +156,7 @@ class Followed:
         self._stopped.set()
 
     def _found(self) -> list[SnapshotInfo]:
-        """Return the snapshots that may be complete, newest first. Each ``_metadata`` is read once, as long as it is the same."""
+        """Return the snapshots that may be complete, newest first. Only new and changed ``_metadata`` files are read."""
         self._seen = find_snapshots(self._directory, self._access.storage(), DEPTH, self._seen).snapshots
         return [info for info in self._seen if info.is_complete is not False]
 

@@ -319,7 +319,7 @@ class StateWriter(OperatorStateWriter):
     def with_ttl(self, uid: Uid, state: str, enabled: bool = True) -> Self:
         """Add time-to-live to a keyed state, or take it away: the job's ``StateTtlConfig`` decides which of them it restores.
 
-        Before Flink 2.0 a job whose state has time-to-live refuses a state that has none, and the reverse. All entries are
+        Before Flink 2.2, not all state backends restore a state whose time-to-live was added or taken away. All entries are
         rewritten. The time of last access of a state that gets time-to-live is the time of writing.
 
         Parameters
@@ -462,11 +462,11 @@ class StateWriter(OperatorStateWriter):
             True to refer to the unchanged files of RocksDB and ForSt in the source savepoint instead of copying them. The new
             savepoint can't be restored without these files. A job that claims it removes them in time.
         checkpoint_id
-            The number of the checkpoint that the savepoint is: by default that of the source savepoint, or 1. The job that
-            restores the savepoint gives the next number to its first checkpoint.
+            The checkpoint number of the savepoint: by default the number of the source savepoint, or 1. The job that restores
+            the savepoint gives the next number to its first checkpoint.
         allow_lower_checkpoint_id
-            True to accept a lower number than that of the source savepoint. Sinks that remember the number of the last
-            checkpoint, such as Iceberg, drop what the job commits until it has passed that number.
+            True to accept a lower number than the number of the source savepoint. Sinks that remember the number of the last
+            checkpoint, such as Iceberg, drop all commits of the job up to this number.
 
         Raises
         ------
