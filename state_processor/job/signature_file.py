@@ -112,9 +112,9 @@ def _parsed_operator(given: Any, where: str) -> OperatorSignature:
         _number(found, "max_parallelism", where),
         parsed,
         tuple(map(str, found.get("other_uids", ()))),
-        found.get("asynchronous"),
+        _boolean(found, "asynchronous", where),
         _text(found, "backend", where),
-        bool(found.get("has_state", True)),
+        _boolean(found, "has_state", where) is not False,
     )
 
 
@@ -126,9 +126,7 @@ def _parsed_state(given: Any, key_type: str | None, where: str) -> StateSignatur
         raise OptionError(f"{where}: expected a name")
     if kind not in _KINDS and not found.get("unread"):
         raise OptionError(f"{where}: expected a kind among {', '.join(_KINDS)}, found {kind!r}")
-    ttl = found.get("ttl", False)
-    if not isinstance(ttl, bool):
-        raise OptionError(f"{where}: expected true or false for ttl, found {ttl!r}")
+    ttl = _boolean(found, "ttl", where) is True
     unread = _text(found, "unread", where) or ""
     encoded = _object(found.get(_SNAPSHOTS, {}), ROLES, where)
     texts = {part: _text(found, f"{part}_type", where) for part in ROLES}
@@ -188,6 +186,15 @@ def _text(found: Mapping[str, Any], name: str, where: str) -> str | None:
     value = found.get(name)
     if value is not None and not isinstance(value, str):
         raise OptionError(f"{where}: expected text for {name}, found {value!r}")
+    return value
+
+
+def _boolean(found: Mapping[str, Any], name: str, where: str) -> bool | None:
+    if name not in found:
+        return None
+    value = found[name]
+    if not isinstance(value, bool):
+        raise OptionError(f"{where}: expected true or false for {name}, found {value!r}")
     return value
 
 

@@ -123,6 +123,8 @@ def test_a_job_described_by_hand_restores_what_it_names(tmp_path: Path) -> None:
         (("    key_type: STRING\n", ""), "expected key_type"),
         (("ttl: true", "ttl: soon"), "expected true or false for ttl"),
         (("max_parallelism: 128", "max_paralelism: 128"), "unknown field 'max_paralelism'"),
+        (("max_parallelism: 128", "asynchronous: 1"), "expected true or false for asynchronous"),
+        (("max_parallelism: 128", "has_state: 'false'"), "expected true or false for has_state"),
         (("max_parallelism: 128", "max_parallelism: 0"), "expected a positive number"),
         (('flink: "2.3"', "version: 2"), "expected version 1"),
         (("operators:", "operators: [\n"), "not YAML"),
