@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.lake.position import Position
-from state_processor.lake.row_identity import identity, is_plain, without
+from state_processor.lake.row_identity import is_plain
 from state_processor.lake.targets import Changes
 from state_processor.options.packages import require
 from state_processor.serializers.errors import StateProcessorError, WriteError
@@ -106,10 +106,8 @@ class DeltaTarget:
 
     def _rewrite(self, changes: Changes, position: Position) -> None:
         """Write all rows again: keys with parts can't be compared in a merge."""
-        schema, gone = changes.rows.schema, identity(changes.rows, changes.keys)
-        kept = (without(b, changes.keys, gone) for b in self._table.to_pyarrow_table().cast(schema).to_batches())
-        rows = pa.Table.from_batches([*kept, *changes.upserts.to_batches()], schema)
-        self._write(rows, position, mode="overwrite")
+        rows = changes.applied_to(self._table.to_pyarrow_table().to_batches())
+        self._write(pa.Table.from_batches(rows, changes.rows.schema), position, mode="overwrite")
 
     def _write(self, rows: Any, position: Position, **how: Any) -> None:
         place = self._place if self._table is None else self._table

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.lake.position import Position
-from state_processor.lake.row_identity import identity, is_plain, without
+from state_processor.lake.row_identity import is_plain
 from state_processor.lake.targets import Changes
 from state_processor.options.packages import require
 from state_processor.serializers.errors import OptionError, WriteError
@@ -102,12 +102,9 @@ class IcebergTarget:
 
     def _rewrite(self, changes: Changes, position: Position) -> None:
         """Write all rows again: many keys, or keys with parts, can't be compared by a filter."""
-        schema, gone = changes.rows.schema, identity(changes.rows, changes.keys)
         with self._errors():
-            stored = self._table.scan().to_arrow().cast(schema)
-            kept = (without(b, changes.keys, gone) for b in stored.to_batches())
-            rows = pa.Table.from_batches([*kept, *changes.upserts.to_batches()], schema)
-            self._table.overwrite(rows, snapshot_properties=position.properties())
+            rows = changes.applied_to(self._table.scan().to_arrow().to_batches())
+            self._table.overwrite(pa.Table.from_batches(rows, changes.rows.schema), snapshot_properties=position.properties())
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage, storage_errors
 from state_processor.lake.position import Position
-from state_processor.lake.row_identity import identity, without
 from state_processor.lake.targets import Changes
 from state_processor.serializers.errors import WriteError
 
@@ -33,7 +32,6 @@ class ParquetTarget:
         location = Location.given(place)
         self._place = str(location)
         self._filesystem, self._path = Storage(options).filesystem(self._place)
-        self._metadata: dict[bytes, bytes] = {}
 
     def position(self) -> Position | None:
         """Return the position in the footer."""
@@ -76,8 +74,5 @@ class ParquetTarget:
         self.replace(changes.rows.schema, self._changed(changes), position)
 
     def _changed(self, changes: Changes) -> Iterator[pa.RecordBatch]:
-        schema, gone = changes.rows.schema, identity(changes.rows, changes.keys)
         with self._filesystem.open_input_file(self._path) as file:
-            for batch in pq.ParquetFile(file).iter_batches():
-                yield without(batch.cast(schema), changes.keys, gone)
-        yield from changes.upserts.to_batches()
+            yield from changes.applied_to(pq.ParquetFile(file).iter_batches())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.lake.position import Position
+from state_processor.lake.row_identity import identity, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,13 @@ class Changes:
     def upserts(self) -> pa.Table:
         """The rows that the table has after the changes."""
         return self.rows.filter(pc.invert(self.is_delete))
+
+    def applied_to(self, stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table after the changes: its other rows, and then the rows to insert and to replace."""
+        changed = identity(self.rows, self.keys)
+        for batch in stored:
+            yield without(batch.cast(self.rows.schema), self.keys, changed)
+        yield from self.upserts.to_batches()
 
 
 class Target(Protocol):
