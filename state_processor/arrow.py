@@ -185,8 +185,8 @@ def diff(
 ) -> Rows:
     """Compare a state in two snapshots: a row for each value that was inserted, deleted or updated.
 
-    Entries are compared as bytes; only entries that differ are decoded. Of RocksDB and ForSt, only files that one of the
-    snapshots lacks are read, and other files where they may have a key of these.
+    Entries are compared as bytes; only entries that differ are decoded. In RocksDB and ForSt, the comparison reads
+    the files that only one snapshot has, and looks up the keys of these files in the other files.
 
     Parameters
     ----------

@@ -27,7 +27,9 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("serve", help="server of HTTP and Arrow Flight for a job's newest checkpoint", description=_TEXT)
     parser.add_argument("directory", metavar="DIRECTORY", help="the job's directory of checkpoints, or a snapshot: a path or URL")
     group = parser.add_argument_group("options of the server")
-    group.add_argument("--host", default="127.0.0.1", help="address; other ones than 127.0.0.1 need a token (default: 127.0.0.1)")
+    group.add_argument(
+        "--host", default="127.0.0.1", help="address; a token is needed if other machines reach it (default: 127.0.0.1)"
+    )
     group.add_argument("--port", type=not_negative, default=8080, help="port of HTTP (default: 8080)")
     group.add_argument("--flight-port", type=not_negative, metavar="PORT", help="port of Arrow Flight; without it HTTP alone")
     group.add_argument(

@@ -30,8 +30,9 @@ def diff(
 ) -> DataFrame:
     """Compare two snapshots: a row for each value that was inserted, deleted or updated.
 
-    Entries are compared as bytes; only entries that differ are decoded. Of RocksDB and ForSt, only files that one of the
-    snapshots lacks are read, and other files where they may have a key of these. With TTL, times of last access are not compared.
+    Entries are compared as bytes; only entries that differ are decoded. In RocksDB and ForSt, the comparison reads
+    the files that only one snapshot has, and looks up the keys of these files in the other files. With TTL, times of last access
+    are not compared.
 
     Parameters
     ----------
