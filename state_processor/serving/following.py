@@ -33,20 +33,29 @@ class ServedSnapshot:
 
     Parameters
     ----------
-    path
-        The directory of the snapshot.
+    info
+        The directory of the snapshot, and the time of its ``_metadata``.
     snapshot
         The snapshot.
     """
 
-    def __init__(self, path: str, snapshot: Snapshot) -> None:
-        self.path = path
+    def __init__(self, info: SnapshotInfo, snapshot: Snapshot) -> None:
+        self._info = info
         self.snapshot = snapshot
+
+    @property
+    def path(self) -> str:
+        """The directory of the snapshot."""
+        return self._info.path
 
     @property
     def checkpoint_id(self) -> int:
         """The number of the checkpoint."""
         return self.snapshot.metadata.checkpoint_id
+
+    def is_of(self, info: SnapshotInfo) -> bool:
+        """Return whether this is the snapshot that a search found; a path can get another snapshot."""
+        return (self._info.path, self._info.time) == (info.path, info.time)
 
     @cached_property
     def surveyed(self) -> dict[str, Survey]:
@@ -164,21 +173,21 @@ class Followed:
         """Open the newest complete snapshot; return the current one if it is the newest, or no other can be opened."""
         problem: StateProcessorError | None = None
         for info in self._found():
-            if current is not None and info.path == current.path:
+            if current is not None and current.is_of(info):
                 return current
             try:
-                return self._opened(info.path)
+                return self._opened(info)
             except StateProcessorError as reason:  # removed in the meantime, or not complete yet
                 problem = problem or reason
         if current is not None:
             return current
         raise NotASnapshotError(f"{self._directory} does not have a complete snapshot" + (f": {problem}" if problem else ""))
 
-    def _opened(self, path: str) -> ServedSnapshot:
-        snapshot = self._access.open(path, KeptFiles(self._access.storage_options))
+    def _opened(self, info: SnapshotInfo) -> ServedSnapshot:
+        snapshot = self._access.open(info.path, KeptFiles(self._access.storage_options))
         checked = check_files(snapshot)
         if checked.problems:
             raise MissingFileError(checked.problems[0])
-        served = ServedSnapshot(path, snapshot)
+        served = ServedSnapshot(info, snapshot)
         _ = served.surveyed  # headers are read before the first request
         return served

@@ -60,6 +60,16 @@ def test_a_look_reads_the_metadata_of_new_checkpoints_alone(tmp_path: Path, monk
     assert read == ["chk-1", "chk-2"]
 
 
+def test_a_snapshot_that_replaces_another_is_served(tmp_path: Path) -> None:
+    """A job that starts again can write a checkpoint to the same path."""
+    target = write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    other = write_checkpoint(tmp_path, 2)
+    remove_checkpoint(tmp_path, 1)
+    other.rename(target)
+    assert (followed.refresh().path, value_of(followed.current)) == (str(target), 2)
+
+
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
 def test_open_files_are_read_after_their_removal(tmp_path: Path, backend: str) -> None:
     write_checkpoint(tmp_path, 1, backend)
