@@ -294,7 +294,7 @@ class StateWriter(OperatorStateWriter):
         Parameters
         ----------
         uid, state
-            The state, which has time-to-live.
+            A state with time-to-live.
         ttl
             The time-to-live that the job declares, such as ``"7d"`` or ``"PT1H"``; savepoints do not contain it.
         as_of

@@ -34,7 +34,7 @@ def require_ttl(draft: OperatorDraft, name: str) -> KeyedDescription:
     """
     state = _unchanged(draft, name)
     if not state.has_ttl:
-        raise OptionError(f"{draft.label}, state {name!r} has no time-to-live; add it with {changing('with_ttl')}")
+        raise OptionError(f"{draft.label}, state {name!r} does not have time-to-live; add it with {changing('with_ttl')}")
     return state
 
 
@@ -60,7 +60,7 @@ def with_time_to_live(draft: OperatorDraft, name: str, *, enabled: bool) -> Keye
     if state.is_timer:
         raise OptionError(f"{draft.label}, state {name!r} has timers; timers don't have time-to-live")
     if state.has_ttl == enabled:
-        raise OptionError(f"{draft.label}, state {name!r} {'already has' if enabled else 'has no'} time-to-live")
+        raise OptionError(f"{draft.label}, state {name!r} {'already has' if enabled else 'does not have'} time-to-live")
     value = state.value
     return state.with_serializers(value=value.value if isinstance(value, TtlSerializer) else TtlSerializer.of(value))
 

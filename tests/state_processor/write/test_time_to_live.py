@@ -106,11 +106,11 @@ def test_times_of_last_access_are_set(source: Path, tmp_path: Path, chosen: dict
 
 def test_states_that_do_not_fit_are_refused(source: Path) -> None:
     writer = sp.arrow.SavepointWriter.from_existing(source)
-    with pytest.raises(sp.OptionError, match=r"operator op, state 'plain' has no time-to-live; add it with with_ttl"):
+    with pytest.raises(sp.OptionError, match=r"operator op, state 'plain' does not have time-to-live; add it with with_ttl"):
         writer.expire("op", "plain", "1h", NOW)
     with pytest.raises(sp.OptionError, match="state 'value' already has time-to-live"):
         writer.with_ttl("op", "value")
-    with pytest.raises(sp.OptionError, match="state 'plain' has no time-to-live"):
+    with pytest.raises(sp.OptionError, match="state 'plain' does not have time-to-live"):
         writer.with_ttl("op", "plain", False)
     writer.expire("op", "value", "1h", NOW)
     with pytest.raises(sp.OptionError, match="state 'value' was changed before"):
