@@ -5,7 +5,7 @@ A block is followed by the number of its compression and by a checksum (RocksDB:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -214,7 +214,7 @@ class BlockFormat:
             If a checksum is wrong, or compressed bytes are damaged.
         """
         self.verify(blocks, where)
-        self._decompress(blocks, range(len(blocks.places)), target, at, where)
+        self._decompress(blocks, target, at, where)
 
     def prepare(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> RawBlocks:
         """Do what :func:`~state_processor.backends.formats.sst.block_kernels.decode_blocks` does not do for these blocks.
@@ -226,25 +226,20 @@ class BlockFormat:
         CorruptSnapshotError
             If a checksum is wrong, or compressed bytes are damaged.
         """
-        if self.checksum not in (NO_CHECKSUM, CRC32C):
-            self.verify(blocks, where)
-        kinds = blocks.places[:, KIND]
-        if _IN_KERNELS.issuperset(np.unique(kinds).tolist()):
+        if _IN_KERNELS.issuperset(np.unique(blocks.places[:, KIND]).tolist()):
+            if self.checksum not in (NO_CHECKSUM, CRC32C):
+                self.verify(blocks, where)
             return blocks
-        if self.checksum == CRC32C:
-            self.verify(blocks, where)
-        foreign = [block for block, kind in enumerate(kinds.tolist()) if kind not in _IN_KERNELS]
-        self._decompress(blocks, foreign, target, at, where)
+        # Every block: the kernel may overwrite the first bytes of the block behind a block that it decompresses
+        self.decompress(blocks, target, at, where)
         places = blocks.places.copy()
-        places[foreign, KIND] = READY
+        places[:, KIND] = READY
         return replace(blocks, places=places)
 
-    def _decompress(self, blocks: RawBlocks, chosen: Iterable[int], target: Bytes, at: int, where: str) -> None:
+    def _decompress(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> None:
         view, plain = blocks.data.data, target.data
         ends = (at + np.cumsum(blocks.plain_sizes)).tolist()
-        places = blocks.places.tolist()
-        for block in chosen:
-            kind, begin, end, compressed, size, _ = places[block]
+        for block, (kind, begin, end, compressed, size, _) in enumerate(blocks.places.tolist()):
             into = plain[ends[block] - size : ends[block]]
             if kind == NOT_COMPRESSED:
                 into[:] = view[begin:end]

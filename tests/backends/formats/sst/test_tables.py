@@ -21,6 +21,7 @@ from state_processor.serializers.errors import (
 )
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
+from tests.serializers.harness import interpreted_kernels
 
 ENTRIES = [w.Entry(i.to_bytes(4, "big"), i + 1, w.VALUE, bytes([i % 256]) * (i % 50)) for i in range(600)]
 EXPECTED = [(e.key, e.value) for e in ENTRIES]
@@ -157,6 +158,26 @@ def test_what_is_not_read_is_refused_by_name(layout: w.Layout, told: str, tmp_pa
 def test_entries_that_flink_does_not_write(kind: int, told: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFormatError, match=rf"it has .*{told}\. Flink does not write this"):
         read(tmp_path, written(tmp_path, [w.Entry(b"a", 1, kind, b"x")]))
+
+
+class _Mixed(w.TableWriter):
+    """Writes blocks with one compression after the other."""
+
+    def put(self, content: bytes, compression: int | None = None) -> tuple[int, int]:
+        kinds = (w.SNAPPY, w.ZSTD, w.LZ4, w.ZLIB, w.NONE)
+        return super().put(content, kinds[len(self.data) % len(kinds)] if compression is None else compression)
+
+
+@pytest.mark.parametrize("checksum", [0, 1, 4])
+def test_blocks_of_a_table_have_different_compressions(checksum: int, tmp_path: Path) -> None:
+    rng = random.Random(checksum)
+    entries = [w.Entry(i.to_bytes(4, "big"), i + 1, w.VALUE, rng.randbytes(rng.randrange(30))) for i in range(600)]
+    data = _Mixed(w.Layout(checksum=checksum)).write(entries)
+    file = w.table_file(10, 1, entries, len(data))
+    (tmp_path / file.name).write_bytes(data)
+    assert read(tmp_path, file) == [(e.key, e.value) for e in entries]
+    with interpreted_kernels():
+        assert read(tmp_path, file) == [(e.key, e.value) for e in entries]
 
 
 def test_a_compression_that_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
