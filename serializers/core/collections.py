@@ -201,13 +201,13 @@ class MapSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return MapSerializer(nested[0], nested[1], self.class_name)
 
 
-class SetSerializer(ListSerializer):
+class SetSerializer(ListCodec, TypeSerializer):
     """``java.util.Set``: a count, then null flag and element (Flink: ``SetSerializer``, since 2.0)."""
 
-    element: NullFlagged[TypeSerializer]  # type: ignore[assignment]
+    element: NullFlagged[TypeSerializer]
 
     def __init__(self, element: TypeSerializer, snapshot_class: str = SET_SNAPSHOT) -> None:
-        ListCodec.__init__(self, NullFlagged(element))
+        super().__init__(NullFlagged(element))
         self._snapshot_class = snapshot_class
 
     def __str__(self) -> str:
@@ -229,13 +229,13 @@ class SetSerializer(ListSerializer):
         return SetSerializerSnapshot(self._snapshot_class, [self.element.inner.snapshot()])
 
     def hash_code(self, value: Sequence[Any]) -> int:
-        return hashing.wrap(sum(0 if v is None else self.element.hash_code(v) for v in value))
+        return hashing.wrap(sum(self.element.hash_code(v) for v in value))
 
 
 class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Snapshot of :class:`SetSerializer`."""
 
-    nested_names = ListSerializer.child_names
+    nested_names = SetSerializer.child_names
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return SetSerializer(nested[0], self.class_name)

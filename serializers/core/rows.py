@@ -15,7 +15,7 @@ from state_processor.serializers.core.arrays import (
     PrimitiveArraySerializer,
     SimpleArraySerializer,
 )
-from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.tuples import fields_text
 from state_processor.serializers.decode_options import DecodeOptions
@@ -206,9 +206,7 @@ def _row_field_hash(serializer: TypeSerializer, value: Any) -> int:
             return hashing.wrap(1 + sum(entries))
         case PrimitiveArraySerializer() | BytesSerializer():
             return hashing.wrap(31 + serializer.content_hash(value))
-        case SimpleArraySerializer() | GenericArraySerializer():
-            return hashing.of_units((_row_field_hash(serializer.element, v) for v in value), start=1)
-        case ListSerializer() if not isinstance(serializer, SetSerializer):
+        case SimpleArraySerializer() | GenericArraySerializer() | ListSerializer():
             return hashing.of_units((_row_field_hash(serializer.element, v) for v in value), start=1)
     return hashing.wrap(31 + serializer.hash_code(value))
 

@@ -12,6 +12,7 @@ from state_processor.serializers.core.collections import (
     ListSerializer,
     MapSerializer,
     NullFlagged,
+    SetSerializer,
 )
 from state_processor.serializers.core.either import EitherSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
@@ -34,6 +35,7 @@ _ENTERED: Final = (
     TupleSerializer,
     RowSerializer,
     ListSerializer,
+    SetSerializer,
     JoinedListCodec,
     GenericArraySerializer,
     MapSerializer,

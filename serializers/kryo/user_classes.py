@@ -87,8 +87,7 @@ def _java_name(serializer: TypeSerializer) -> JavaType | None:
         case collections.MapSerializer():
             return JavaType("java.util.Map", (_boxed(serializer.key), _boxed(serializer.value.inner)))
         case collections.SetSerializer():
-            inner = serializer.element
-            return JavaType("java.util.Set", (_boxed(inner.inner if isinstance(inner, collections.NullFlagged) else inner),))
+            return JavaType("java.util.Set", (_boxed(serializer.element.inner),))
         case collections.ListSerializer():
             return JavaType("java.util.List", (_boxed(serializer.element),))
         case arrays.SimpleArraySerializer():
