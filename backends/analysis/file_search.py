@@ -6,9 +6,9 @@ Files contain more than a read returns: replaced and deleted entries of RocksDB,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from state_processor.backends.formats.sst.family_scan import plain_content
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.metadata.streams_in_files import streams_in_files
+from state_processor.backends.metadata.streams_in_files import streams_in_files, streams_of
 from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_label, subtask_label
 from state_processor.serializers.errors import StateProcessorError
 
@@ -78,7 +78,8 @@ def contents(snapshot: Snapshot, operators: Sequence[OperatorState] | None = Non
                     stream = snapshot.open(handle, context)
                     yield Content(operator, stream.describe(), lambda stream=stream: _plain(_bytes(stream.read())))  # type: ignore[misc]
         if operators is not None:
-            parts = [part for _, owner in owners for part in _inline(owner)]
+            inline = streams_of([owner for _, owner in owners], h.ByteStreamStateHandle)
+            parts = [np.frombuffer(bytes(stream.data), dtype=np.uint8) for stream in inline]
             yield Content(operator, f"inline state of {label}", lambda parts=parts: chain.from_iterable(map(_plain, parts)))  # type: ignore[misc]
         for subtask in operator.subtasks:
             for keyed in leaf_keyed_handles(subtask.managed_keyed):
@@ -92,18 +93,6 @@ def _tables(
 ) -> Iterator[Content]:
     for table in open_store(snapshot, handle, context).tables():
         yield Content(operator, f"{table.stream.describe()}, decompressed", lambda table=table: plain_content(table))  # type: ignore[misc]
-
-
-def _inline(value: Any) -> Iterator[Bytes]:
-    """Yield the bytes of the streams within a handle or a subtask."""
-    if isinstance(value, h.ByteStreamStateHandle):
-        yield np.frombuffer(bytes(value.data), dtype=np.uint8)
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _inline(part)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _inline(getattr(value, field.name))
 
 
 def _whole(snapshot: Snapshot, path: str) -> Bytes:

@@ -25,8 +25,10 @@ from state_processor.backends.read.state_access import StateReader, open_state
 from state_processor.backends.read.state_listing import survey
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name
+from state_processor.serializers import paths
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import json_text_of, parse_json
+from state_processor.serializers.paths import join
 
 IN_FLIGHT: Final = "IN_FLIGHT"
 COORDINATOR: Final = "COORDINATOR"
@@ -208,14 +210,14 @@ def _array(data: bytes | memoryview) -> Any:
 
 
 def _binary(path: str, type_: pa.DataType) -> Iterator[str]:
-    """Yield the paths of bytes in a type."""
+    """Yield the paths of bytes in a type, as :mod:`column_search` names them."""
     if pa.types.is_struct(type_):
         for child in type_:
-            yield from _binary(f"{path}.{child.name}", child.type)
+            yield from _binary(join(path, child.name), child.type)
     elif pa.types.is_map(type_):
-        yield from _binary(f"{path}.key", type_.key_type)
-        yield from _binary(f"{path}.value", type_.item_type)
+        yield from _binary(join(path, paths.KEY), type_.key_type)
+        yield from _binary(join(path, paths.VALUE), type_.item_type)
     elif pa.types.is_list(type_):
-        yield from _binary(f"{path}.element", type_.value_type)
+        yield from _binary(join(path, paths.ELEMENT), type_.value_type)
     elif pa.types.is_binary(type_):
         yield path

@@ -1,28 +1,34 @@
-"""The streams of a snapshot that are stored in files, at any depth of ``_metadata``."""
+"""The streams of a snapshot at any depth of ``_metadata``: streams in files, and others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from state_processor.backends.metadata import handles as h
 
 StreamInFile: TypeAlias = h.FileStateHandle | h.RelativeFileStateHandle | h.SegmentFileStateHandle
 
+_IN_FILES: Final = (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)
 _T = TypeVar("_T")
 
 
 def streams_in_files(value: Any) -> Iterator[StreamInFile]:
     """Yield the streams stored in files that a handle, a subtask, an operator or a tuple of them contains."""
-    if isinstance(value, (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)):
+    return streams_of(value, *_IN_FILES)
+
+
+def streams_of(value: Any, *kinds: type[_T]) -> Iterator[_T]:
+    """Yield the streams of some classes that a handle, a subtask, an operator or a tuple of them contains."""
+    if isinstance(value, kinds):
         yield value
     elif isinstance(value, tuple | list):
         for part in value:
-            yield from streams_in_files(part)
+            yield from streams_of(part, *kinds)
     elif is_dataclass(value):
         for field in fields(value):
-            yield from streams_in_files(getattr(value, field.name))
+            yield from streams_of(getattr(value, field.name), *kinds)
 
 
 def with_streams(value: _T, change: Callable[[StreamInFile], h.StreamStateHandle]) -> _T:
@@ -31,7 +37,7 @@ def with_streams(value: _T, change: Callable[[StreamInFile], h.StreamStateHandle
 
 
 def _changed(value: Any, change: Callable[[StreamInFile], h.StreamStateHandle]) -> Any:
-    if isinstance(value, (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)):
+    if isinstance(value, _IN_FILES):
         return change(value)
     if isinstance(value, tuple):
         parts = tuple([_changed(part, change) for part in value])

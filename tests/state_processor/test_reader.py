@@ -196,6 +196,7 @@ def test_a_moved_checkpoint(spark: SparkSession) -> None:
         ("history", Types.LIST(Types.STRING()), "compatible_as_is"),
         ("history", Types.STRING(), "compatible_as_is"),
         ("history", Types.LONG(), "incompatible"),
+        ("history", Types.SET(Types.STRING()), "incompatible"),
         ("items", Types.MAP(Types.STRING(), Types.LONG()), "compatible_as_is"),
         ("items", Types.MAP(Types.LONG(), Types.LONG()), "incompatible"),
         ("items", Types.LONG(), "incompatible"),
