@@ -63,7 +63,7 @@ class TypeSerializer(Codec):
             return None
         except AttributeError as error:
             if error.name == "snapshot" and isinstance(error.obj, Codec):
-                return None  # a part is no type of its own
+                return None  # a part is not a type
             raise
         return snapshot if isinstance(snapshot, CompositeTypeSerializerSnapshot) else None
 

@@ -111,7 +111,7 @@ class Registrations:
         return replace(self, value_classes=_with(self.value_classes, class_name, serializer))
 
     def updated(self, other: Registrations) -> Registrations:
-        """Return a copy with the entries of ``other``, which take precedence."""
+        """Return a copy with the entries of ``other``; these take precedence."""
         subclasses = {
             parent: {**self.pojo_subclasses.get(parent, {}), **other.pojo_subclasses.get(parent, {})}
             for parent in {**self.pojo_subclasses, **other.pojo_subclasses}

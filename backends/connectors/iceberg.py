@@ -80,15 +80,19 @@ ICEBERG: Final = Connector(
 )
 """The state of the enumerator has the last snapshot that was planned (``lastEnumeratedPosition``)."""
 
+_COMMIT: Final = (
+    part("job_id", pa.string(), "jobId"),
+    part("operator_id", pa.string(), "operatorId"),
+    part("committed_checkpoint_id", pa.int64(), "checkpointId"),
+    part("manifest", pa.string(), "manifest"),
+)
+
 ICEBERG_SINK: Final = SinkConnector(
     name="iceberg",
     **committables(
         "committables of Iceberg",
         iceberg.LAYOUTS[iceberg.COMMITTABLES],
-        part("job_id", pa.string(), "jobId"),
-        part("operator_id", pa.string(), "operatorId"),
-        part("committed_checkpoint_id", pa.int64(), "checkpointId"),
-        part("manifest", pa.string(), "manifest"),
+        *_COMMIT,
     ),
 )
 
@@ -99,10 +103,7 @@ DYNAMIC_SINK: Final = SinkConnector(
         iceberg.LAYOUTS[iceberg.DYNAMIC_COMMITTABLES],
         part("table", pa.string(), "tableName"),
         part("branch", pa.string(), "branch"),
-        part("job_id", pa.string(), "jobId"),
-        part("operator_id", pa.string(), "operatorId"),
-        part("committed_checkpoint_id", pa.int64(), "checkpointId"),
-        part("manifest", pa.string(), "manifest"),
+        *_COMMIT,
         json_part("manifests", "manifests"),
     ),
 )

@@ -101,7 +101,7 @@ def _write_wrapped(rows: list[Values], target: DataOutput) -> None:
     known = {entry["identifier"]: entry for entry in content[_ENTRIES]}
     unknown = [row[TABLE] for row in rows if row[TABLE] not in known]
     if unknown:
-        raise InvalidRowError(f"table {unknown[0]!r} is not in the committable, which has {', '.join(map(repr, known))}")
+        raise InvalidRowError(f"table {unknown[0]!r} is not in the committable; expected one of {', '.join(map(repr, known))}")
     entries = [
         known[row[TABLE]] | {"manifestCommittable": changed_content(_COMMITTED, known[row[TABLE]]["manifestCommittable"], row)}
         for row in rows

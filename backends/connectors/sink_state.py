@@ -48,7 +48,7 @@ class ListOfBytes:
     state: OperatorListDescription | None = None
 
     def to_bytes(self, element: Versioned) -> bytes:
-        """Return an element as it is in the list."""
+        """Return the bytes of an element in the list."""
         return element.to_bytes() if self.state is None else element.data
 
 
@@ -231,7 +231,7 @@ def _check_states(state: SinkState, connector: SinkConnector) -> None:
         usual = WRITER_STATES if role == WRITER else (COMMITTER_STATE,)
         if found is not None and found.name not in ((own,) if own is not None else usual):
             raise NotFoundError(
-                f"{state.label} has the state {found.name!r}, which the sink {connector.name!r} does not have; "
+                f"{state.label} has the state {found.name!r}. The sink {connector.name!r} does not have this state; "
                 f"expected {own or ' or '.join(map(repr, usual))}"
             )
 

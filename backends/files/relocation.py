@@ -71,7 +71,7 @@ class Relocation:
         self.path_mapping = dict(path_mapping or {})
         self.reused = reused
         allowed = list(allow_paths)
-        # Relocations of one directory with equal ones find the same files: a key for what is kept open.
+        # A part of the key of files that stay open: relocations of a directory with equal values find the same files.
         self.given = (tuple(sorted(self.path_mapping.items())), tuple(map(str, allowed)))
         self._boundaries = Boundaries(base_dir, allowed)
         mapping = {storage_and_parts(Location.parse(old)): Location.given(new) for old, new in self.path_mapping.items()}

@@ -99,7 +99,7 @@ class RocksDbSource(KeyedStateSource):
             yield from self.store.blocks(name, *bounds, self.prefix)
 
     def key_bounds(self, key_groups: h.KeyGroupRange) -> tuple[bytes, bytes] | None:
-        """Return the bounds of the keys in some key groups; ``None`` if the handle has none of them."""
+        """Return the bounds of the keys in some key groups; ``None`` if the handle does not have these key groups."""
         groups = self._handle.key_groups.intersect(key_groups)
         return (self._group(groups.start), self._group(groups.end_inclusive + 1)) if len(groups) else None
 

@@ -115,7 +115,7 @@ class KeyedStateWriter(ABC):
         return iter(())
 
     def delete_stored(self, state_id: int, entries: npt.NDArray[np.uint8]) -> None:
-        """Delete framed entries of :meth:`stored`. It does nothing if :meth:`delete` has deleted them."""
+        """Delete framed entries of :meth:`stored`, unless :meth:`delete` has deleted the entries."""
         return
 
     def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:

@@ -157,7 +157,7 @@ class AvroUnion(AvroType):
 
     @property
     def child_names(self) -> Sequence[str]:
-        """See :attr:`Codec.child_names`; the branch of an optional value has no name, as a nullable value has none."""
+        """See :attr:`Codec.child_names`; the branch of an optional value has an empty name, like a nullable value."""
         return self.names if len(self.others) > 1 else ("",) * len(self.branches)
 
     @property
@@ -360,7 +360,7 @@ class AvroReference(AvroType):
     """A record inside itself. Column types can't be recursive, so a column shows the record as JSON, with bytes in hex.
 
     The record contains the reference and is made after it. A reference therefore holds the record's name and looks the record up.
-    It has no children, so that visits of the record end here.
+    Its list of children is empty, so that visits of the record end here.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ class BytesSerializer(SimpleSerializer):
 
     def from_column(self, value: Any) -> bytes:
         if isinstance(value, int):
-            raise TypeError  # of which ``bytes`` makes so many zeros
+            raise TypeError  # ``bytes(n)`` returns n zeros
         return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:

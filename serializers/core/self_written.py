@@ -105,7 +105,7 @@ class HadoopTextSerializer(SimpleSerializer):
 
 
 class EmptySerializer(SimpleSerializer):
-    """``NullWritable``, which has no bytes."""
+    """``NullWritable``. Its only value is null, in zero bytes."""
 
     min_size = 0
 
@@ -185,7 +185,7 @@ class MapWritableSerializer(SimpleSerializer):
         if number not in names:
             raise source.corrupt(f"class {number} of a map is not registered", start)
         name = names[number]
-        return {name: _json(name, _element(name).read(source))}
+        return {name: _json(_element(name).read(source))}
 
     def write(self, value: Sequence[Mapping[str, Any]], target: DataOutput) -> None:
         used = [name for entry in value for part in ("key", "value") for name in entry[part]]
@@ -220,7 +220,7 @@ def _element(name: str) -> Codec:
     return found
 
 
-def _json(name: str, value: Any) -> Any:
+def _json(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value._asdict() if hasattr(value, "_asdict") else value
 
 

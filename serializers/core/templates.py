@@ -213,7 +213,7 @@ class DelegatingSerializer(DelegatingCodec, TypeSerializer):
 
 
 class ObservedSerializer(DelegatingSerializer):
-    """A serializer that reports each value that it reads, in Python; it has no children, so that a walk ends at it.
+    """A serializer that reports each value that it reads, in Python; its list of children is empty, so that a walk ends at it.
 
     Parameters
     ----------

@@ -192,7 +192,7 @@ def _order(content: Any) -> Any:
 
 
 class WindowKey(NamedTuple):
-    """A window and a key, under which the records of a window are buffered."""
+    """The window and the key of buffered records."""
 
     window: int
     key: Any

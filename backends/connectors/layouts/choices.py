@@ -14,12 +14,12 @@ Meaning = TypeVar("Meaning")
 
 
 def read_number(source: DataInput, codec: Codec, meanings: Mapping[Any, Meaning], what: str) -> tuple[Any, Meaning]:
-    """Read a number that stands for something. Return the number and its meaning.
+    """Read a number. Return the number and its entry in ``meanings``.
 
     Raises
     ------
     CorruptSnapshotError
-        The number has no meaning. The message calls the number ``what``.
+        The number is not in ``meanings``. The message calls the number ``what``.
     """
     start = source.position
     number = codec.read(source)

@@ -127,15 +127,14 @@ def _write_offset_time(value: OffsetTime, target: DataOutput) -> None:
 
 
 def _read_zone(source: DataInput) -> Offset | Region:
-    start = source.position
-    kinds: dict[int, Callable[[DataInput], Offset | Region]] = {
-        _REGION: lambda found: Region(found.read_utf()),
-        _OFFSET: _read_offset,
-    }
-    kind = source.read_byte()
-    if kind not in kinds:
+    start, kind = source.position, source.read_byte()
+    if kind not in (_REGION, _OFFSET):
         raise source.corrupt(f"a time zone of kind {kind}; expected {_REGION} or {_OFFSET}", start)
-    return kinds[kind](source)
+    return _read_region(source) if kind == _REGION else _read_offset(source)
+
+
+def _read_region(source: DataInput) -> Region:
+    return Region(source.read_utf())
 
 
 def _write_region(value: Region, target: DataOutput) -> None:
@@ -190,7 +189,7 @@ TIMES: Final[Mapping[str, _TimeClass]] = {
     "java.time.LocalTime": _TimeClass(4, _read_time, _write_time, to_local_time),
     "java.time.LocalDateTime": _TimeClass(5, _read_date_time, _write_date_time, to_local_date_time),
     "java.time.ZonedDateTime": _TimeClass(6, _read_zoned, _write_zoned, ZonedDateTime.of),
-    "java.time.ZoneRegion": _TimeClass(_REGION, lambda source: Region(source.read_utf()), _write_region, Region.of),
+    "java.time.ZoneRegion": _TimeClass(_REGION, _read_region, _write_region, Region.of),
     "java.time.ZoneOffset": _TimeClass(_OFFSET, _read_offset, _write_offset, Offset.of),
     "java.time.OffsetTime": _TimeClass(9, _read_offset_time, _write_offset_time, OffsetTime.of),
     "java.time.OffsetDateTime": _TimeClass(10, _read_offset_date_time, _write_offset_date_time, OffsetDateTime.of),
@@ -221,7 +220,7 @@ def time_data(name: str, text: Any) -> bytes:
     Raises
     ------
     InvalidRowError
-        The text is not that of a value of the class.
+        The text does not describe a value of the class.
     """
     if not isinstance(text, str):
         raise InvalidRowError(f"a value of {name} is text such as Java prints it, found {text!r}")

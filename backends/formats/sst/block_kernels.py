@@ -171,7 +171,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     raw, places
-        The blocks as they are in the file, and their places in ``raw``.
+        The stored blocks, and their places in ``raw``.
     checksum, context, tables
         The kind of checksum to verify, 0 for none; the context of checksums; the tables of CRC32C.
     data, at
@@ -345,11 +345,11 @@ def decode_index(  # type: ignore[no-untyped-def]
     data, begin, size
         The decompressed block of the index.
     lower, upper, lower_size, upper_size
-        The bounds, and their lengths; an ``upper_size`` of -1 stands for a list without an upper bound.
+        The bounds, and their lengths. Without an upper bound, ``upper_size`` is -1.
     tail
         Bytes of the tag behind a key: 8, or 0 for keys without tags.
     is_delta
-        Whether handles are stored as differences. Such handles have no length in front of them.
+        Whether handles are stored as differences. A length precedes other handles only.
     has_first
         Whether values have the first key of the block behind its handle.
     table

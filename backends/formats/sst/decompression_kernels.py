@@ -30,7 +30,7 @@ def _copy_step(target, to, source, at):  # type: ignore[no-untyped-def]
 
 @inlined_kernel
 def _copy_literal(target, to, source, at, size, last_step):  # type: ignore[no-untyped-def]
-    """Copy compressed bytes that stand for themselves; a step may begin at most at ``last_step``."""
+    """Copy a literal, whose bytes are not compressed. No step begins behind ``last_step`` in ``source``."""
     if at + size <= last_step:
         i = 0
         while i < size:

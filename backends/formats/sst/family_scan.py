@@ -88,8 +88,8 @@ class FamilyScan:
     keys
         The keys to read; ``None`` reads all.
     newest
-        Whether the newest entry of each key is read as it is in the tables, deletions included, regardless of range
-        deletions. Its key ends with its tag.
+        Whether to read the newest entry of each key in the tables, also if it is a deletion, or if a range deletion covers it.
+        The key of such an entry ends with its tag.
     """
 
     files: Sequence[TableFile]

@@ -52,7 +52,7 @@ class KeptReads:
         return data[offset - begin : offset - begin + length]
 
     def forget(self) -> None:
-        """Forget what was read, except for a small stream that was read at once."""
+        """Forget the reads. A small stream that was read at once stays."""
         with self._lock:
             if not self._at_once:
                 self._kept.clear()

@@ -87,7 +87,7 @@ class TableScan:
     Raises
     ------
     CorruptSnapshotError
-        If the table has no blocks between the bounds, but the manifest says that its first key is there.
+        If the table does not have blocks between the bounds, but its first key in the manifest is between them.
     """
 
     def __init__(

@@ -223,7 +223,7 @@ class Table:
         return fragments(found)
 
     def plain_metadata(self) -> Iterator[Bytes]:
-        """Yield the blocks that have no entries, decompressed, and the bounds of range deletions as a whole."""
+        """Yield the decompressed blocks of metadata, and each bound of a range deletion as a whole."""
         for name, handle in self._meta.items():
             data, size = self._block(handle)
             yield data[:size]
