@@ -107,7 +107,7 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
     found = SinkState(label, _first(snapshot, [writer], writer_states), _first(snapshot, operators, committer_states))
     if found.writer is None and found.committer is None:
         names = ", ".join(map(repr, (*writer_states, *committer_states)))
-        raise NotFoundError(f"{label} is not a sink with state: it has none of the states {names}")
+        raise NotFoundError(f"{label} is not a sink with state; expected one of the states {names}")
     return found
 
 

@@ -110,7 +110,7 @@ def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
     label = operator_label(operator)
     has_readers = READER_STATE in state_variants(snapshot, operator)
     if not has_readers and operator.coordinator_state is None:
-        raise NotFoundError(f"{label} has no splits: it has neither a state {READER_STATE!r} nor that of a coordinator")
+        raise NotFoundError(f"{label} does not have splits; expected a state {READER_STATE!r} or the state of a coordinator")
     coordinator = None
     if operator.coordinator_state is not None:
         where = f"{label}, state of the coordinator"

@@ -56,7 +56,7 @@ class _Messages:
         except ImportError:
             raise OptionError("messages of Protocol Buffers need the package protobuf: pip install protobuf") from None
         except Exception as error:  # of protobuf, for a name or a set that it does not accept
-            raise OptionError(f"the descriptor set has no message {self.message!r}: {error}") from None
+            raise OptionError(f"the descriptor set does not have the message {self.message!r}: {error}") from None
 
     def read(self, reader: KryoReader) -> dict[str, Any]:
         """Read a message as JSON."""

@@ -118,7 +118,7 @@ COMMANDS: list[tuple[str, str, str]] = [
         "--fields: 'x' is not read; names",
     ),
     ("module that is not there", "show ORDERS --uid orders --serializers nope", r"'nope'\); add its directory to PYTHONPATH"),
-    ("no sink", "sink-state ORDERS --uid orders", "operator 'orders' is not a sink with state: it has none of the states"),
+    ("no sink", "sink-state ORDERS --uid orders", "operator 'orders' is not a sink with state; expected one of the states"),
 ]
 """What is wrong, a command, and a regular expression of the message."""
 

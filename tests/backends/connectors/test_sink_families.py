@@ -238,7 +238,7 @@ def test_committables_of_the_dynamic_sink(savepoint: str, tmp_path: Path) -> Non
 
 
 def test_the_state_of_another_sink_is_refused_by_the_names_of_its_lists(savepoint: str) -> None:
-    with pytest.raises(sp.NotFoundError, match=r"has the state 'iceberg-files-committer-state'. The sink 'kafka' does not"):
+    with pytest.raises(sp.NotFoundError, match=r"has the state 'iceberg-files-committer-state'\. The sink 'kafka' does not"):
         rows_of(savepoint, "iceberg-files-committer", "kafka")
 
 

@@ -372,7 +372,7 @@ def test_sinks_that_are_not_known_stay_bytes() -> None:
 
 def test_what_is_not_a_sink() -> None:
     operator = files.operator(list_state("numbers", NumberSerializer("LONG"), [1]))
-    with pytest.raises(NotFoundError, match="is not a sink with state: it has none of the states 'writer_raw_states'"):
+    with pytest.raises(NotFoundError, match="is not a sink with state; expected one of the states 'writer_raw_states'"):
         sink_state(files.snapshot(operator), operator, None, None)
     operator = files.operator(list_state("writer_raw_states", NumberSerializer("LONG"), [1]))
     with pytest.raises(CorruptSnapshotError, match=r"state 'writer_raw_states'.*holds int, no bytes"):

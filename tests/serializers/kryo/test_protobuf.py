@@ -60,5 +60,5 @@ def test_messages_that_are_refused() -> None:
     register_protobuf(CLASS, "acme.Order", descriptor_set("id"))
     with pytest.raises(UnsupportedFormatError, match=r"Orders\$Order: it has fields that the registered message does not have"):
         KryoSerializer(CLASS, flink=1).deserialize(WRITTEN)
-    with pytest.raises(OptionError, match=r"the descriptor set has no message 'acme\.Bill'"):
+    with pytest.raises(OptionError, match=r"the descriptor set does not have the message 'acme\.Bill'"):
         register_protobuf(CLASS, "acme.Bill", descriptor_set("id"))

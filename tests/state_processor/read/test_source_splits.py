@@ -34,7 +34,7 @@ def test_as_arrow(case: corpus.Case, uid: str, state: dict[str, Any]) -> None:
         sp.arrow.read_source_splits(case.snapshot, uid, "flume")
     with pytest.raises(sp.NotFoundError, match="no operator 'nobody'"):
         sp.arrow.read_source_splits(case.snapshot, "nobody")
-    with pytest.raises(sp.NotFoundError, match="has no splits"):
+    with pytest.raises(sp.NotFoundError, match="does not have splits; expected a state"):
         sp.arrow.read_source_splits(case.snapshot, "lists")
 
 
