@@ -64,7 +64,7 @@ final class Cluster implements AutoCloseable {
     JobID start(JobGraph job) throws Exception {
         cluster.submitJob(job).get(MINUTES, TimeUnit.MINUTES);
         long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(MINUTES);
-        while (!allRunning(job.getJobID())) {
+        while (!allRunning(cluster, job.getJobID())) {
             if (System.nanoTime() > deadline) {
                 throw new IllegalStateException("the job's tasks did not all start in " + MINUTES + " minutes");
             }
@@ -73,7 +73,8 @@ final class Cluster implements AutoCloseable {
         return job.getJobID();
     }
 
-    private boolean allRunning(JobID job) throws Exception {
+    /** Whether all tasks of a job run; a job that has failed is an error. */
+    static boolean allRunning(MiniCluster cluster, JobID job) throws Exception {
         AccessExecutionGraph graph = cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES);
         if (graph.getState() == JobStatus.FAILING || graph.getState().isTerminalState()) {
             ErrorInfo failure = graph.getFailureInfo();

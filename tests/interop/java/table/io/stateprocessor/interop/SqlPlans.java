@@ -4,13 +4,13 @@ import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -18,20 +18,20 @@ import java.util.concurrent.TimeUnit;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
-import org.apache.flink.runtime.checkpoint.CheckpointException;
-import org.apache.flink.runtime.checkpoint.CheckpointFailureReason;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterJobClient;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.TableEnvironment;
-import org.apache.flink.util.ExceptionUtils;
 
 /** Runs compiled plans of queries that print their changes, from a savepoint or from nothing, and stops them with one. */
 public final class SqlPlans {
 
     private static final long QUIET = 1500;
-    private static final long TIMEOUT = 60_000;
+    private static final long LONGEST_QUIET = 15_000;
+    private static final long TIMEOUT = 120_000;
 
     /** What all jobs print; lines begin with the name of the request. */
     private final ByteArrayOutputStream printed = new ByteArrayOutputStream();
@@ -102,10 +102,14 @@ public final class SqlPlans {
         ObjectNode answer = Json.object();
         JobClient job = tables.loadPlan(PlanReference.fromFile(plan.toString())).execute().getJobClient().orElseThrow();
         try {
+            waitForTasks(job);
             waitForSilence(job, name, request.get("lines").asInt());
             answer.put("before", lines(name).size());
             SavepointFormatType format = SavepointFormatType.valueOf(request.path("format").asText("canonical").toUpperCase(Locale.ROOT));
-            answer.put("savepoint", stop(job, request.path("drain").asBoolean(), request.get("to").asText(), format));
+            String savepoint =
+                    job.stopWithSavepoint(request.path("drain").asBoolean(), request.get("to").asText(), format)
+                            .get(TIMEOUT, TimeUnit.MILLISECONDS);
+            answer.put("savepoint", savepoint);
         } catch (Exception error) {
             cancel(job, error);
             throw error;
@@ -116,24 +120,17 @@ public final class SqlPlans {
         return answer;
     }
 
-    /** Stops a job with a savepoint, once all its subtasks run: one subtask may print all changes while another one starts. */
-    private static String stop(JobClient job, boolean drain, String directory, SavepointFormatType format) throws Exception {
+    /** Waits until all subtasks of a job run: one of them may print its changes while another one starts. */
+    private static void waitForTasks(JobClient job) throws Exception {
+        Field cluster = MiniClusterJobClient.class.getDeclaredField("miniCluster");
+        cluster.setAccessible(true);
         long end = System.currentTimeMillis() + TIMEOUT;
-        while (true) {
-            try {
-                return job.stopWithSavepoint(drain, directory, format).get(TIMEOUT, TimeUnit.MILLISECONDS);
-            } catch (ExecutionException error) {
-                if (!ExceptionUtils.findThrowable(error, SqlPlans::tasksAreStarting).isPresent() || System.currentTimeMillis() > end) {
-                    throw error;
-                }
-                Thread.sleep(200);
+        while (!Cluster.allRunning((MiniCluster) cluster.get(job), job.getJobID())) {
+            if (System.currentTimeMillis() > end) {
+                throw new IllegalStateException("the tasks did not all start in " + TIMEOUT + " ms");
             }
+            Thread.sleep(50);
         }
-    }
-
-    private static boolean tasksAreStarting(Throwable error) {
-        return error instanceof CheckpointException
-                && ((CheckpointException) error).getCheckpointFailureReason() == CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING;
     }
 
     /** Cancels a job that may have ended already, which is why it failed. */
@@ -149,11 +146,12 @@ public final class SqlPlans {
         return printed.toString(StandardCharsets.UTF_8).lines().filter(line -> line.startsWith(name + ":") || line.startsWith(name + ">")).toList();
     }
 
-    /** Waits until at least so many changes are there, and no more come. */
+    /** Waits until at least so many changes are there, and no more come for longer than any pause between changes. */
     private void waitForSilence(JobClient job, String name, int wanted) throws Exception {
         long end = System.currentTimeMillis() + TIMEOUT;
         int before = -1;
         long since = System.currentTimeMillis();
+        long quiet = QUIET;
         while (System.currentTimeMillis() < end) {
             if (job.getJobExecutionResult().isDone()) {
                 job.getJobExecutionResult().get();
@@ -162,8 +160,9 @@ public final class SqlPlans {
             int now = lines(name).size();
             if (now != before) {
                 before = now;
+                quiet = Math.min(LONGEST_QUIET, Math.max(quiet, 2 * (System.currentTimeMillis() - since)));
                 since = System.currentTimeMillis();
-            } else if (now >= wanted && System.currentTimeMillis() - since >= QUIET) {
+            } else if (now >= wanted && System.currentTimeMillis() - since >= quiet) {
                 return;
             }
             Thread.sleep(50);
