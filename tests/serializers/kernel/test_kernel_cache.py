@@ -253,8 +253,10 @@ import sys, threading
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from state_processor.serializers.kernel.compiling.stored_kernels import KernelCache
+from state_processor.serializers.kernel.interpreter import interpreter
 import total
 
+interpreter.stop()  # a kernel that is interpreted is never stored
 stored, called, found = threading.Event(), threading.Event(), []
 save = KernelCache.save_overload
 
@@ -297,7 +299,12 @@ def test_a_thread_that_calls_a_kernel_while_it_is_stored_gets_its_result(tmp_pat
     (tmp_path / "total.py").write_text(TOTAL)
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, "-c", LATE_THREAD, str(tmp_path)], capture_output=True, env=environment, text=True, check=True
+        [sys.executable, "-c", LATE_THREAD, str(tmp_path)],
+        capture_output=True,
+        env=environment,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stdout.strip() == "[3, 3]", done.stderr
 
