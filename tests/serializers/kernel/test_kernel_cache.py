@@ -16,6 +16,7 @@ import pytest
 from state_processor.serializers.kernel.compiling.cache import content_stamp
 from state_processor.serializers.kernel.compiling.trusted_files import doubt_of, doubt_of_folder
 from state_processor.serializers.kernel.decode import text
+from tests.waiting import SECONDS
 
 NOWHERE = Path("/nowhere")
 MODULE = """
@@ -113,7 +114,7 @@ def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
     command = program_of(tmp_path)
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) for _ in range(3)]
-    found = sorted(process.communicate()[0].split() for process in started)
+    found = sorted(process.communicate(timeout=SECONDS)[0].split() for process in started)
     assert found == [["111", "0", "1"], ["111", "1", "0"], ["111", "1", "0"]]
 
 
