@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import engine
 
 from state_processor.serializers import registrations
 from state_processor.serializers.kernel.interpreter import interpreter as kernel_interpreter
@@ -36,8 +37,10 @@ settings.register_profile(
     max_examples=200 if os.environ.get("STATE_PROCESSOR_EVERY_CASE") else 50,
 )
 settings.load_profile("suite")
+engine.MAX_SHRINKING_SECONDS = 60  # by default a test that fails takes up to five minutes more
 
 TESTS = Path(__file__).parent
+SPARK: Final = pytest.StashKey[pytest.FixtureRequest]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,8 +84,9 @@ def own_registrations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""
+    request.config.stash[SPARK] = request
     yield from shared_session()
 
 
@@ -99,7 +103,7 @@ def pytest_runtest_makereport(
     """Turn skipped tests, and tests without a case, into failures in CI: they don't prove anything."""
     report = yield
     if call.excinfo is not None and "from pytest-timeout" in str(call.excinfo.value):
-        abandon(item)
+        abandon(item.config.stash.get(SPARK, None))
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail") and not stands_for_itself(item):
         report.longrepr = f"{item.nodeid} was skipped, which CI does not allow: {_reason(report)}"
         report.outcome = "failed"

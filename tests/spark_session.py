@@ -40,8 +40,14 @@ def shared_session() -> Iterator[SparkSession]:
             session.stop()
 
 
-def abandon(item: pytest.Item) -> None:
-    """Kill Spark's JVM: a test has hung, and jobs of it may take the cores forever. The next test gets a new session."""
+def abandon(request: pytest.FixtureRequest | None) -> None:
+    """Kill Spark's JVM: a test has hung, and jobs of it may take the cores forever. The next test gets a new session.
+
+    Parameters
+    ----------
+    request
+        The request of the fixture ``spark``.
+    """
     if "pyspark.sql" not in sys.modules:
         return
     from pyspark import SparkContext
@@ -53,5 +59,5 @@ def abandon(item: pytest.Item) -> None:
     gateway.proc.kill()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
-    for definition in item.session._fixturemanager._arg2fixturedefs.get("spark", ()):
-        definition.finish(item._request)  # type: ignore[attr-defined]
+    if request is not None:
+        request._fixturedef.finish(request)

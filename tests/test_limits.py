@@ -12,18 +12,32 @@ CONFIGURATION = """
 [pytest]
 timeout = 1.5
 timeout_method = signal
-faulthandler_timeout = 3
-faulthandler_exit_on_timeout = true
 """
 CONFTEST = """
 from tests import limits
 from tests.distribution import ModuleScheduling
 
 def pytest_configure(config):
-    limits.configure(config, SECONDS)
+    limits.configure(config, 300)
 
 def pytest_xdist_make_scheduler(config, log):
     return ModuleScheduling(config, log)
+"""
+STOPPING = """
+from threading import Timer
+
+class Stopping:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def pytest_runtest_logstart(self, nodeid):
+        if "that_sleeps" in nodeid:
+            Timer(1, self.limit.stop).start()
+
+def pytest_sessionstart(session):
+    plugins = session.config.pluginmanager
+    if not hasattr(session.config, "workerinput"):
+        plugins.register(Stopping(plugins.get_plugin("limit of the run")))
 """
 HANGING = """
 import signal
@@ -31,7 +45,8 @@ import time
 
 def test_first(): pass
 
-def test_that_sleeps(): time.sleep(600)
+def test_that_sleeps():
+    time.sleep(600)
 
 def test_that_no_signal_ends():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
@@ -41,10 +56,10 @@ def test_last(): pass
 """
 
 
-def run(folder: Path, modules: int, seconds: int, *options: str) -> str:
+def run(folder: Path, modules: int, conftest: str, *options: str) -> str:
     """Run modules with tests that hang in two processes, and return what is printed."""
     (folder / "pytest.ini").write_text(CONFIGURATION)
-    (folder / "conftest.py").write_text(CONFTEST.replace("SECONDS", str(seconds)))
+    (folder / "conftest.py").write_text(conftest)
     for number in range(modules):
         (folder / f"test_{number}.py").write_text(HANGING)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "-rA", *options, str(folder)]
@@ -56,17 +71,17 @@ def run(folder: Path, modules: int, seconds: int, *options: str) -> str:
 
 
 def test_tests_that_hang_fail_and_the_run_goes_on(tmp_path: Path) -> None:
-    printed = run(tmp_path, 3, 100)
-    assert printed.count("time.sleep(600)\nE   Failed: Timeout (>1.5s) from pytest-timeout") == 3
-    assert printed.count("Timeout (0:00:03)!") == 3
+    printed = run(tmp_path, 3, CONFTEST)
+    assert printed.count(">       time.sleep(600)\nE       Failed: Timeout (>1.5s) from pytest-timeout") == 3
+    assert printed.count("Timeout (0:00:03.500000)!") == 3
     for number in range(3):
         assert f"crashed while running 'test_{number}.py::test_that_no_signal_ends'" in printed
     assert "6 failed, 6 passed" in printed
 
 
 def test_a_run_that_takes_too_long_ends_and_names_its_tests(tmp_path: Path) -> None:
-    printed = run(tmp_path, 1, 3, "-o", "timeout=500", "-o", "faulthandler_timeout=500")
-    assert "The run has not ended after 3 s: it is stopped. Tests that are running:\n" in printed
+    printed = run(tmp_path, 1, CONFTEST + STOPPING, "-o", "timeout=500")
+    assert "The run has not ended after 300 s: it is stopped. Tests that are running:\n" in printed
     assert " s  test_0.py::test_that_sleeps\n" in printed
     assert "in test_that_sleeps" in printed  # the stack of its process
     assert "1 passed" in printed
