@@ -121,6 +121,9 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
         datetime.now(UTC),
         snapshot.unmatched_uids,
     )
+    kinds = {row["operator_uid_hash"]: row["operator_kind"] for row in found.states}
+    for row in found.operators:
+        row["operator_kind"] = row["operator_kind"] or kinds.get(row["operator_uid_hash"])
     for row in (*found.operators, *found.states):
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
     if values:

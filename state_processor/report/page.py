@@ -24,6 +24,7 @@ from state_processor.serializers.redaction import presentable
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _OPERATOR_COLUMNS: Final = {
     "operator_name": "name",
+    "operator_kind": "kind",
     "operator_uid": "uid",
     "operator_uid_hash": "uid hash",
     "operator_total_size_in_bytes": "size",
