@@ -16,6 +16,7 @@ from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.migrated_rows import OPTIONS, migrated_entries
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
 from state_processor.spark.storage_settings import with_settings_of_spark
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write import keyed_changes
 from state_processor.write.query_checks import GivenPlan, QueryChecks, plan_text
 from state_processor.write.row_protocol import GivenRows
@@ -32,6 +33,12 @@ class QueryWriter(QueryChecks):
     def _source_reader(self) -> SavepointReader:
         """Return a reader of the source savepoint that does not use its plan."""
         raise NotImplementedError
+
+    def _recorded(self, operator: OperatorIdentifier) -> OperatorIdentifier:
+        """Return the identifier of an operator in ``_metadata``: it differs for a query that was submitted as text."""
+        recorded = {} if self._build.snapshot is None else self._build.snapshot.recorded_ids
+        found = recorded.get(operator.uid_hash)
+        return operator if found is None else OperatorIdentifier.for_uid_hash(found)
 
     def bootstrap_query(
         self,
@@ -135,7 +142,11 @@ class QueryWriter(QueryChecks):
             for state in migration.states:
                 with self._build.change(state.operator, existing=True) as draft:
                     rows = reader.read_keyed_state(
-                        state.operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
+                        self._recorded(state.operator),
+                        state.old.name,
+                        metadata=state.old.has_ttl,
+                        nanos=OPTIONS.nanos,
+                        row_kind=OPTIONS.row_kind,
                     )
                     keyed_changes.replace_entries(draft, state.new, SparkRows(migrated_entries(state, rows)))
                     if state.leaves_out_old:
