@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from state_processor.job.check import check_job
     from state_processor.job.matching import match_operators
     from state_processor.job.opening import signature
+    from state_processor.job.plan_compiler import plan_from_sql
     from state_processor.job.signature import JobSignature
     from state_processor.job.verdicts import JobReport
     from state_processor.lake.sync import SyncCommit, sync
@@ -115,6 +116,7 @@ __all__ = [
     "list_snapshots",
     "match_operators",
     "orphans",
+    "plan_from_sql",
     "polars",
     "pyflink",
     "register",
@@ -156,6 +158,7 @@ _HOMES = {
     "find": "state_processor.read.finding",
     "history": "state_processor.read.history",
     "list_snapshots": "state_processor.read.snapshots",
+    "plan_from_sql": "state_processor.job.plan_compiler",
     "register": "state_processor.spark.data_source_registration",
     "signature": "state_processor.job.opening",
     "sync": "state_processor.lake.sync",

@@ -19,7 +19,6 @@ import pyspark
 
 from tests.faults.driver import JAVA_OPTIONS
 from tests.faults.writes import Write
-from tests.waiting import end_of
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _SECONDS: Final = 600
@@ -105,7 +104,7 @@ class Driver:
     def end(self) -> None:
         """Kill it and all that it has started."""
         kill(descendants(self.process.pid))
-        end_of(self.process)
+        self.process.wait()
 
 
 class Cluster:
@@ -137,11 +136,11 @@ class Cluster:
 
     def replace_worker(self, number: int) -> None:
         """Restart a killed worker."""
-        end_of(self.workers[number])
+        self.workers[number].wait()
         self.workers[number] = self._worker(number)
 
     def end(self) -> None:
         """Kill all of its processes."""
         for one in (*self.workers, self._master):
             kill(descendants(one.pid))
-            end_of(one)
+            one.wait()

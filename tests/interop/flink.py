@@ -38,6 +38,7 @@ _FOLDERS = {
     "libraries": ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime"),
     "planner": ("flink-table-planner-loader",),
     "python-and-files": ("flink-python", "flink-connector-files"),
+    "client": ("flink-sql-client", "flink-sql-gateway"),
 }
 """The jars of a version by the folder that they are kept in: with what their names begin in the package."""
 
@@ -104,9 +105,10 @@ def plans(version: str, requests: Sequence[Mapping[str, Any]], at_once: int = 1)
     Args:
         version: the Flink version that runs them.
         requests: each has the statements that create its ``tables``, the ``insert``, the file of its ``plan`` (written if it does
-            not exist), ``settings``, ``backend``, and the number of ``lines`` to wait for. It continues ``from`` a savepoint, and
-            stops with a savepoint in the directory ``to`` with a ``format``; without ``to`` it is only compiled. With ``drain``,
-            time ends before it stops. Its ``name`` is the prefix of the lines of its sink.
+            not exist), ``settings``, ``backend``, and the number of ``lines`` to wait for. With ``text``, the ``insert`` is
+            submitted as text, without a plan. It continues ``from`` a savepoint, and stops with a savepoint in the directory
+            ``to`` with a ``format``; without ``to`` it is only compiled. With ``drain``, time ends before it stops. Its ``name``
+            is the prefix of the lines of its sink.
         at_once: number of concurrent requests.
 
     Returns
@@ -203,14 +205,32 @@ def run_with_checkpoints(
     """
     compiled = _compiled(version, [SOURCES / "running"], [classes(version)])
     arguments = [str(checkpoints), str(savepoints), *map(str, (interval, retained, keys, rate)), runs]
-    seconds = sum(int(part.partition(":")[2]) for part in runs.split(",")) / 1000
-    printed = run(version, "RunningJob", arguments, class_path=[compiled], timeout=2 * seconds + 600)
+    printed = run(version, "RunningJob", arguments, class_path=[compiled], timeout=1800)
     return Path(printed.strip().splitlines()[-1].removeprefix("file:"))
+
+
+def distribution(version: str) -> Path:
+    """Return a directory like the one of an installed Flink: jars of the planner in ``lib``, the SQL client in ``opt``.
+
+    Raises
+    ------
+        FlinkError: pip could not fetch the jars.
+    """
+
+    def link(target: Path) -> None:
+        for place, folders in {"lib": ("lib", "libraries", "planner", "python-and-files"), "opt": ("client",)}.items():
+            (target / place).mkdir()
+            for jar in (jar for folder in folders for jar in _jars(version, folder)):
+                (target / place / jar.name).symlink_to(jar)
+
+    return _made(CACHE / "flink" / f"{version}-distribution", link)
 
 
 def _jars(version: str, folder: str) -> list[Path]:
     """Return the jars of one of :data:`_FOLDERS`."""
     package = _made(CACHE / "flink" / version, lambda target: _fetch(version, target))
+    if folder == "client" and not (package / folder).is_dir():  # a cache that is older than this folder
+        package = _made(CACHE / "flink" / f"{version}-client", lambda target: _fetch(version, target))
     if not (package / folder).is_dir():
         raise FlinkError(f"{package} does not have a folder {folder}: delete it; it is downloaded again")
     return sorted((package / folder).glob("*.jar"))
@@ -221,7 +241,7 @@ def _fetch(version: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
         options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
         pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
-        _call(pip, f"fetching Flink {version}", timeout=1800)
+        _call(pip, f"fetching Flink {version}")
         (package,) = Path(downloads).iterdir()
         _unpack_jars(package, target)
 
@@ -283,7 +303,7 @@ def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] 
         path = _class_path([*jars(version), *class_path])
         options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
         jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
-        _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}", timeout=600)
+        _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}")
         shutil.copy(SOURCES / "log4j2.properties", output)
         for folder in services:
             shutil.copytree(folder, output / folder.name)
@@ -531,7 +551,7 @@ def _class_path(entries: Sequence[Path]) -> str:
     return os.pathsep.join(map(str, entries))
 
 
-def _call(command: Sequence[str], what: str, timeout: float) -> str:
+def _call(command: Sequence[str], what: str, timeout: float | None = None) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as late:

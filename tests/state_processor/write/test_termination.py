@@ -13,7 +13,6 @@ import pytest
 
 from state_processor.backends.write.termination import exit_on_sigterm
 from tests.state_processor.samples import ORDERS_PATH
-from tests.waiting import join, line_of
 
 WRITE = """
 import sys, time
@@ -35,7 +34,7 @@ def test_a_write_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "savepoint"
     with subprocess.Popen([sys.executable, "-c", WRITE, ORDERS_PATH, target], stdout=subprocess.PIPE, text=True) as writing:
         assert writing.stdout is not None
-        assert line_of(writing.stdout) == "ready\n"
+        assert writing.stdout.readline() == "ready\n"
         assert any(name.endswith("-open") for name in os.listdir(target))
         writing.terminate()
         assert writing.wait(60) == 128 + signal.SIGTERM
@@ -74,5 +73,5 @@ def test_threads_leave_signals_alone() -> None:
 
     thread = threading.Thread(target=write)
     thread.start()
-    join(thread)
+    thread.join()
     assert found == [signal.SIG_DFL]

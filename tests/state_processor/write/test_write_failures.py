@@ -18,7 +18,6 @@ import pytest
 
 import state_processor as sp
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
-from tests.waiting import end_of, line_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +95,7 @@ class Cluster:
         wanted = {"overwrite": False, "first": 0, "end": ROWS} if function in (*WRITES, "natively") else {}
         self.start(function, fault, **{"base": ORDERS_PATH, "target": str(target)} | wanted | arguments)
         assert self.process.stdout is not None
-        answer = json.loads(line_of(self.process.stdout))
+        answer = json.loads(self.process.stdout.readline())
         assert isinstance(answer, dict)
         return answer
 
@@ -107,7 +106,7 @@ class Cluster:
             os.kill(pid, signal.SIGSTOP)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        end_of(self.process)
+        self.process.wait()
 
 
 @pytest.fixture(scope="module")
