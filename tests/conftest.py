@@ -7,19 +7,24 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import engine
 
 from state_processor.serializers import registrations
 from state_processor.serializers.kernel.interpreter import interpreter as kernel_interpreter
-from tests import spark_jvms
+from tests import limits, spark_jvms
 from tests.corpus import CORPUS
-from tests.spark_python import interpreter
+from tests.distribution import ModuleScheduling
+from tests.spark_session import abandon, shared_session
+from tests.waiting import end_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 # Spark's JVMs, including JVMs of child processes; their web pages would need the same port.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{spark_jvms.options()} -Dspark.ui.enabled=false")
@@ -32,15 +37,16 @@ settings.register_profile(
     max_examples=200 if os.environ.get("STATE_PROCESSOR_EVERY_CASE") else 50,
 )
 settings.load_profile("suite")
+engine.MAX_SHRINKING_SECONDS = 60  # by default a test that fails takes up to five minutes more
 
 TESTS = Path(__file__).parent
-QUICK = (TESTS / "serializers", TESTS / "backends")
-"""Tests of many modules, none of which takes long."""
+SPARK: Final = pytest.StashKey[pytest.FixtureRequest]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add options for the tests of the fuzzer."""
+    """Add options for the tests of the fuzzer, and for the limit of the run."""
     parser.addoption("--fuzz-minutes", type=float, default=0.2, help="time for fresh inputs of all classes (%(default)s)")
+    parser.addoption("--run-minutes", type=float, default=60, help="time after which the whole run is stopped (%(default)s)")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -55,18 +61,19 @@ def pytest_configure(config: pytest.Config) -> None:
     While these collect tests, the archive of Spark's classes is made. Kernels are compiled, whatever test is the first.
     """
     kernel_interpreter.stop()
+    limits.configure(config, 60 * config.getoption("run_minutes"))
     if hasattr(config, "workerinput"):
         for name in ("COLUMNS", "LINES"):
             os.environ.pop(name, None)
     elif config.getoption("numprocesses", None):
         making = subprocess.Popen([sys.executable, "-m", "tests.spark_jvms"], cwd=TESTS.parent, stderr=subprocess.DEVNULL)
-        config.add_cleanup(making.wait)
+        config.add_cleanup(lambda: end_of(making))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put first the modules that take long, where processes are given one after the other: they end at the same time then."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: any(map(item.path.is_relative_to, QUICK)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Give modules to processes in a way that survives the end of a process."""
+    return ModuleScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture
@@ -77,28 +84,10 @@ def own_registrations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""
-    from pyspark.sql import SparkSession
-
-    with interpreter() as python:
-        os.environ["PYSPARK_PYTHON"] = python
-        session = (
-            SparkSession.builder.master("local[2]")
-            .appName("state-processor tests")
-            .config("spark.driver.memory", "1g")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "OFF")  # failing tasks are what some tests are about
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .getOrCreate()
-        )
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        yield session
-        session.stop()
+    request.config.stash[SPARK] = request
+    yield from shared_session()
 
 
 def stands_for_itself(item: pytest.Item) -> bool:
@@ -108,9 +97,13 @@ def stands_for_itself(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn skipped tests, and tests without a case, into failures in CI: they don't prove anything."""
     report = yield
+    if call.excinfo is not None and "from pytest-timeout" in str(call.excinfo.value):
+        abandon(item.config.stash.get(SPARK, None))
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail") and not stands_for_itself(item):
         report.longrepr = f"{item.nodeid} was skipped, which CI does not allow: {_reason(report)}"
         report.outcome = "failed"

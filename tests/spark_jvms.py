@@ -59,7 +59,7 @@ def make_archive(target: Path) -> None:
         settings = " ".join([*_SHORT_LIVED, f"-XX:ArchiveClassesAtExit={made}", *_QUIET])
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
         environment = clean | {"SPARK_SUBMIT_OPTS": settings, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-        subprocess.run([sys.executable, "-c", _PROGRAM], cwd=work, env=environment, capture_output=True, check=True)
+        subprocess.run([sys.executable, "-c", _PROGRAM], cwd=work, env=environment, capture_output=True, check=True, timeout=300)
         made.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from tests.waiting import end_of
+
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _SCRIPT: Final = """#!/bin/sh
 if [ "$2" = pyspark.daemon ]; then shift 2; exec "{python}" -IS "{root}/tests/daemon_client.py" "{address}" "$@"; fi
@@ -46,5 +48,9 @@ def interpreter() -> Iterator[str]:
                 cwd=_ROOT,
                 env=os.environ | _AS_SPARK_SETS,
             )
-        with forking:  # closing its input ends it
+        try:
             yield str(program)
+        finally:
+            assert forking.stdin is not None
+            forking.stdin.close()  # this ends it
+            end_of(forking)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.faults.storage import Fault, Request, faults, no_fault
 from tests.faults.writes import Write
+from tests.waiting import status_of
 
 
 def run_killed_after(write: Write, seconds: float, root: Path | None = None) -> bool:
@@ -68,6 +69,6 @@ def _with_faults(run: Callable[[], None], fault: Fault, root: Path | None) -> No
 
 
 def _was_killed(pid: int) -> bool:
-    status = os.waitpid(pid, 0)[1]
+    status = status_of(pid)
     assert status in (0, signal.SIGKILL), f"a write ended with the status {status}"
     return status == signal.SIGKILL

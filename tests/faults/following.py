@@ -33,8 +33,11 @@ import state_processor as sp
 from state_processor import cli
 from tests.faults.followed_stream import STARTED
 from tests.interop import flink
+from tests.waiting import end_of
 
 UID, STATE = "totals", "total"
+_LAST_RUN_SECONDS = 300.0
+"""The last run of what follows a job is killed after this time, and fails then."""
 
 
 @dataclass
@@ -74,12 +77,12 @@ class Follower:
             if code is not None and not ended.is_set():
                 self.problems.append(f"ended by itself with {code}")
                 return
-        code = self._once(True, None, threading.Event())
+        code = self._once(True, _LAST_RUN_SECONDS, threading.Event())
         if code not in self.expected:
             self.problems.append(f"the last run ended with {code}")
 
     def _once(self, to_the_end: bool, seconds: float | None, ended: threading.Event) -> int | None:
-        """Run it once; return its exit code, ``None`` if it was killed."""
+        """Run it once; return its exit code, ``None`` if it was killed: after some seconds, or because the job has ended."""
         earlier = self._starts()
         child = self.start(to_the_end)
         until = math.inf
@@ -120,7 +123,7 @@ class Command:
 
     def kill(self) -> None:
         os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        end_of(self._process)
 
 
 class Fork:

@@ -19,6 +19,7 @@ import pyspark
 
 from tests.faults.driver import JAVA_OPTIONS
 from tests.faults.writes import Write
+from tests.waiting import end_of
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _SECONDS: Final = 600
@@ -104,7 +105,7 @@ class Driver:
     def end(self) -> None:
         """Kill it and all that it has started."""
         kill(descendants(self.process.pid))
-        self.process.wait()
+        end_of(self.process)
 
 
 class Cluster:
@@ -136,11 +137,11 @@ class Cluster:
 
     def replace_worker(self, number: int) -> None:
         """Restart a killed worker."""
-        self.workers[number].wait()
+        end_of(self.workers[number])
         self.workers[number] = self._worker(number)
 
     def end(self) -> None:
         """Kill all of its processes."""
         for one in (*self.workers, self._master):
             kill(descendants(one.pid))
-            one.wait()
+            end_of(one)

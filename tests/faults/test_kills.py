@@ -15,6 +15,7 @@ from tests.faults.children import run_killed_after, run_killed_at
 from tests.faults.storage import faults, no_fault
 from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, check_second_write, names, visible
 from tests.faults.writes import Write, digests_of_base
+from tests.waiting import status_of
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -76,7 +77,7 @@ def test_a_write_of_a_data_source_goes_on_as_long_as_spark(tmp_path: Path) -> No
     if not planner:
         write.plan()
         os._exit(0)
-    assert os.waitpid(planner, 0)[1] == 0
+    assert status_of(planner) == 0
     [mark] = names(write.target)
     assert Staging(write.target, "next").sweep() == []
     assert json.loads((tmp_path / "new" / mark).read_text())["pid"] == os.getpid()

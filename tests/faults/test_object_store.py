@@ -22,6 +22,7 @@ from state_processor.backends.files import storage as storage_module
 from tests.faults.truth import COMPLETE, NOTHING, check_complete, check_second_write, content, names, visible
 from tests.faults.writes import Write
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
+from tests.waiting import join
 
 BUCKET = "faulty"
 TOTALS = expected_values(ORDERS, "orders", "total")
@@ -182,7 +183,7 @@ def test_a_store_that_is_slow(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.undo()
     for thread in threading.enumerate():
         if thread.name == "state-processor-storage":
-            thread.join()
+            join(thread)
     assert visible(write) == NOTHING
     check_second_write(write, NOTHING)
 

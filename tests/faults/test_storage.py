@@ -27,6 +27,7 @@ from tests.faults.storage import Fault, Request, faults, no_fault
 from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, check_second_write, names, visible
 from tests.faults.writes import Write, digests_of_base
 from tests.state_processor.samples import FIXTURES, ORDERS, expected_values
+from tests.waiting import join
 
 STORE_LIMITS = (0, 100, 700)
 """Bytes that a file of RocksDB may have; these do."""
@@ -134,7 +135,7 @@ def release(released: Event) -> None:
     released.set()
     for thread in threading.enumerate():
         if thread.name == "state-processor-storage":
-            thread.join()
+            join(thread)
 
 
 @pytest.mark.parametrize("action", ["info", "open", "read"])

@@ -205,7 +205,8 @@ def run_with_checkpoints(
     """
     compiled = _compiled(version, [SOURCES / "running"], [classes(version)])
     arguments = [str(checkpoints), str(savepoints), *map(str, (interval, retained, keys, rate)), runs]
-    printed = run(version, "RunningJob", arguments, class_path=[compiled], timeout=1800)
+    seconds = sum(int(part.partition(":")[2]) for part in runs.split(",")) / 1000
+    printed = run(version, "RunningJob", arguments, class_path=[compiled], timeout=2 * seconds + 600)
     return Path(printed.strip().splitlines()[-1].removeprefix("file:"))
 
 
@@ -241,7 +242,7 @@ def _fetch(version: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
         options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
         pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
-        _call(pip, f"fetching Flink {version}")
+        _call(pip, f"fetching Flink {version}", timeout=1800)
         (package,) = Path(downloads).iterdir()
         _unpack_jars(package, target)
 
@@ -303,7 +304,7 @@ def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] 
         path = _class_path([*jars(version), *class_path])
         options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
         jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
-        _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}")
+        _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}", timeout=600)
         shutil.copy(SOURCES / "log4j2.properties", output)
         for folder in services:
             shutil.copytree(folder, output / folder.name)
@@ -551,7 +552,7 @@ def _class_path(entries: Sequence[Path]) -> str:
     return os.pathsep.join(map(str, entries))
 
 
-def _call(command: Sequence[str], what: str, timeout: float | None = None) -> str:
+def _call(command: Sequence[str], what: str, timeout: float) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as late:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.waiting import end_of
+
 AT_MOST = 4
 """JVMs that are kept: tests run in three processes at the same time, with a JVM of Spark in each."""
 
@@ -70,7 +72,7 @@ class Jvm:
         if code == "0\n":
             return text
         if in_time:
-            problem = f"exit code {code.strip() or self._process.wait()}"
+            problem = f"exit code {code.strip() or end_of(self._process)}"
         else:
             self._process.kill()
             problem = f"not done after {timeout:.0f} s"

@@ -123,7 +123,9 @@ def main(directory: Path, backend: str) -> None:
     stream = env.from_collection(rules, type_info=Types.TUPLE([Types.STRING(), Types.LONG()])).broadcast(RULES)
     keyed.connect(stream).process(WithRules(), output_type=Types.LONG()).uid("py-broadcast").name("py-broadcast")
     job = env.execute_async("py")
+    deadline = time.monotonic() + 600
     while not ready.exists():
+        assert time.monotonic() < deadline, "the job has no state after 600 s"
         time.sleep(0.2)
     time.sleep(5)  # until the rules are there too
     canonical = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop import flink, jvms
+from tests.waiting import end_of
 
 pytestmark = pytest.mark.interop
 
@@ -51,7 +52,7 @@ def test_calls_share_a_jvm_until_one_fails(tmp_path: Path) -> None:
     assert flink.list_states(VERSION, []) == []
     (second,) = kept()
     os.kill(second, signal.SIGKILL)
-    jvms._kept[next(iter(jvms._kept))]._process.wait()
+    end_of(jvms._kept[next(iter(jvms._kept))]._process)
     assert flink.list_states(VERSION, []) == []
     assert kept() != [second]
     with pytest.raises(flink.FlinkError, match=r"Compatibility on Flink 2\.3\.0: not done after 0 s"):

@@ -20,6 +20,7 @@ from py4j.clientserver import ClientServer
 from pyspark.java_gateway import launch_gateway
 
 from tests.spark_python import interpreter
+from tests.waiting import end_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -122,7 +123,7 @@ def kernels(logs: Path) -> Iterator[Kernels]:
         finally:
             gateway.shutdown()
             gateway.proc.stdin.close()
-            gateway.proc.wait()
+            end_of(gateway.proc)
 
 
 def stored_form(notebook: NotebookNode) -> NotebookNode:

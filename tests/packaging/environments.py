@@ -86,7 +86,7 @@ def interpreter(version: str) -> str | None:
 
 
 def _run(*command: str, folder: Path | None = None, settings: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=settings, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=settings, check=False, timeout=1200)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}")
     return done.stdout

@@ -21,6 +21,7 @@ import pytest
 from state_processor.serializers.kernel.compiler import writable_folder
 from tests import spark_jvms
 from tests.packaging.environments import ROOT, SAVEPOINT
+from tests.waiting import end_of
 
 FOLDER = Path(__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -150,7 +151,7 @@ def connect_server(unpacked: Path, bare: Path, tmp_path: Path) -> Iterator[tuple
         yield f"sc://127.0.0.1:{port}", log
     finally:
         process.terminate()
-        process.wait()
+        end_of(process)
 
 
 @pytest.mark.spark

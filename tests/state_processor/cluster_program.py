@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -27,6 +26,7 @@ import state_processor as sp
 from state_processor.spark import small_changes, task_sizes
 from tests import spark_jvms
 from tests.spark_python import interpreter
+from tests.waiting import wait_until
 
 _HOSTS = ("127.0.0.1", "127.0.0.2")
 _CONFIGURATION = {
@@ -110,8 +110,7 @@ def by_both(spark: SparkSession, base: str, targets: list[str], **arguments: Any
     first, second = targets
 
     def follow() -> None:
-        while not list(Path(first).glob("*-keyed-*")):
-            time.sleep(0.1)
+        wait_until(lambda: list(Path(first).glob("*-keyed-*")), "files of the first write")
         natively(spark, base, second, **arguments)
 
     Thread(target=follow, daemon=True).start()

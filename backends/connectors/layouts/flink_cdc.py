@@ -102,6 +102,11 @@ _STATUS: Final = Struct.of((None, Enumerated("assignerStatus", STATUSES, "assign
 _FINISHED: Final = Struct.of(("isAssignerFinished", BOOL))
 
 
+def _snapshots(splits: Mapping[int, Cases]) -> Versions:
+    """Return the codecs of the splits of an assigner. Flink fails for a split of the log there."""
+    return {version: Cases({1: split.by_number[1]}) for version, split in splits.items()}
+
+
 def _assigned(table: Codec, split: Codec, offset: Codec) -> Struct:
     framed = Framed(split)
     return Struct.of(
@@ -166,7 +171,7 @@ def _version_outside(content: Content) -> Any:
 # MySQL
 
 
-def _mysql_split(version: int) -> Codec:
+def _mysql_split(version: int) -> Cases:
     offset = Optional(OFFSET if version >= 2 else _FIRST_OFFSET)
     changes = change_codec(TEXT if version >= 2 else UTF, True)
     schemas = ListOf(Struct.of(("tableId", DOUBLE_QUOTED), ("change", changes)))
@@ -185,13 +190,14 @@ def _mysql_split(version: int) -> Codec:
     return Cases({1: ("snapshot", _snapshot_split(BACK_QUOTED, offset, schemas)), 2: ("binlog", binlog)})
 
 
-MYSQL_SPLIT: Final[Versions] = {version: _mysql_split(version) for version in range(1, 5)}
+MYSQL_SPLIT: Final = {version: _mysql_split(version) for version in range(1, 5)}
 """4 since 2.2.0, whose releases up to 2.2.0 end before ``isSuspended``."""
+_MYSQL_SNAPSHOTS: Final = _snapshots(MYSQL_SPLIT)
 
 
 def _mysql_assigner(version: int) -> Codec:
     def snapshot(split_version: int) -> Struct:
-        split = of_version(MYSQL_SPLIT, split_version, MYSQL_SPLITS)
+        split = of_version(_MYSQL_SNAPSHOTS, split_version, MYSQL_SPLITS)
         offset = Optional(OFFSET if split_version >= 2 else _FIRST_OFFSET)
         state = _assigned(DOUBLE_QUOTED, split, offset)
         state += (_STATUS + _left(DOUBLE_QUOTED)) if version >= 3 else _FINISHED
@@ -282,7 +288,7 @@ def _base_schemas(version: int) -> Codec:
     )
 
 
-def _base_split(version: int) -> Codec:
+def _base_split(version: int) -> Cases:
     offset = Optional(OFFSET if version >= 2 else _FIRST_OFFSET)
     schemas = _base_schemas(version)
     stream = _stream_split(offset, _base_info(version, offset), schemas)
@@ -296,14 +302,15 @@ def _base_split(version: int) -> Codec:
     return Cases({1: ("snapshot", _snapshot_split(table, offset, schemas)), 2: ("stream", stream)})
 
 
-BASE_SPLIT: Final[Versions] = {version: _base_split(version) for version in range(1, 7)}
+BASE_SPLIT: Final = {version: _base_split(version) for version in range(1, 7)}
+_BASE_SNAPSHOTS: Final = _snapshots(BASE_SPLIT)
 
 
 def _base_assigner(version: int) -> Codec:
     table = _FLAGGED if version >= 5 else id_codec('"')
 
     def snapshot(split_version: int) -> Codec:
-        split = of_version(BASE_SPLIT, split_version, BASE_SPLITS)
+        split = of_version(_BASE_SNAPSHOTS, split_version, BASE_SPLITS)
         offset = Optional(OFFSET if split_version >= 2 else _FIRST_OFFSET)
         state = _assigned(table, split, offset) + (_STATUS if version >= 6 else _FINISHED)
         if version >= 3:

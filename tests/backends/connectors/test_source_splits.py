@@ -166,7 +166,7 @@ def test_bytes_of_another_connector_than_the_named_one() -> None:
 
 
 def test_an_operator_without_splits() -> None:
-    with pytest.raises(NotFoundError, match="no splits"):
+    with pytest.raises(NotFoundError, match="does not have splits"):
         rows_of(files.operator(None))
     with pytest.raises(NotFoundError, match="every FlinkKafkaConsumer has this state"):
         rows_of(files.operator(None), "kafka-consumer")

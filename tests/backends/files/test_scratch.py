@@ -15,6 +15,7 @@ import pytest
 from state_processor.backends.files import scratch as module
 from state_processor.backends.files.scratch import Scratch
 from state_processor.serializers.errors import OptionError, ScratchSpaceError
+from tests.waiting import status_of
 
 
 @pytest.fixture
@@ -126,4 +127,4 @@ def test_a_fork_while_a_thread_opens_scratch_space_does_not_wait(tmp_path: Path,
         if not child:
             signal.alarm(20)
             os._exit(0 if module.scratch_space().directory().is_dir() else 1)
-        assert os.waitpid(child, 0)[1] == 0
+        assert status_of(child) == 0

@@ -15,6 +15,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.files.storage import Storage
 from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
+from tests.waiting import status_of
 
 SMALL, LARGE = b"0123456789", bytes(range(256)) * 1024
 
@@ -234,7 +235,7 @@ def test_a_fork_connects_again(monkeypatch, files):
     if not child:
         same = file.read(0, 4) == SMALL[:4] and made[-1] == os.getpid()
         os._exit(0 if same else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert status_of(child) == 0
     assert file.read(4, 4) == SMALL[4:8]
     assert len(made) == 1
 

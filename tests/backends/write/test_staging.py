@@ -172,7 +172,7 @@ def test_writes_that_become_complete_at_the_same_time(tmp_path: Path, replaces: 
         for turn in range(60):
             place = (str(tmp_path / str(turn)), Storage())
             writes = [begun(place, f"token{i}", replaces) for i in range(count)]
-            barrier = Barrier(count)
+            barrier = Barrier(count, timeout=60)
 
             def complete(
                 write: tuple[Staging, dict[str, int]], pause: float, barrier: Barrier = barrier

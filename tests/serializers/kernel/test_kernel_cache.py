@@ -16,6 +16,7 @@ import pytest
 from state_processor.serializers.kernel.compiling.cache import content_stamp
 from state_processor.serializers.kernel.compiling.trusted_files import doubt_of, doubt_of_folder
 from state_processor.serializers.kernel.decode import text
+from tests.waiting import SECONDS
 
 NOWHERE = Path("/nowhere")
 MODULE = """
@@ -113,7 +114,7 @@ def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
     command = program_of(tmp_path)
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) for _ in range(3)]
-    found = sorted(process.communicate()[0].split() for process in started)
+    found = sorted(process.communicate(timeout=SECONDS)[0].split() for process in started)
     assert found == [["111", "0", "1"], ["111", "1", "0"], ["111", "1", "0"]]
 
 
@@ -253,8 +254,10 @@ import sys, threading
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from state_processor.serializers.kernel.compiling.stored_kernels import KernelCache
+from state_processor.serializers.kernel.interpreter import interpreter
 import total
 
+interpreter.stop()  # a kernel that is interpreted is never stored
 stored, called, found = threading.Event(), threading.Event(), []
 save = KernelCache.save_overload
 
@@ -271,7 +274,7 @@ def call():
 
 first = threading.Thread(target=call)
 first.start()
-stored.wait()
+assert stored.wait(60), "the kernel was not stored"
 second = threading.Thread(target=call)
 second.start()
 second.join(0.5)
@@ -297,7 +300,12 @@ def test_a_thread_that_calls_a_kernel_while_it_is_stored_gets_its_result(tmp_pat
     (tmp_path / "total.py").write_text(TOTAL)
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, "-c", LATE_THREAD, str(tmp_path)], capture_output=True, env=environment, text=True, check=True
+        [sys.executable, "-c", LATE_THREAD, str(tmp_path)],
+        capture_output=True,
+        env=environment,
+        text=True,
+        check=False,
+        timeout=SECONDS,
     )
     assert done.stdout.strip() == "[3, 3]", done.stderr
 

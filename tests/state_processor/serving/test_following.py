@@ -18,6 +18,7 @@ from state_processor.serving.following import Followed, ServedSnapshot
 from state_processor.serving.limits import Limits
 from tests.state_processor.samples import ORDERS_PATH
 from tests.state_processor.serving.checkpoints import JOB, KEYS, remove_checkpoint, write_checkpoint
+from tests.waiting import join, wait_until
 
 TOTALS = sp.OperatorIdentifier.of("totals")
 
@@ -144,17 +145,18 @@ def test_requests_while_checkpoints_are_replaced(tmp_path: Path) -> None:
         except BaseException as problem:
             problems.append(problem)
 
-    clients = [threading.Thread(target=ask) for _ in range(2)]
+    clients = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
     for client in clients:
         client.start()
-    for number in range(2, 14):
-        write_checkpoint(tmp_path, number, "rocksdb" if number % 2 else "hashmap")
-        remove_checkpoint(tmp_path, number - 1)
-    while not problems and max(seen) < 13:
-        ended.wait(0.05)
-    ended.set()
-    for client in clients:
-        client.join()
-    followed.stop()
+    try:
+        for number in range(2, 14):
+            write_checkpoint(tmp_path, number, "rocksdb" if number % 2 else "hashmap")
+            remove_checkpoint(tmp_path, number - 1)
+        wait_until(lambda: problems or 13 in seen, "an answer from the last checkpoint")
+    finally:
+        ended.set()
+        for client in clients:
+            join(client)
+        followed.stop()
     assert not problems
     assert len(seen) > 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -14,6 +13,7 @@ from state_processor.serving.access import Permission
 from state_processor.serving.following import Followed
 from state_processor.serving.limits import Limits
 from state_processor.serving.server import http_server
+from tests.waiting import join, wait_until
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class Web:
         self._server = http_server(Followed(path, {}), permission, limits or Limits(), "127.0.0.1", 0)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
-        while not self._server.started:
-            time.sleep(0.01)
+        wait_until(lambda: self._server.started, "the start of the server")
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
 
     def get(self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Answer:
@@ -49,7 +48,7 @@ class Web:
 
     def close(self) -> None:
         self._server.should_exit = True
-        self._thread.join()
+        join(self._thread)
 
     def __enter__(self) -> Web:
         return self

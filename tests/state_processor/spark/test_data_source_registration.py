@@ -21,6 +21,7 @@ from state_processor.serializers import register_kryo_class, registrations
 from state_processor.spark.data_source_registration import _register, _variant, format_of_read
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from tests.state_processor.samples import ORDERS_PATH
+from tests.waiting import join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,6 +164,6 @@ def test_threads_get_the_formats_of_their_own_code(session: SparkSession) -> Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert len(set(names.values())) == 4
     assert all(names[number] == names[number + 4] for number in range(4))

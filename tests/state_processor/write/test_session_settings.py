@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import state_processor as sp
+from tests.waiting import join
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def sampled_settings(spark: SparkSession) -> Iterator[list[dict[str, str]]]:
         yield seen
     finally:
         done.set()
-        thread.join()
+        join(thread)
 
 
 @pytest.mark.parametrize("key", ["id", "if(id = 90, NULL, id)"], ids=["a write", "a write that fails"])

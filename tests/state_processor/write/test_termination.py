@@ -13,6 +13,7 @@ import pytest
 
 from state_processor.backends.write.termination import exit_on_sigterm
 from tests.state_processor.samples import ORDERS_PATH
+from tests.waiting import join, line_of
 
 WRITE = """
 import sys, time
@@ -34,7 +35,7 @@ def test_a_write_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "savepoint"
     with subprocess.Popen([sys.executable, "-c", WRITE, ORDERS_PATH, target], stdout=subprocess.PIPE, text=True) as writing:
         assert writing.stdout is not None
-        assert writing.stdout.readline() == "ready\n"
+        assert line_of(writing.stdout) == "ready\n"
         assert any(name.endswith("-open") for name in os.listdir(target))
         writing.terminate()
         assert writing.wait(60) == 128 + signal.SIGTERM
@@ -73,5 +74,5 @@ def test_threads_leave_signals_alone() -> None:
 
     thread = threading.Thread(target=write)
     thread.start()
-    thread.join()
+    join(thread)
     assert found == [signal.SIG_DFL]

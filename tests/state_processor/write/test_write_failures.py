@@ -18,6 +18,7 @@ import pytest
 
 import state_processor as sp
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
+from tests.waiting import end_of, line_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +96,7 @@ class Cluster:
         wanted = {"overwrite": False, "first": 0, "end": ROWS} if function in (*WRITES, "natively") else {}
         self.start(function, fault, **{"base": ORDERS_PATH, "target": str(target)} | wanted | arguments)
         assert self.process.stdout is not None
-        answer = json.loads(self.process.stdout.readline())
+        answer = json.loads(line_of(self.process.stdout))
         assert isinstance(answer, dict)
         return answer
 
@@ -106,7 +107,7 @@ class Cluster:
             os.kill(pid, signal.SIGSTOP)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        self.process.wait()
+        end_of(self.process)
 
 
 @pytest.fixture(scope="module")

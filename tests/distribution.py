@@ -1,0 +1,76 @@
+"""How tests are given to the processes of xdist: a module at a time.
+
+A process stays in one track as long as it can: modules of a track need the same JVMs, which start once for all. In a track,
+the modules that take long come first, so that all processes end at about the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+TRACKS: Final = {
+    "queries": r"tests/interop/test_(query|sql)_",
+    "Flink": r"tests/interop/",
+    "quick": r"tests/(backends|serializers)/",
+    "other": r"",
+}
+"""Patterns of modules; the first that matches counts."""
+LAST: Final = "quick"
+"""The track of many modules, none of which takes long: it fills what the others leave."""
+SECONDS: Final[dict[str, int]] = json.loads(Path(__file__).with_name("durations.json").read_text("utf-8"))
+"""What modules take that take long. It decides on the order of modules, and nothing else."""
+
+
+def track_of(module: str) -> str:
+    """Return the track of a module."""
+    return next(track for track, pattern in TRACKS.items() if re.match(pattern, module))
+
+
+class ModuleScheduling(LoadFileScheduling):
+    """``--dist loadfile`` with tracks, which goes on after a process has crashed.
+
+    xdist runs a test again that has ended its process. It also gives the new process modules in which nothing is left to do, and
+    waits for them forever.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._tracks: dict[WorkerController, str] = {}
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Forget a process. Return the test that ended it: this test does not run again."""
+        self._tracks.pop(node, None)
+        units = self.assigned_work[node]
+        left = [(scope, name) for scope, tests in units.items() for name, done in tests.items() if not done]
+        if left:
+            scope, name = left[0]
+            units[scope][name] = True
+        for scope in [scope for scope, tests in units.items() if all(tests.values())]:
+            del units[scope]
+        super().remove_node(node)
+        return left[0][1] if left else None
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a process the longest module that is left of its track, or of the track that needs a process most."""
+        left: dict[str, list[str]] = {}
+        for module in self.workqueue:
+            left.setdefault(track_of(module), []).append(module)
+        track = self._tracks.get(node, "")
+        if track not in left:
+            processes = Counter(self._tracks[other] for other in self._tracks if other is not node)
+            needs = {name: sum(map(_seconds, modules)) / (1 + processes[name]) for name, modules in left.items()}
+            track = max(needs, key=lambda name: (name != LAST, needs[name]))
+        self.workqueue.move_to_end(max(left[track], key=_seconds), last=False)
+        self._tracks[node] = track
+        super()._assign_work_unit(node)
+
+
+def _seconds(module: str) -> int:
+    return SECONDS.get(module, 1)
