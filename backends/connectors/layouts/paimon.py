@@ -252,7 +252,7 @@ def _of_checkpoint(version: int) -> Codec:
 
 _COORDINATOR: Final = Struct.of(
     ("commitUser", UTF),
-    ("committerStates", ListOf(Struct.of(("key", STRING), (None, Constant(BOOL, False)), ("value", BYTES)))),
+    ("committerStates", ListOf(Struct.of(("key", STRING), ("value", Optional(BYTES, BOOL, False, True))))),
 )
 _PARTITION: Final = Framed(_ROW_BYTES)
 WRITER_STATE: Final[Codec] = Struct.of(
