@@ -192,7 +192,7 @@ class CaseClassSerializer(TypeSerializer):
         if value is None:
             return None
         parts = fields_in_order(value, list(self.names), f"a value of {self}")
-        return tuple(f.from_column(part) for f, part in zip(self.fields, parts, strict=True))
+        return tuple(None if part is None else f.from_column(part) for f, part in zip(self.fields, parts, strict=True))
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if not self.counted:
