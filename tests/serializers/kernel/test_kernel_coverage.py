@@ -32,6 +32,7 @@ READ_IN_PYTHON = {
     "PythonDecimalSerializer": _RECORDS,
     **dict.fromkeys(("VariableIntegerSerializer", "HadoopTextSerializer", "MapWritableSerializer"), _HADOOP),
     **dict.fromkeys(("EmptySerializer", "FixedBytesSerializer"), _RECORDS),
+    **dict.fromkeys(("TopicSubscriptionSerializer", "MessageIdSerializer"), _RECORDS),
     "ProtobufSerializer": "the package protobuf parses messages",
     "UuidSerializer": "the text of a UUID has no instruction",
 }
