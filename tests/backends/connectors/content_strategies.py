@@ -234,7 +234,7 @@ def _(codec: paimon.VersionLast) -> Strategy:
 
 @content_of.register
 def _(codec: paimon._JavaSplit) -> Strategy:
-    name = paimon._DATA_SPLIT.name
+    name = paimon._DATA_SPLIT
     return st.sampled_from([*paimon.DATA_SPLIT]).flatmap(
         lambda version: strategy(paimon.DATA_SPLIT[version]).map(
             lambda content: {"class": name, "dataSplitVersion": version} | content
