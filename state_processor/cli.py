@@ -13,7 +13,6 @@ from state_processor.commands import (
     completing,
     exporting,
     finding,
-    history,
     jobs,
     listing,
     queries,
@@ -44,7 +43,6 @@ EXIT_CODES: Final = {
 
 _GROUPS: Final = (
     listing,
-    history,
     showing,
     analysing,
     finding,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
@@ -55,8 +56,7 @@ class SavepointWriter(QueryWriter, StateWriter):
         self._spark = spark
 
     def _source_reader(self) -> SavepointReader:
-        access = {name: value for name, value in self._build.access.values().items() if name != "plan"}
-        return SavepointReader.read(self._spark, self._build.source_directory, **access)
+        return SavepointReader.read(self._spark, self._build.source_directory, **replace(self._build.access, plan=None).values())
 
     @classmethod
     @takes_options

@@ -9,22 +9,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.sql import row_changes
 from state_processor.backends.sql.row_changes import NewField, RowChange
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.same_keys import identity
+from state_processor.write.migrated_rows import OPTIONS, PARTS
 from state_processor.write.query_migration import MigratedState
-
-OPTIONS = DecodeOptions(nanos="string", row_kind=True)
-"""How rows are read: so that nothing of them is lost."""
 
 
 def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
@@ -39,10 +35,9 @@ def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
     """
     if state.change.successor is not None:
         return _succeeding(rows, state.change.successor.columns)
-    roles = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row_changes.VALUE, VALUE: row_changes.VALUE}
     columns = []
-    for name in (name for name in rows.columns if name in (KEY, *roles, LAST_ACCESS)):
-        part = roles.get(name, "")
+    for name in (name for name in rows.columns if name in (KEY, *PARTS, LAST_ACCESS)):
+        part = PARTS.get(name, "")
         change = state.change.rows.get(part)
         if change is None:
             columns.append(f.col(name))

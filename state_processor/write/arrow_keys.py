@@ -29,14 +29,24 @@ def key_numbers(columns: Sequence[pa.ChunkedArray]) -> Numbers:
     return numbers
 
 
-def shared_key_numbers(one: Sequence[pa.ChunkedArray], other: Sequence[pa.ChunkedArray]) -> tuple[Numbers, Numbers]:
-    """Return the numbers of the rows of two tables; -1 for rows with a null, because a null equals nothing."""
+def shared_key_numbers(
+    one: Sequence[pa.ChunkedArray], other: Sequence[pa.ChunkedArray], matching_nulls: frozenset[int] = frozenset()
+) -> tuple[Numbers, Numbers]:
+    """Return the numbers of the rows of two tables; -1 for rows with a null, because a null equals nothing.
+
+    Parameters
+    ----------
+    one, other
+        The columns of both tables.
+    matching_nulls
+        The positions of columns in which null equals null.
+    """
     together = [
         pa.chunked_array([*a.cast(type_).chunks, *b.cast(type_).chunks], type_)
         for a, b, type_ in ((a, b, _common(a.type, b.type)) for a, b in zip(one, other, strict=True))
     ]
     numbers = key_numbers(together)
-    for column in together:
+    for column in (column for i, column in enumerate(together) if i not in matching_nulls):
         numbers[np.asarray(column.is_null())] = -1
     count = len(one[0])
     return numbers[:count], numbers[count:]
@@ -78,6 +88,11 @@ def _codes(column: pa.ChunkedArray) -> Numbers:
     if pa.types.is_floating(type_):
         bits = np.asarray(column.cast(pa.float64()).fill_null(0.0)).view(np.int64)
         column = pa.chunked_array([pa.array(bits, mask=np.asarray(column.is_null()))])
+    elif pa.types.is_struct(type_) and type_.num_fields:
+        struct = column.combine_chunks()
+        return key_numbers(
+            [*map(pa.chunked_array, ([field] for field in struct.flatten())), pa.chunked_array([struct.is_null()])]
+        )
     elif pa.types.is_nested(type_):
         column = pa.chunked_array([pa.array([None if v is None else repr(v) for v in column.to_pylist()], pa.string())])
     encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
-from typing import Any, NoReturn, Unpack
+from typing import Any, Unpack
 
+from state_processor.backends.sql.bootstrap import Input
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.arrow_query_rows import ArrowQueryRows
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.local_engine import LocalEngine
-from state_processor.write.query_checks import QueryChecks
+from state_processor.write.migrated_rows import OPTIONS, migrated_entries
+from state_processor.write.query_methods import QueryMethods
+from state_processor.write.query_migration import MigratedState
+from state_processor.write.row_protocol import GivenRows
 from state_processor.write.state_writer import StateWriter
 
 
-class SavepointWriter(QueryChecks, StateWriter):
+class SavepointWriter(QueryMethods, StateWriter):
     """Writer of a savepoint without Spark (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
-    It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results. Spark computes the
-    rows of ``bootstrap_query`` and ``migrate_query``: these two methods raise an error here.
+    It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results.
 
     Rows are objects with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables and readers of pyarrow, data frames of Polars
     and pandas, results of DuckDB, rows of :func:`state_processor.arrow.read_state`), or lists of dictionaries.
@@ -81,26 +85,6 @@ class SavepointWriter(QueryChecks, StateWriter):
         access = SnapshotAccess.among(options)
         return cls(SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
-    def bootstrap_query(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: Spark computes the state of queries.
-
-        Raises
-        ------
-        OptionError
-            Always. The message names the class to use.
-        """
-        raise _computed_by_spark("bootstrap_query")
-
-    def migrate_query(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: Spark computes the state of queries. :meth:`check_query_migration` previews the migration here too.
-
-        Raises
-        ------
-        OptionError
-            Always. The message names the class to use.
-        """
-        raise _computed_by_spark("migrate_query")
-
     def _rows(self, given: Any) -> ArrowRows:
         return ArrowRows.of(given)
 
@@ -111,11 +95,14 @@ class SavepointWriter(QueryChecks, StateWriter):
         scan = StateScan.open_path(self._build.source_directory, identifier, state, None, columns, options)
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
+    def _migrated_rows(self, state: MigratedState) -> ArrowRows:
+        access = replace(self._build.access, plan=None)  # its names are not those of the state
+        options = {**access.values(), "metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
+        scan = StateScan.open_path(self._build.source_directory, state.operator, state.old.name, None, None, options)
+        return ArrowRows.of(migrated_entries(state, scan.schema, scan.read()))
+
+    def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> ArrowQueryRows:
+        return ArrowQueryRows.of(ArrowRows.of(given), wanted, time)
+
     def _engine(self) -> LocalEngine:
         return LocalEngine()
-
-
-def _computed_by_spark(method: str) -> OptionError:
-    return OptionError(
-        f"{method} computes rows with Spark: call it on state_processor.SavepointWriter, which is made with a session of Spark"
-    )

@@ -14,6 +14,7 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.write.arrow_keys import check_comparable, key_numbers, shared_key_numbers
 from state_processor.write.arrow_rows import ArrowRows
 
+ROW = pa.struct([("x", pa.int64()), ("y", pa.float64())])
 POINT = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.string()))])
 
 
@@ -32,6 +33,7 @@ def test_numbers_are_equal_where_keys_are(rows: list[tuple[int, str | None]]) ->
     [
         ([0.0, -0.0, float("nan"), float("nan")], pa.float32(), [0, 1, 2, 2]),
         ([{"x": 1, "y": ["a"]}, {"x": 1, "y": []}, {"x": 1, "y": ["a"]}], POINT, [0, 1, 0]),
+        ([{"x": 1, "y": 0.0}, {"x": 1, "y": -0.0}, None, {"x": None, "y": None}, None], ROW, [0, 1, 2, 3, 2]),
         ([b"a", None, b"a", None], pa.binary(), [0, 1, 0, 1]),
     ],
 )
@@ -85,3 +87,10 @@ def test_columns_become_plain() -> None:
     assert ArrowRows.of(table.to_reader()).schema.types == plain
     (batch,) = ArrowRows.of(table.to_reader()).batches(["parts", "text"])
     assert batch.to_pylist() == [{"parts": [1, 2], "text": "a"}]
+
+
+def test_a_null_equals_a_null_where_it_is_said() -> None:
+    one, other = ([pa.chunked_array([[1, None, None]]), pa.chunked_array([[None, 2, None]])] for _ in range(2))
+    own, others = shared_key_numbers(one, other, frozenset({1}))
+    assert own.tolist() == others.tolist() == [0, -1, -1]
+    assert shared_key_numbers(one, other)[0].tolist() == [-1, -1, -1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+Open = Callable[..., sp.SavepointWriter | sp.arrow.SavepointWriter]
+
+
+@pytest.fixture(params=["spark", "arrow"])
+def from_existing(request: pytest.FixtureRequest) -> Open:
+    """Open a source savepoint for writing with and without Spark."""
+    if request.param == "arrow":
+        return sp.arrow.SavepointWriter.from_existing
+    return partial(sp.SavepointWriter.from_existing, request.getfixturevalue("spark"))
 
 
 def query(name: str, version: str = "2.3.0") -> tuple[str, str]:
@@ -37,12 +49,12 @@ def values(path: str | Path, uid: str, state: str, plan: Any) -> list[dict[str, 
 
 
 @pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
-def test_an_aggregate_goes_on_in_another_query(version: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_an_aggregate_goes_on_in_another_query(version: str, from_existing: Open, tmp_path: Path) -> None:
     savepoint, old = query("group-aggregate", version)
     _, new = query("retracting", version)
     (aggregate,), (inner, outer) = uids(old, "group-aggregate"), uids(new, "group-aggregate")
     (source,) = uids(new, "source", "table-source-scan")
-    writer = sp.SavepointWriter.from_existing(spark, savepoint, plan=old)
+    writer = from_existing(savepoint, plan=old)
     before = writer.check_query_migration(old, new)
     with pytest.raises(sp.OptionError, match="call migrate_query first"):
         writer.query_migration_report()
@@ -67,7 +79,7 @@ def test_an_aggregate_goes_on_in_another_query(version: str, spark: SparkSession
     }
 
 
-def test_rows_that_become_the_same_are_counted_together(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_become_the_same_are_counted_together(from_existing: Open, tmp_path: Path) -> None:
     savepoint, old = query("left-join")
     new = json.loads(Path(old).read_text("utf-8"))
     join = next(n for n in new["nodes"] if n["type"] == "stream-exec-join_1")
@@ -78,7 +90,7 @@ def test_rows_that_become_the_same_are_counted_together(spark: SparkSession, tmp
     calc["projection"] = calc["projection"][1:2]
     calc["outputType"] = exchange["outputType"] = "ROW<`customer` VARCHAR(2147483647)>"
     join["outputType"] = "ROW<`customer` VARCHAR(2147483647), `id` VARCHAR(2147483647), `city` VARCHAR(2147483647)>"
-    writer = sp.SavepointWriter.from_existing(spark, savepoint)
+    writer = from_existing(savepoint)
     writer.migrate_query(old, new).write(tmp_path / "migrated")
     found = values(tmp_path / "migrated", f"{join['id']}_join", "left-records", new)
     assert sorted((row["map_key"]["customer"], *row["map_value"].values()) for row in found) == [
@@ -114,7 +126,7 @@ def plan_of_maps(*columns: str) -> dict[str, Any]:
     return {"nodes": nodes, "edges": [{"source": s, "target": t} for s, t in ((1, 2), (2, 4), (3, 4))]}
 
 
-def test_rows_with_maps_become_one_where_a_column_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_with_maps_become_one_where_a_column_is_gone(from_existing: Open, spark: SparkSession, tmp_path: Path) -> None:
     old, new = plan_of_maps("k", "x", "m"), plan_of_maps("k", "m")
     rows = spark.sql(
         """SELECT 1 AS k, x, m FROM VALUES (1, map('a', 1, 'b', 2)), (2, map('a', 1, 'b', 2)), (3, map('b', 2, 'a', 1)),
@@ -122,7 +134,7 @@ def test_rows_with_maps_become_one_where_a_column_is_gone(spark: SparkSession, t
     )
     writer = sp.SavepointWriter.new(spark).bootstrap_query(old, "join", left=rows, right=spark.sql("SELECT 1 AS k"))
     writer.write(tmp_path / "old")
-    sp.SavepointWriter.from_existing(spark, tmp_path / "old").migrate_query(old, new).write(tmp_path / "new")
+    from_existing(tmp_path / "old").migrate_query(old, new).write(tmp_path / "new")
     found = values(tmp_path / "new", "4_join", "left-records", json.dumps(new))
     assert sorted((str(row["map_key"]["m"]), row["map_value"]) for row in found) == [
         ("None", 2),
@@ -131,10 +143,10 @@ def test_rows_with_maps_become_one_where_a_column_is_gone(spark: SparkSession, t
     ]
 
 
-def test_state_is_left_out_only_by_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_is_left_out_only_by_name(from_existing: Open, tmp_path: Path) -> None:
     savepoint, old = query("top")
     _, new = query("top-of-updates")
-    writer = sp.SavepointWriter.from_existing(spark, savepoint)
+    writer = from_existing(savepoint)
     (rank,), (source,) = uids(old, "rank"), uids(old, "source", "table-source-scan")
     message = rf"can't go on with the state of rank\[137\] \(uid '{rank}'\): .*; name operators .* by drop"
     with pytest.raises(sp.StateMigrationError, match=message):
@@ -156,7 +168,9 @@ def test_state_is_left_out_only_by_name(spark: SparkSession, tmp_path: Path) -> 
     ]
 
 
-def test_names_in_snapshots_of_rows_stay_and_new_columns_bring_theirs(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_in_snapshots_of_rows_stay_and_new_columns_bring_theirs(
+    from_existing: Open, spark: SparkSession, tmp_path: Path
+) -> None:
     savepoint, old = query("last-row")
     new = json.loads(Path(old).read_text("utf-8"))
     calc, exchange, kept = (n for n in new["nodes"] if len(row_of(n)) == 4)
@@ -178,7 +192,7 @@ def test_names_in_snapshots_of_rows_stay_and_new_columns_bring_theirs(spark: Spa
     writer.with_keyed_state(uid, renamed, states={"r": sp.ValueState(four)}, columns={"r": "deduplicate-state"})
     writer.write(tmp_path / "named")
     assert written_rows(tmp_path / "named", uid).to_bytes() == four.snapshot().to_bytes()
-    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "named")
+    writer = from_existing(tmp_path / "named")
     writer.migrate_query(old, new).write(tmp_path / "migrated")
     written = written_rows(tmp_path / "migrated", uid)
     assert (written.version, written.names) == (4, ("loud", *names))

@@ -1,4 +1,4 @@
-"""Migration of queries without Spark: the check is the same, and the methods that compute rows name the class with Spark."""
+"""Migration of queries without Spark: the check is the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 import state_processor as sp
 from tests.archives import unpacked
-from tests.state_processor.samples import ORDERS_PATH
 
 
 def test_a_migration_is_checked_without_spark() -> None:
@@ -17,10 +16,3 @@ def test_a_migration_is_checked_without_spark() -> None:
     assert str(report).splitlines()[0] == first
     with pytest.raises(sp.OptionError, match="no query was migrated; call migrate_query first"):
         writer.query_migration_report()
-
-
-@pytest.mark.parametrize("method", ["bootstrap_query", "migrate_query"])
-def test_methods_that_compute_rows_need_spark(method: str) -> None:
-    writer = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH)
-    with pytest.raises(sp.OptionError, match=f"{method} computes rows with Spark: call it on state_processor.SavepointWriter"):
-        getattr(writer, method)("plan.json", "group-aggregate")

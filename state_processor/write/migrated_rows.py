@@ -1,0 +1,127 @@
+"""Entries of a state of a query in columns of Arrow, converted for another query: rows with other fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.sql import row_changes
+from state_processor.backends.sql.row_changes import NewField, RowChange
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.collections import ListSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD
+from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.write.arrow_keys import key_numbers
+from state_processor.write.query_migration import MigratedState
+
+OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
+"""How rows are read: so that nothing of them is lost."""
+
+PARTS: Final[Mapping[str, str]] = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row_changes.VALUE, VALUE: row_changes.VALUE}
+"""The parts of a state that have rows, by column."""
+
+
+def migrated_entries(state: MigratedState, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """Return the entries of a state, as reading gives them, in its new form.
+
+    Parameters
+    ----------
+    state
+        What changes.
+    schema, batches
+        The entries, one in each row. They are read when the result is; all of them, if rows may become the same.
+    """
+    changed = _changed_batch(state, pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema))
+    found: Iterator[pa.RecordBatch] = (_changed_batch(state, batch) for batch in batches)
+    return pa.RecordBatchReader.from_batches(changed.schema, _merged(changed.schema, found) if state.change.merges else found)
+
+
+def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch:
+    columns: dict[str, pa.Array] = {KEY: rows.column(KEY)}
+    if state.change.successor is not None:
+        for name, of in state.change.successor.columns.items():
+            columns[name] = rows.column(of) if isinstance(of, str) else pa.repeat(of, len(rows))
+    else:
+        for name in (name for name in PARTS if name in rows.schema.names):
+            part, column = PARTS[name], rows.column(name)
+            change = state.change.rows.get(part)
+            if change is not None:
+                column = _changed(column, state.old.serializers[part], change, state.new.serializers[part])
+            columns[name] = column
+    if LAST_ACCESS in rows.schema.names:
+        columns[LAST_ACCESS] = rows.column(LAST_ACCESS)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: TypeSerializer) -> pa.Array:
+    """Return values with another row."""
+    match old, new:
+        case RowDataSerializer(), RowDataSerializer():
+            names = old.slot.type.names
+            fields = {ROW_KIND_FIELD: pc.struct_field(values, ROW_KIND_FIELD)}
+            for field, own in zip(change.fields, new.slot.type.fields, strict=True):
+                fields[own.name] = _field(values, field, names, own.type.arrow_type(OPTIONS))
+            return _struct(fields, values)
+        case TtlSerializer(), TtlSerializer():
+            return _changed(values, old.value, change, new.value)
+        case TupleSerializer(), TupleSerializer():
+            parts = zip(old.fields, new.fields, strict=True)
+            return _struct(
+                {f"f{i}": _changed(pc.struct_field(values, f"f{i}"), a, change, b) for i, (a, b) in enumerate(parts)}, values
+            )
+        case ListSerializer(), ListSerializer():
+            elements = _changed(values.flatten(), old.element, change, new.element)
+            ends = np.cumsum(np.asarray(pc.list_value_length(values).fill_null(0)), dtype=np.int32)
+            missing = np.append(np.asarray(values.is_null()), False)
+            return pa.ListArray.from_arrays(pa.array(np.insert(ends, 0, 0), pa.int32(), mask=missing), elements)
+        case _:
+            return values
+
+
+def _struct(fields: Mapping[str, pa.Array], values: pa.Array) -> pa.StructArray:
+    """Return fields as structs, which are null where values are."""
+    return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=values.is_null())
+
+
+def _field(values: pa.Array, field: NewField, names: tuple[str, ...], type_: pa.DataType) -> pa.Array:
+    if field.source is None:
+        return pa.repeat(pa.scalar(field.start, type_), len(values))
+    return pc.struct_field(values, names[field.source])
+
+
+def _merged(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows that have become the same as one, with the number of all copies; each belongs to as many rows as before."""
+    rows = pa.Table.from_batches(batches, schema)
+    numbers = key_numbers([rows.column(KEY), rows.column(MAP_KEY)])
+    _, firsts = np.unique(numbers, return_index=True)
+    copies = rows.column(MAP_VALUE)
+    counted: dict[str, Any] = {"number": numbers}
+    totals = {"copies": "sum"}
+    if pa.types.is_struct(copies.type):
+        counted |= {"copies": pc.struct_field(copies, "f0"), "associations": pc.struct_field(copies, "f1")}
+        totals["associations"] = "max"
+    else:
+        counted["copies"] = copies
+    if LAST_ACCESS in schema.names:
+        counted[LAST_ACCESS] = rows.column(LAST_ACCESS)
+        totals[LAST_ACCESS] = "max"
+    groups = pa.table(counted).group_by("number").aggregate(list(totals.items())).sort_by("number")
+    found = {name: groups.column(f"{name}_{how}").combine_chunks() for name, how in totals.items()}
+    found["copies"] = found["copies"].cast(pa.int32())
+    value = found["copies"]
+    if "associations" in found:
+        value = pa.StructArray.from_arrays([value, found["associations"]], names=["f0", "f1"])
+    columns = dict(zip(schema.names, rows.take(pa.array(firsts)).columns, strict=True))
+    columns[MAP_VALUE] = pa.chunked_array([value]).cast(schema.field(MAP_VALUE).type)
+    if LAST_ACCESS in found:
+        columns[LAST_ACCESS] = pa.chunked_array([found[LAST_ACCESS]])
+    yield from pa.table(columns, schema).to_batches()

@@ -1,0 +1,234 @@
+"""Methods of writers for queries of Flink SQL, by their compiled plans."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from os import PathLike
+from typing import Any, Self
+
+from state_processor.backends.sql.bootstrap import Accumulators, History, Input, JoinedRows, history_of
+from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.options.access import read_plan
+from state_processor.options.values import PLAN
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.write import keyed_changes
+from state_processor.write.build import SavepointBuild
+from state_processor.write.column_checks import naming
+from state_processor.write.migration_report import QueryMigrationReport
+from state_processor.write.query_migration import MigratedState, QueryMigration
+from state_processor.write.query_states import NewState, QueryRows, accumulated, check_inputs, joined, kept
+from state_processor.write.row_protocol import GivenRows, Rows
+
+GivenPlan = str | PathLike[str] | Mapping[str, Any]
+"""The file of a plan, its text, or the JSON."""
+
+
+def plan_text(plan: GivenPlan) -> str:
+    """Return the path of a plan, or its text.
+
+    Raises
+    ------
+    OptionError
+        The argument is of another type.
+    """
+    given: str = PLAN.of_argument("plan", plan)
+    return given
+
+
+class QueryMethods(ABC):
+    """Methods of writers for queries of Flink SQL. A subclass converts rows."""
+
+    _build: SavepointBuild
+    _query_migration: QueryMigrationReport | None = None
+
+    def bootstrap_query(
+        self,
+        plan: GivenPlan,
+        operator: str,
+        df: GivenRows | None = None,
+        *,
+        left: GivenRows | None = None,
+        right: GivenRows | None = None,
+        parallelism: int | None = None,
+    ) -> Self:
+        """Write the state that an operator of a query has after the rows of a table: the query goes on where the table ends.
+
+        Aggregates without windows get accumulators of ``COUNT``, ``SUM``, ``AVG``, ``MIN`` and ``MAX``, in one phase or two;
+        deduplications the first or last row of each key; joins without time the rows of both sides. Other operators, calls with
+        ``DISTINCT`` and functions of users are refused, and so are ``MIN`` and ``MAX`` of rows that may be taken back. Every
+        operator of the query that has state needs a call, and sources have to start where the table ends: see
+        :meth:`with_source_splits`. Spark computes the entries when the savepoint is written; without Spark, they are computed
+        now, from all rows in memory.
+
+        Parameters
+        ----------
+        plan
+            The plan that ``COMPILE PLAN`` wrote and that the job executes: its file, its text, or the JSON.
+        operator
+            The operator, as ``operators()`` names it with the plan: ``group-aggregate[5]``, its uid ``5_group-aggregate``, or
+            ``group-aggregate`` if the plan has one only. Its states in the source savepoint are replaced.
+        df
+            The rows that have come to the operator, with the columns of its input. Computed columns have the names
+            that reading shows (``price * 2``) or those in the plan (``$f2``). Entries of maps are in the order that
+            they have in Flink. For an input that changes, the rows that it has in the end. Columns of processing time
+            may be left out, unless a deduplication keeps the last row: then the column orders the rows.
+            Any of several rows with the same time is kept. ``_last_access`` is the time of the last access of states with
+            time-to-live; the latest time of a key counts. The default is the time of writing.
+        left, right
+            For a join, the rows of its sides instead of ``df``: all rows that the query has not forgotten.
+        parallelism
+            As for :meth:`SavepointWriter.with_keyed_state`.
+
+        Raises
+        ------
+        NotFoundError
+            If the operator is not in the plan.
+        OptionError
+            If its state does not follow from rows, with the reason; or the plan has several such operators.
+        InvalidRowError
+            If the rows do not have the columns and types of the input.
+        """
+        planned = self._operator(self._plan(plan), operator)
+        history = history_of(planned)
+        key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
+        with self._build.change(planned.uid) as draft:
+            check_inputs(history, planned.label, df, left, right)
+            for state in self._states_of(history, df, left, right):
+                keyed_changes.add_entries(draft, state.name, state.spec, state.rows, key)
+            draft.set_parallelism(parallelism)
+        return self
+
+    def _states_of(
+        self, history: History, df: GivenRows | None, left: GivenRows | None, right: GivenRows | None
+    ) -> tuple[NewState, ...]:
+        """Return the states of an operator, and their entries, for rows that have come to its inputs."""
+        if isinstance(history, JoinedRows):
+            assert left is not None
+            assert right is not None
+            with naming("left rows"):
+                left_rows = self._query_rows(left, history.left.rows)
+            with naming("right rows"):
+                right_rows = self._query_rows(right, history.right.rows)
+            return joined(history, left_rows, right_rows)
+        assert df is not None
+        if isinstance(history, Accumulators):
+            return (accumulated(history, self._query_rows(df, history.rows)),)
+        return (kept(history, self._query_rows(df, history.rows, history.time)),)
+
+    @abstractmethod
+    def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> QueryRows:
+        """Return given rows in the types and by the names of an input, and the column with their order."""
+
+    def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
+        """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""
+        found = plan.named(name)
+        known = {draft.identifier.uid_hash for draft in self._build.drafts}
+        return next((o for o in found if o.uid_hash in known), found[0])
+
+    def migrate_query(
+        self,
+        old_plan: GivenPlan,
+        new_plan: GivenPlan,
+        *,
+        drop: Collection[str] = (),
+    ) -> Self:
+        """Rewrite the state of a query for another query, which goes on with it: Flink itself refuses other columns or calls.
+
+        Operators of both plans go together if they do the same with the same rows by the same keys; they get the uids of the new
+        plan. Accumulators go on by call, whatever their order. A new call starts as for a group without rows, also in groups that
+        have some: ``COUNT`` and ``AVG`` with 0, ``SUM``, ``MIN`` and ``MAX`` with null. New columns of rows that joins,
+        deduplications, normalizations and top-N keep are null; calls and columns that are gone are dropped. An operator of
+        another kind keeps its state unchanged, if it and all of its input are the same in both plans. Operators that are not in
+        the old plan are unchanged. :meth:`query_migration_report` has the outcome for each state;
+        :meth:`check_query_migration` previews it.
+
+        Parameters
+        ----------
+        old_plan
+            The plan of the query that wrote the source savepoint, which ``COMPILE PLAN`` wrote: its file, its text, or the JSON.
+        new_plan
+            That of the query that is to go on.
+        drop
+            Operators of the old plan that are left out, by label (``join[5]``), uid, or what they do (``join``) if the plan has
+            only one. Their state is lost; in the new query such an operator starts without state.
+
+        Raises
+        ------
+        StateMigrationError
+            If there are operators whose state can't be kept, and that ``drop`` does not name. The message has the reasons: other
+            keys or conditions, a column or result of another type, a new column ``NOT NULL``, a column or call that has its old
+            name and is computed in another way, other calls with ``DISTINCT``,
+            calls whose accumulators differ where rows may be taken back, state of another shape, one phase instead of two.
+        NotFoundError
+            If ``drop`` names an operator that does not exist.
+        OptionError
+            If the savepoint was not written by the query of the old plan, or state was changed before.
+        """
+        migration = self._migration(old_plan, new_plan, drop)
+        migration.check()
+        with self._build.all_or_nothing():
+            for state in migration.states:
+                with self._build.change(state.operator, existing=True) as draft:
+                    keyed_changes.replace_entries(draft, state.new, self._migrated_rows(state))
+                    if state.leaves_out_old:
+                        draft.remove(state.old.name)
+            for operator in migration.left_out:
+                self._build.remove_operator(operator)
+            self._build.rename_operators(migration.renamed)
+        self._query_migration = migration.report
+        return self
+
+    @abstractmethod
+    def _migrated_rows(self, state: MigratedState) -> Rows:
+        """Return the entries of a state of the source savepoint, converted for another query."""
+
+    def check_query_migration(
+        self, old_plan: GivenPlan, new_plan: GivenPlan, *, drop: Collection[str] = ()
+    ) -> QueryMigrationReport:
+        """Preview :meth:`migrate_query` with the same arguments, and change nothing. Only headers of files are read.
+
+        Returns
+        -------
+        QueryMigrationReport
+            The outcome for each state; ``impossible`` lists the states that can't be kept, with the reasons.
+
+        Raises
+        ------
+        NotFoundError
+            If ``drop`` names an operator that does not exist.
+        OptionError
+            If the savepoint was not written by the query of the old plan.
+        """
+        return self._migration(old_plan, new_plan, drop).report
+
+    def query_migration_report(self) -> QueryMigrationReport:
+        """Return the outcome of :meth:`migrate_query` for each state: unchanged, converted, new or left out, and what changes.
+
+        Raises
+        ------
+        OptionError
+            If :meth:`migrate_query` was not called.
+        """
+        if self._query_migration is None:
+            raise OptionError("no query was migrated; call migrate_query first")
+        return self._query_migration
+
+    def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
+        if self._build.snapshot is None:
+            raise OptionError("this savepoint does not start from another, whose state could be migrated")
+        old, new = self._plan(old_plan), self._plan(new_plan)
+        return QueryMigration(self._build.drafts, old, new, drop)
+
+    def _plan(self, plan: GivenPlan) -> CompiledPlan:
+        """Return a compiled plan.
+
+        Raises
+        ------
+        OptionError
+            If the text is not a compiled plan.
+        MissingFileError
+            If the file does not exist.
+        """
+        return read_plan(plan_text(plan), self._build.access.storage())
