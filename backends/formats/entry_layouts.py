@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.row_layout import Field, Part, RowLayout, size_of
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription, MapDescription, TimerDescription
+from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.serializers.core.collections import MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
 
@@ -34,6 +36,12 @@ def framed_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout
 
     Flink: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``, ``RocksDBMapState``.
     """
+    return _framed_layout(Same(state, columns))
+
+
+@lru_cache(maxsize=DESCRIBED)
+def _framed_layout(given: Same) -> RowLayout:
+    state, columns = given.objects
     if isinstance(state, TimerDescription):
         return RowLayout((Part(KEY_SLOT, _timer_fields(state), (1, 2)), Part(VALUE_SLOT, ())), columns)
     suffixed = state.key.length < 0 and state.namespace.length < 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -200,9 +201,10 @@ class SerializedKeys:
     def of(cls, keys: Iterable[bytes]) -> SerializedKeys:
         """Return keys from bytes."""
         given = list(keys)
-        ends = np.cumsum([len(key) for key in given], dtype=np.int64)
-        sizes = np.fromiter(map(len, given), np.int64, len(given))
-        return cls(np.frombuffer(b"".join(given) or b"\0", dtype=np.uint8), np.stack([ends - sizes, ends], axis=1))
+        ends = np.fromiter(accumulate(map(len, given), initial=0), np.int64, len(given) + 1)
+        spans = np.empty((len(given), 2), dtype=np.int64)
+        spans[:, 0], spans[:, 1] = ends[:-1], ends[1:]
+        return cls(np.frombuffer(b"".join(given) or b"\0", dtype=np.uint8), spans)
 
     def __len__(self) -> int:
         return len(self.spans)

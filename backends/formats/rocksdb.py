@@ -46,6 +46,8 @@ class RocksDbSource(KeyedStateSource):
         Max parallelism of the operator. It determines the size of the key group prefix.
     """
 
+    stays_open = True
+
     def __init__(
         self,
         snapshot: Snapshot,

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.field_selection import FieldSelection, fields_in
 from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import (
@@ -35,6 +37,7 @@ from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBui
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.third_party import culprit_of, message_of
+from state_processor.serializers.user_registrations import Registrations, current_registrations
 
 KEY_GROUP_COLUMN: Final = "_key_group"
 KEY_BYTES_COLUMN: Final = "_key_bytes"
@@ -120,12 +123,11 @@ class RowLayout:
 
     def decoder(self, options: DecodeOptions) -> RowDecoder:
         """Return the kernel, or its reference if values of a serializer can only be decoded in Python."""
-        builder = self._builder(options)
-        try:
-            return ColumnDecoder(self._compile(builder), memory_limit=options.batch_memory)
-        except NotCompilableError as type_:
-            log_fallback("decoded", type_, builder.path)
-            return ReferenceDecoder(self, options)
+        program = _program(Same(self), options, current_registrations())
+        if isinstance(program, DecodeProgram):
+            return ColumnDecoder(program, memory_limit=options.batch_memory)
+        log_fallback("decoded", program.reason, program.path)
+        return ReferenceDecoder(self, options)
 
     def framed(self) -> RowLayout:
         """Return the layout of rows without lengths, but with known bounds: each row is the first part of an entry."""
@@ -195,6 +197,25 @@ class RowLayout:
                 source.skip(suffix_size(source.position - start), "length suffix")
             if i + 1 == last:
                 row[KEY_BYTES_COLUMN] = bytes(source.data[begin : source.position])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """The reason why a layout is decoded in Python, and the path of the field."""
+
+    reason: NotCompilableError
+    path: str
+
+
+@lru_cache(maxsize=DESCRIBED)
+def _program(layout: Same, options: DecodeOptions, known: Registrations) -> DecodeProgram | _Reference:
+    """Compile the program of a layout; look-ups of keys repeat it. It depends on the ``known`` registrations of user classes."""
+    (found,) = layout.objects
+    builder = found._builder(options)
+    try:
+        return found._compile(builder)  # type: ignore[no-any-return]
+    except NotCompilableError as reason:
+        return _Reference(reason, builder.path)
 
 
 def suffix_size(length: int) -> int:

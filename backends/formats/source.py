@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -16,7 +18,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.backends.state.header_cache import read_header
+from state_processor.backends.state.header_cache import DESCRIBED, Same, read_header
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
 
@@ -53,6 +55,13 @@ class ScanRequest:
     in_pieces: bool = False
 
 
+@lru_cache(maxsize=DESCRIBED)
+def _described(header: Same, state_id: int) -> KeyedDescription:
+    """Describe a state of a header; headers with the same bytes are the same object."""
+    (known,) = header.objects
+    return describe_keyed(known, known.states[state_id])
+
+
 class KeyedStateSource(ABC):
     """Keyed state of one handle, in any format.
 
@@ -66,6 +75,9 @@ class KeyedStateSource(ABC):
     context
         Operator and subtask, for messages.
     """
+
+    stays_open: ClassVar[bool] = False
+    """Whether one open source serves look-ups of several threads; other sources keep what the last read has found."""
 
     def __init__(self, header: state_headers.KeyedHeader, context: str) -> None:
         self.header = header
@@ -83,7 +95,7 @@ class KeyedStateSource(ABC):
     def describe(self, name: str) -> KeyedDescription | None:
         """Return the description of a state from the header; ``None`` if the header does not have it."""
         state_id = self.header.state_id(name)
-        return None if state_id < 0 else describe_keyed(self.header, self.header.states[state_id])
+        return None if state_id < 0 else _described(Same(self.header), state_id)
 
     def runs(self, name: str, key_groups: h.KeyGroupRange, keys: SerializedKeys | None = None) -> Iterator[EntryRun]:
         """Yield the entries of a state in these key groups as runs with one layout each; nothing for an unknown state."""

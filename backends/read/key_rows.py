@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.kept import Kept
 from state_processor.backends.read.key_lookup import WantedKeys, keys_of
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
+from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
-from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, UnionReader, open_state
 from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.part_names import with_names
@@ -25,86 +30,168 @@ from state_processor.serializers.errors import NotFoundError
 
 RowsByState: TypeAlias = dict[str, pa.Table]
 
+_KEPT_GROUPS: Final = 4096
+"""Key groups whose subtasks are known without a search."""
+_KEPT_SUBTASKS: Final = 64
+"""Subtasks whose readers are kept, with their open files."""
 
-def rows_of_key(
-    snapshot: Snapshot, operator: OperatorState, key: Any, state: str | None, options: ReadOptions
-) -> tuple[RowsByState, pa.Table | None]:
-    """Return the rows that an operator has for a key, by state, and its timers.
 
-    Only the subtasks that own the key group of the key are read.
+class KeyReader:
+    """A reader of single keys of an operator. Plans, types and open files are kept for further keys; threads may share it.
 
     Parameters
     ----------
     snapshot, operator
-        Where the key is.
-    key
-        The key, as a Python value.
+        Where the keys are.
     state
         Name of a keyed state; ``None`` for all keyed states and the timers.
     options
-        Shape and content; ``keys`` is the key.
-
-    Returns
-    -------
-    tuple
-        Tables of the columns that reading the state gives, which may be empty; timers are ``None`` where none are registered.
+        Shape and content, without keys.
 
     Raises
     ------
     NotFoundError
-        If the operator does not have keyed state, or not this state.
-    OptionError
-        If the key is not of the operator's key type.
+        If the operator does not have keyed state.
     """
-    options = replace(options, keys=(key,))
-    if options.python_types:
-        check_known(options.python_types, survey(snapshot, operator)[0], operator_label(operator))
-    of_key = replace(options, fields=tuple((path, names) for path, names in options.fields if path == "key"))
-    owners = _owners(snapshot, operator, key, of_key)
-    if state is not None:
-        stored = stored_name(state, survey(snapshot, operator)[0])
-        # A state that the owners do not register may be registered by other subtasks, or be a mistake.
-        holder = owners if stored in survey(snapshot, owners)[0] else operator
-        return {shown_name(state): _table(open_state(snapshot, holder, stored, KEYED_KIND, options))}, None
-    variants = state_variants(snapshot, owners)
-    keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
-    keyed = {name: found for name, found in keyed.items() if found}
-    plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
-    if options.python_type is not None:
-        raise type_of_one_state()
-    plan = plan_read(snapshot, owners, [found[0] for found in plain.values()], options)
-    tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, plan)) for name, found in plain.items()}
-    if len(plain) == len(keyed):
-        return tables, None
-    of_timers = replace(
-        of_key, python_type=None, python_types=(), unpickle=False, ttl=None
-    )  # jobs of Java and Python have the same
-    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, of_timers))
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, state: str | None, options: ReadOptions) -> None:
+        self._snapshot = snapshot
+        self._operator = operator
+        self._state = state
+        self._options = options
+        if options.python_types:
+            check_known(options.python_types, survey(snapshot, operator)[0], operator_label(operator))
+        self._of_key = replace(options, fields=tuple((path, names) for path, names in options.fields if path == "key"))
+        self._described = self._describe()
+        self._owners: Kept[int, tuple[int, ...]] = Kept(_KEPT_GROUPS)
+        self._readers: Kept[tuple[int, ...] | None, _Readers] = Kept(_KEPT_SUBTASKS)
+
+    def rows(self, key: Any) -> tuple[RowsByState, pa.Table | None]:
+        """Return the rows that the operator has for a key, by state, and its timers.
+
+        Only the subtasks that own the key group of the key are read.
+
+        Parameters
+        ----------
+        key
+            The key, as a Python value.
+
+        Returns
+        -------
+        tuple
+            Tables of the columns that reading the state gives, which may be empty; timers are ``None`` where none are registered.
+
+        Raises
+        ------
+        NotFoundError
+            If the operator does not have the state.
+        OptionError
+            If the key is not of the operator's key type.
+        """
+        wanted = WantedKeys(self._described, keys_of(self._described, (key,)), self._operator.max_parallelism)
+        groups = wanted.key_groups
+        owners = None if groups is None else self._owners.get(groups[0], self._find_owners)
+        return self._readers.get(owners, self._open_readers).rows(wanted)
+
+    def _describe(self) -> KeyedDescription:
+        """Return a keyed state of the operator, for the type of its keys."""
+        for handle in keyed_handles(self._operator, self._snapshot):
+            with naming_state(None, self._operator):
+                source = handle.open(self._snapshot)
+                described = next((source.describe(s.name) for s in source.header.states), None)
+            if described is None:
+                continue
+            types = plan_read(self._snapshot, self._operator, [described], self._of_key).types
+            described = with_names(described, dict(types.names).get(described.name, {}))
+            return in_time_zone(described, java_zone(types.time_zone))
+        raise NotFoundError(f"{operator_label(self._operator)} has no keyed state: keys can't be looked up")
+
+    def _find_owners(self, key_group: int) -> tuple[int, ...]:
+        """Return the positions of the subtasks whose keyed state can hold keys of a key group."""
+        return tuple(place for place, subtask in enumerate(self._operator.subtasks) if _owns(subtask, key_group))
+
+    def _open_readers(self, owners: tuple[int, ...] | None) -> _Readers:
+        """Open the readers of the states of some subtasks; ``None`` for all subtasks."""
+        snapshot, operator, options = self._snapshot, self._operator, self._options
+        subtasks = operator.subtasks if owners is None else tuple(operator.subtasks[place] for place in owners)
+        owning = replace(operator, subtasks=subtasks)
+        handles = list(keyed_handles(owning, snapshot))
+        if self._state is not None:
+            stored = stored_name(self._state, survey(snapshot, operator)[0])
+            # A state that the owners do not register may be registered by other subtasks, or be a mistake.
+            holder = owning if stored in survey(snapshot, owning)[0] else operator
+            reader = open_state(snapshot, holder, stored, KEYED_KIND, options)
+            assert isinstance(reader, KeyedStateReader)
+            return _Readers(snapshot, handles, {shown_name(self._state): reader})
+        variants = state_variants(snapshot, owning)
+        keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
+        keyed = {name: found for name, found in keyed.items() if found}
+        plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
+        if options.python_type is not None:
+            raise type_of_one_state()
+        plan = plan_read(snapshot, owning, [found[0] for found in plain.values()], options)
+        readers = {shown_name(name): KeyedStateReader(snapshot, owning, found, plan) for name, found in plain.items()}
+        if len(plain) == len(keyed):
+            return _Readers(snapshot, handles, readers)
+        # jobs of Java and Python have the same timers
+        of_timers = replace(self._of_key, python_type=None, python_types=(), unpickle=False, ttl=None)
+        timers = open_state(snapshot, owning, None, TIMER_KIND, of_timers)
+        assert isinstance(timers, UnionReader)
+        return _Readers(snapshot, handles, readers, timers)
 
 
-def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: ReadOptions) -> OperatorState:
-    """Return the operator with those subtasks only whose keyed state can hold the key."""
-    for handle in keyed_handles(operator, snapshot):
-        with naming_state(None, operator):
-            source = handle.open(snapshot)
-            described = next((source.describe(s.name) for s in source.header.states), None)
-        if described is None:
-            continue
-        types = plan_read(snapshot, operator, [described], options).types
-        described = with_names(described, dict(types.names).get(described.name, {}))
-        described = in_time_zone(described, java_zone(types.time_zone))
-        groups = WantedKeys(described, keys_of(described, (key,)), operator.max_parallelism).key_groups
-        if groups is None:
-            return operator
-        return replace(operator, subtasks=tuple(s for s in operator.subtasks if _owns(s, groups[0])))
-    raise NotFoundError(f"{operator_label(operator)} has no keyed state: keys can't be looked up")
+class _Readers:
+    """The readers of some subtasks.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot.
+    handles
+        The handles of the subtasks.
+    states, timers
+        The readers of the states by name, and the reader of the timers.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        handles: Iterable[KeyedHandle],
+        states: Mapping[str, KeyedStateReader],
+        timers: UnionReader | None = None,
+    ) -> None:
+        self.states = states
+        self.timers = timers
+        self._snapshot = snapshot
+        self._handles = list(handles)
+        self._open: dict[int, KeyedStateSource] = {}
+
+    def rows(self, wanted: WantedKeys) -> tuple[RowsByState, pa.Table | None]:
+        """Return the rows of keys in each state, and their timers."""
+        splits = plan_splits(self._handles, wanted)
+        managed = [split for split in splits if not split.handle.raw]
+        opened = self._open.copy()
+
+        def read(reader: KeyedStateReader, splits: Iterable[KeyedSplit]) -> Iterator[pa.RecordBatch]:
+            for split in splits:
+                yield from reader.read(split, lambda handle: self._source(handle, opened))
+
+        tables = {name: pa.Table.from_batches(read(reader, managed), reader.schema) for name, reader in self.states.items()}
+        if self.timers is None:
+            return tables, None
+        timers = map(self.timers.conform, chain.from_iterable(read(reader, splits) for reader in self.timers.readers))
+        return tables, pa.Table.from_batches(timers, self.timers.schema)
+
+    def _source(self, handle: KeyedHandle, opened: dict[int, KeyedStateSource]) -> KeyedStateSource:
+        """Return the source of a handle. It is opened once in a look-up, and once at all if it can stay open."""
+        source = opened.get(id(handle))
+        if source is None:
+            source = opened[id(handle)] = handle.open(self._snapshot)
+            if source.stays_open:
+                self._open[id(handle)] = source
+        return source
 
 
 def _owns(subtask: OperatorSubtaskState, key_group: int) -> bool:
     handles = (subtask.managed_keyed, subtask.raw_keyed)
     return any(handle is not None and key_group in handle.key_groups for handle in handles)
-
-
-def _table(reader: StateReader) -> pa.Table:
-    batches = [batch for split in reader.splits() for batch in reader.read(split)]
-    return pa.Table.from_batches(batches, reader.schema)

@@ -17,7 +17,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.column_comments import with_comments
 from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
 from state_processor.backends.read.planned_reader import PlannedReader
@@ -80,10 +80,12 @@ class KeyedStateReader(PlannedReader):
         handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
         return plan_splits(list(handles), wanted, split_bytes)
 
-    def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one split."""
+    def read(
+        self, split: KeyedSplit, opened: Callable[[KeyedHandle], KeyedStateSource] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of one split; ``opened`` returns the source of a handle if it may be open already."""
         with naming_state(self._name, self._operator):
-            source = split.handle.open(self._snapshot)
+            source = split.handle.open(self._snapshot) if opened is None else opened(split.handle)
             yield from self.read_source(source, split.key_groups, split.keys, split.handle.subtask)
 
     def read_source(

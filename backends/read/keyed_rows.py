@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.key_lookup import Keys
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
+from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.serializers import paths
 
 _MADE_OF: Final = {shapes.WINDOW: layouts.NAMESPACE, shapes.FIRES_AT: layouts.TIMESTAMP}
@@ -53,7 +55,7 @@ def read_state(
         return iter(())
     columns = decoded_columns(state, plan)
     if key_bytes:
-        columns[KEY_BYTES_COLUMN] = EVERYTHING
+        columns = {**columns, KEY_BYTES_COLUMN: EVERYTHING}
     wanted = None if keys is None else keys.serialized(state)
     values = replace(plan.values, ttl=True) if state.kind == MAP and state.has_ttl else plan.values
     request = ScanRequest(state.name, columns, values, key_groups, wanted, plan.types, in_pieces=plan.flatten)
@@ -136,9 +138,15 @@ def _expire_nested(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
     return batch.filter(pa.array(np.diff(offsets) > 0)) if plan.expiry is not None else batch
 
 
-def decoded_columns(state: KeyedDescription, plan: ReadPlan) -> dict[str, Fields]:
+def decoded_columns(state: KeyedDescription, plan: ReadPlan) -> Mapping[str, Fields]:
     """Return the columns of entries to decode for the rows of a state, with the fields in them."""
-    selection = _Everything() if plan.selection is None else plan.selection
+    return _decoded_columns(Same(state, plan.selection), plan.flatten, plan.metadata, plan.values.ttl)
+
+
+@lru_cache(maxsize=DESCRIBED)
+def _decoded_columns(selected: Same, flatten: bool, metadata: bool, times: bool) -> Mapping[str, Fields]:
+    state: KeyedDescription = selected.objects[0]
+    selection: Selection = _Everything() if selected.objects[1] is None else selected.objects[1]
     columns = {}
     names = [
         layouts.KEY,
@@ -149,16 +157,15 @@ def decoded_columns(state: KeyedDescription, plan: ReadPlan) -> dict[str, Fields
     for name in names:
         if name in selection:
             columns[_MADE_OF.get(name, name)] = EVERYTHING if name in _MADE_OF else selection[name]
-    if layouts.KEY not in columns or (plan.metadata and KEY_GROUP_COLUMN in selection):  # rows count, even without columns
+    if layouts.KEY not in columns or (metadata and KEY_GROUP_COLUMN in selection):  # rows count, even without columns
         columns[KEY_GROUP_COLUMN] = EVERYTHING
     if not state.is_timer:
-        columns |= _of_values(state, plan, selection)
+        columns |= _of_values(state, selection, flat=flatten, has_times=state.has_ttl and times)
     return columns
 
 
-def _of_values(state: KeyedDescription, plan: ReadPlan, selection: Selection) -> dict[str, Fields]:
+def _of_values(state: KeyedDescription, selection: Selection, *, flat: bool, has_times: bool) -> dict[str, Fields]:
     """Return the columns of values: the selected columns, and the columns that decide which rows the state has."""
-    flat = plan.flatten
     whole = selection.get(layouts.VALUE, NOTHING)
     if state.kind == MAP:
         value = selection.get(layouts.MAP_VALUE, NOTHING) if flat else whole.of(paths.VALUE)
@@ -171,7 +178,6 @@ def _of_values(state: KeyedDescription, plan: ReadPlan, selection: Selection) ->
         if layouts.MAP_VALUE in selection or state.has_ttl:
             columns[layouts.MAP_VALUE] = value
         return columns
-    has_times = state.has_ttl and plan.values.ttl
     if state.kind == LIST:
         element = selection.get(shapes.LIST_VALUE, NOTHING) if flat else whole.of(paths.ELEMENT)
         if not (flat or has_times or layouts.VALUE in selection):

@@ -212,10 +212,16 @@ class UnionSplit:
 
 
 class UnionReader:
-    """Reads several states one after the other. Columns that a state lacks are null."""
+    """Reads several states one after the other. Columns that a state lacks are null.
+
+    Attributes
+    ----------
+    readers
+        The readers of the states.
+    """
 
     def __init__(self, readers: Sequence[KeyedStateReader], selection: Selection | None = None) -> None:
-        self._readers = list(readers)
+        self.readers = list(readers)
         self._selection = selection
 
     def __getstate__(self) -> dict[str, Any]:
@@ -229,24 +235,27 @@ class UnionReader:
     @property
     def described_schema(self) -> pa.Schema:
         """See :attr:`SelectableStateReader.described_schema`."""
-        return applied(self._selection, with_text_namespace(shapes.wider_schema([r.known_types() for r in self._readers])))
+        return applied(self._selection, with_text_namespace(shapes.wider_schema([r.known_types() for r in self.readers])))
 
     def select(self, selection: Selection) -> UnionReader:
         """See :meth:`SelectableStateReader.select`."""
         counted = {**selection, layouts.TIMESTAMP: EVERYTHING}  # batches without columns do not count rows
-        return UnionReader([r.select(counted) for r in self._readers], selection)
+        return UnionReader([r.select(counted) for r in self.readers], selection)
 
     def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
         """Plan splits, one for each task."""
         size = (split_bytes,) if split_bytes else ()
-        return [UnionSplit(i, s) for i, r in enumerate(self._readers) for s in r.splits(*size)]
+        return [UnionSplit(i, s) for i, r in enumerate(self.readers) for s in r.splits(*size)]
 
     def read(self, split: UnionSplit) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
-        for batch in self._readers[split.reader].read(split.split):
-            names = batch.schema.names
-            arrays = [
-                shapes.conform(batch.column(f.name), f.type) if f.name in names else pa.nulls(batch.num_rows, f.type)
-                for f in self.schema
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        yield from map(self.conform, self.readers[split.reader].read(split.split))
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of one of the readers with the columns of all readers."""
+        names = batch.schema.names
+        arrays = [
+            shapes.conform(batch.column(f.name), f.type) if f.name in names else pa.nulls(batch.num_rows, f.type)
+            for f in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

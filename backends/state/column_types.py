@@ -7,9 +7,11 @@ Kryo wrote: it adds information that Kryo's bytes lack.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
+from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
 from state_processor.serializers.base import TypeSerializer
@@ -74,6 +76,13 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
     OptionError
         If the state does not have a column.
     """
+    changed: _State = state if given == AS_WRITTEN else _evolved(Same(state, given))
+    return changed
+
+
+@lru_cache(maxsize=DESCRIBED)
+def _evolved(pair: Same) -> Any:
+    state, given = pair.objects
     python = given.python_type(state.name)
     if python is not None:
         state = with_python_type(state, python, given.unpickled)

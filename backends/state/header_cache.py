@@ -15,6 +15,9 @@ from state_processor.serializers.user_registrations import Registrations, curren
 KEPT: Final = 32
 """Number of headers in the cache, and of results about them."""
 
+DESCRIBED: Final = 256
+"""Number of states of these headers in each cache of something about a state."""
+
 Header = TypeVar("Header", KeyedHeader, OperatorHeader)
 
 

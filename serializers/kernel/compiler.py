@@ -204,7 +204,9 @@ class EntryPoint(DeclaredKernel):
             return interpret(self._function.in_python, self._arguments, given)
         if self._compiled is None:
             self.compile()
-        return self._compiled(*(a.compiled() if isinstance(a, TwoForms) else a for a in arguments))
+        if TwoForms in map(type, arguments):
+            return self._compiled(*(a.compiled() if isinstance(a, TwoForms) else a for a in arguments))
+        return self._compiled(*arguments)
 
     def compile(self) -> None:
         """Compile the function, and no other variant of it.

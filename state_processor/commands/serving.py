@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
@@ -62,8 +63,14 @@ def _run(options: argparse.Namespace) -> None:
         limits,
         float(options.interval),
         flag_values(options),
-        say,
+        _say_at_once,
     )
+
+
+def _say_at_once(text: str) -> None:
+    """Print a line that a waiting program reads at once, although the command goes on."""
+    say(text)
+    sys.stdout.flush()
 
 
 def _token(file: str | None) -> str | None:

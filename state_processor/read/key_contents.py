@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.key_rows import rows_of_key
+from state_processor.backends.read.key_rows import KeyReader
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator, operator_label, survey
@@ -54,19 +54,12 @@ class KeyContents:
     states: Mapping[str, pa.Table]
     timers: pa.Table | None
 
-    @classmethod
+    @staticmethod
     def find(
-        cls, snapshot: Snapshot, operator: OperatorIdentifier, key: Any, state: str | None, options: Mapping[str, Any]
+        snapshot: Snapshot, operator: OperatorIdentifier, key: Any, state: str | None, options: Mapping[str, Any]
     ) -> KeyContents:
         """Read the contents of a key; see :func:`state_processor.arrow.lookup`."""
-        given = check_arguments(options)
-        found = find_operator(snapshot, operator.uid, operator.uid_hash)
-        check_effects(given, Kind.LOOKUP, EFFECTIVE_OPTIONS, operator_label(found))
-        if "ttl" in given:
-            _check_time_to_live(snapshot, found, state, given)
-        read = ReadOptions(**values_of(READ_OPTIONS, given))
-        states, timers = rows_of_key(snapshot, found, key, state, replace(read, flatten=False))
-        return cls(operator, key, states, timers)
+        return KeyLookUp(snapshot, operator, state, options).find(key)
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the tables that have rows: the states by name, then ``timers``."""
@@ -89,6 +82,49 @@ class KeyContents:
         tables = {name: table.drop_columns(["key"]) for name, table in self.tables().items()}
         parts = [html_table(t.column_names, t.to_pylist(), caption=name, longest=_LONGEST) for name, t in tables.items()]
         return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(parts)}"
+
+
+class KeyLookUp:
+    """Look-ups of keys in an operator. Plans and open files are kept for further keys; threads may share it.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the keys are.
+    state
+        One state; ``None`` for all keyed states and the timers.
+    options
+        Keyword arguments of a look-up; see :func:`state_processor.arrow.lookup`.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator does not exist, or does not have keyed state.
+    OptionError
+        If an option is unknown, or does not act on the state.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorIdentifier, state: str | None, options: Mapping[str, Any]) -> None:
+        given = check_arguments(options)
+        found = find_operator(snapshot, operator.uid, operator.uid_hash)
+        check_effects(given, Kind.LOOKUP, EFFECTIVE_OPTIONS, operator_label(found))
+        if "ttl" in given:
+            _check_time_to_live(snapshot, found, state, given)
+        read = ReadOptions(**values_of(READ_OPTIONS, given))
+        self._operator = operator
+        self._reader = KeyReader(snapshot, found, state, replace(read, flatten=False))
+
+    def find(self, key: Any) -> KeyContents:
+        """Read the contents of a key.
+
+        Raises
+        ------
+        NotFoundError
+            If the operator does not have the state.
+        OptionError
+            If the key is not of the operator's key type.
+        """
+        return KeyContents(self._operator, key, *self._reader.rows(key))
 
 
 def _check_time_to_live(snapshot: Snapshot, operator: OperatorState, state: str | None, given: Collection[str]) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.display.text_tables import json_value
-from state_processor.read.key_contents import KeyContents
 from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serving.following import ServedSnapshot
 from state_processor.serving.limits import Limits
-
-READING: Final = {"nanos": "string"}
-"""Dates and times of answers have all digits."""
 
 
 def operators(served: ServedSnapshot) -> dict[str, Any]:
@@ -55,8 +51,8 @@ def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limi
     LimitError
         There are too many rows.
     """
-    operator = served.operator(uid)
-    found = KeyContents.find(served.snapshot, operator, key_of(served, uid, key), state, READING)
+    wanted = key_of(served, uid, key)
+    found = served.look_up(uid, state).find(wanted)
     if not found:
         what = f"the operator {uid!r}" if state is None else f"the state {state!r} of the operator {uid!r}"
         raise NotFoundError(f"{what} does not have the key {key} in checkpoint {served.checkpoint_id}")
@@ -69,8 +65,7 @@ def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limi
 
 def key_of(served: ServedSnapshot, uid: str, text: str) -> Any:
     """Return a key from its text in a path. Keys of text are the text. Other keys are JSON, or text such as a date."""
-    state = served.keyed_state(served.operator(uid))
-    if str(state.key) == "STRING":
+    if served.key_type(uid) == "STRING":
         return text
     try:
         return parse_json(text)

@@ -17,8 +17,7 @@ from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.read.scans import StateScan
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serving.access import Permission
-from state_processor.serving.answers import READING
-from state_processor.serving.following import Followed, ServedSnapshot
+from state_processor.serving.following import READING, Followed, ServedSnapshot
 from state_processor.serving.limits import BusyError, Limits
 from state_processor.sql.session import SqlSession
 

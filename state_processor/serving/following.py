@@ -12,9 +12,11 @@ from typing import Any, Final, TypeVar
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.kept import Kept
 from state_processor.backends.read.state_listing import Survey, find_operator, surveys
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
+from state_processor.read.key_contents import KeyLookUp
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
 from state_processor.serving.kept_files import KeptFiles
 from state_processor.types.identifier import OperatorIdentifier
@@ -24,6 +26,11 @@ _TRIES: Final = 10
 """The maximal number of checkpoints that a request tries, if each is removed during the request."""
 _JOB_DIGITS: Final = 32
 """Digits of a job in the path of a checkpoint; paths of savepoints have fewer."""
+
+READING: Final = {"nanos": "string"}
+"""Dates and times of answers have all digits."""
+_LOOK_UPS: Final = 256
+"""Operators and states whose plans and open files are kept for further keys."""
 
 _T = TypeVar("_T")
 
@@ -42,6 +49,8 @@ class ServedSnapshot:
     def __init__(self, info: SnapshotInfo, snapshot: Snapshot) -> None:
         self._info = info
         self.snapshot = snapshot
+        self._key_types: Kept[str, str] = Kept(_LOOK_UPS)
+        self._look_ups: Kept[tuple[str, str | None], KeyLookUp] = Kept(_LOOK_UPS)
 
     @property
     def path(self) -> str:
@@ -75,18 +84,36 @@ class ServedSnapshot:
         find_operator(self.snapshot, given.uid, given.uid_hash)
         return given
 
-    def keyed_state(self, operator: OperatorIdentifier) -> KeyedDescription:
-        """Return a keyed state of an operator. All its states have the same type of keys.
+    def key_type(self, uid: str) -> str:
+        """Return the type of an operator's keys. All its states have the same type of keys.
 
         Raises
         ------
         NotFoundError
-            The operator does not have keyed state.
+            The operator does not exist, or does not have keyed state.
         """
+        return self._key_types.get(uid, self._find_key_type)
+
+    def look_up(self, uid: str, state: str | None) -> KeyLookUp:
+        """Return the look-up of keys in an operator, in one state or in all.
+
+        Raises
+        ------
+        NotFoundError
+            The operator does not exist, or does not have keyed state.
+        """
+        return self._look_ups.get((uid, state), self._open_look_up)
+
+    def _find_key_type(self, uid: str) -> str:
+        operator = self.operator(uid)
         for found in self.surveyed[find_operator(self.snapshot, operator.uid, operator.uid_hash).operator_id][0].values():
             if isinstance(found[0], KeyedDescription):
-                return found[0]
+                return str(found[0].key)
         raise NotFoundError(f"the operator {operator} does not have keyed state: keys can't be looked up")
+
+    def _open_look_up(self, place: tuple[str, str | None]) -> KeyLookUp:
+        uid, state = place
+        return KeyLookUp(self.snapshot, self.operator(uid), state, READING)
 
 
 class Followed:

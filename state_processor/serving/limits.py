@@ -104,7 +104,10 @@ class Workers:
             The function takes too long; its result is dropped.
         """
         try:
-            await asyncio.wait_for(self._slots.acquire(), self._limits.seconds)
+            if self._slots.locked():
+                await asyncio.wait_for(self._slots.acquire(), self._limits.seconds)
+            else:
+                await self._slots.acquire()
         except TimeoutError:
             raise BusyError(f"{self._limits.parallel} requests are running; ask again later") from None
         future = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, work)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, Final
 
 from state_processor.options.packages import require
+from state_processor.serializers.errors import OptionError
 from state_processor.serving.access import Permission
 from state_processor.serving.following import Followed
 from state_processor.serving.limits import Limits
 
 _IDLE_SECONDS: Final = 30
 """Time in seconds until a connection without requests is closed."""
+
+_SWITCH_SECONDS: Final = 0.001
+"""Time in seconds that a thread may take until another gets its turn: many requests are shorter than Python's 5 milliseconds."""
 
 
 def serve(
@@ -34,7 +40,7 @@ def serve(
     directory
         A directory with checkpoints of one job, or a snapshot.
     host, port
-        The address of HTTP.
+        The address of HTTP; with port 0, a free port.
     flight_port
         The port of Arrow Flight; ``None`` for HTTP alone.
     token
@@ -51,7 +57,7 @@ def serve(
     Raises
     ------
     OptionError
-        A package is not installed, or the token is missing or too short.
+        A package is not installed, the token is missing or too short, or the address can't be used.
     NotASnapshotError
         The directory does not have a complete snapshot, or has checkpoints of several jobs.
     """
@@ -61,16 +67,26 @@ def serve(
     followed.follow(seconds)
     server = http_server(followed, permission, limits, host, port)
     shown = f"[{host}]" if ":" in host else host
-    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{port}/docs")
+    listener = _listener(host, port)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{listener.getsockname()[1]}/docs")
     if flight_port is None:
-        server.run()
+        server.run([listener])
         return
     from state_processor.serving.flight import FlightServer
 
     with FlightServer((shown, flight_port), followed, permission, limits) as flights:
         started(f"Arrow Flight: grpc://{shown}:{flights.port}")
         threading.Thread(target=flights.serve, name="flight", daemon=True).start()
-        server.run()
+        server.run([listener])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return a socket that accepts connections to an address."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as problem:
+        raise OptionError(f"can't listen on {host}, port {port}: {problem.strerror}; choose another --host or --port") from None
 
 
 def http_server(followed: Followed, permission: Permission, limits: Limits, host: str, port: int) -> Any:

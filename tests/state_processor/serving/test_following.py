@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.metadata import discovery
+from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.scans import StateScan
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
@@ -80,6 +83,37 @@ def test_open_files_are_read_after_their_removal(tmp_path: Path, backend: str) -
     assert value_of(old) == 1
     scan = StateScan.open(old.snapshot, old.path, TOTALS, "total", None, None, {})
     assert [row["value"] for batch in scan.read() for row in batch.to_pylist()] == [1] * len(KEYS)
+
+
+def test_a_store_is_opened_for_the_first_key_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path, 1)
+    served = Followed(tmp_path, {}).current
+    opened: list[int] = []
+    open_handle = KeyedHandle.open
+
+    def counted(handle: KeyedHandle, snapshot: Any) -> Any:
+        opened.append(handle.subtask)
+        return open_handle(handle, snapshot)
+
+    monkeypatch.setattr(KeyedHandle, "open", counted)
+    for key in KEYS:
+        assert answers.contents(served, "totals", str(key), "total", Limits())["states"]["total"] == [{"value": 1}]
+    assert sorted(opened) == [0, 0, 1]  # the first is opened for the type of the keys, too
+
+
+def test_a_replaced_checkpoint_is_freed_at_once(tmp_path: Path) -> None:
+    """Open files of many checkpoints would exceed the limit of a process."""
+    write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    answers.contents(followed.current, "totals", "7", None, Limits())
+    replaced = weakref.ref(followed.current)
+    gc.disable()
+    try:
+        write_checkpoint(tmp_path, 2)
+        followed.refresh()
+        assert replaced() is None
+    finally:
+        gc.enable()
 
 
 def test_an_incomplete_checkpoint_is_left_out(tmp_path: Path) -> None:
