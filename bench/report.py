@@ -37,6 +37,7 @@ _TITLES: Final = {
     "kernel": "First values of a new installation",
     "flink": "Flink's State Processor API",
     "ask": "Questions",
+    "changes": "Differences between checkpoints",
     "serve": "Requests to the server",
 }
 _NEEDS: Final = {"flink": " The variable `FLINK_STATE_PROCESSOR_JAR` has to name its jar. The package index does not have it."}

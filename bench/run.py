@@ -15,7 +15,22 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
-BENCHES = ("read", "write", "native", "metadata", "encode", "cold", "plan", "lookup", "scale", "kernel", "flink", "ask", "serve")
+BENCHES = (
+    "read",
+    "write",
+    "native",
+    "metadata",
+    "encode",
+    "cold",
+    "plan",
+    "lookup",
+    "scale",
+    "kernel",
+    "flink",
+    "ask",
+    "changes",
+    "serve",
+)
 """Modules of this folder. Their ``main`` prints a table and returns figures."""
 REPORT = "report"
 

@@ -12,9 +12,12 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.pojo_registrations import register_pojo_class, register_primitive_fields
 from state_processor.serializers.core.self_written import register_value_class
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.flinkx.case_classes import register_case_class
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.protobuf import register_protobuf
+from state_processor.serializers.kryo.thrift import register_thrift
 from state_processor.serializers.kryo.user_classes import register_kryo_class
+from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
 from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.user_registrations import registrations
 
@@ -29,11 +32,14 @@ __all__ = [
     "TypeSerializer",
     "TypeSerializerSnapshot",
     "read_serializer_snapshot",
+    "register_case_class",
     "register_kryo_class",
     "register_pojo_class",
     "register_primitive_fields",
     "register_protobuf",
+    "register_protobuf_serializer",
     "register_snapshot",
+    "register_thrift",
     "register_value_class",
     "registrations",
 ]

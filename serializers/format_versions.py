@@ -12,6 +12,7 @@ from typing import Final
 
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 
+FLINK: Final = "Flink"
 NEWEST_FLINK: Final = "2.3"
 """The newest release of Flink whose formats were compared with these tables."""
 
@@ -28,11 +29,14 @@ class FormatVersions:
         The supported versions, each with the first Flink that wrote it; without it for structures of users.
     advice
         Advice for a version that is older than all of these.
+    writer
+        What writes the structure: Flink, or the library whose versions are in ``since``.
     """
 
     what: str
     since: Mapping[int, str]
     advice: str = "restore it with that Flink or the next one, and take a new savepoint"
+    writer: str = FLINK
 
     def check(
         self,
@@ -67,10 +71,13 @@ class FormatVersions:
     @property
     def listed(self) -> str:
         """The versions as text: ``3 (Flink 1.11) and 4 (Flink 2.4)``."""
-        *others, last = (f"{version} (Flink {flink})" if flink else f"{version}" for version, flink in sorted(self.since.items()))
+        known = sorted(self.since.items())
+        *others, last = (f"{version} ({self.writer} {first})" if first else f"{version}" for version, first in known)
         return f"{', '.join(others)} and {last}" if others else last
 
     def _probable_cause(self, version: int, flink_major: int | None) -> str:
+        if self.writer != FLINK:
+            return self._cause_in_library(version)
         if not any(self.since.values()):
             return "The class that was registered declares no other in `versions` or `outer_versions`: register one that does."
         if version < min(self.since):
@@ -81,6 +88,13 @@ class FormatVersions:
             return f"No release of Flink writes it: a modified Flink did, or the bytes are damaged.{written}"
         latest = max(newest, NEWEST_FLINK, key=_release)
         return f"A Flink after {latest} probably wrote it (install a newer state-processor), or the bytes are damaged."
+
+    def _cause_in_library(self, version: int) -> str:
+        first = self.since[min(self.since)]
+        if version < min(self.since) and first:
+            return f"A {self.writer} before {first} wrote it, or the bytes are damaged: {self.advice}."
+        other = "A later" if version > max(self.since) else "Another"
+        return f"{other} {self.writer} probably wrote it (install a newer state-processor), or the bytes are damaged."
 
 
 def _release(flink: str) -> tuple[int, ...]:

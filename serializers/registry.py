@@ -39,6 +39,7 @@ _FAMILIES: Final = (
     "runtime.stream_records",
     "runtime.two_phase_commit",
     "runtime.java_objects",
+    "runtime.pulsar",
     "runtime.cep",
     "kryo.serializer",
     "avro.records",
@@ -48,8 +49,14 @@ _FAMILIES: Final = (
     "runtime.scala",
     "table.operator_records",
     "table.python_rows",
+    "flinkx.case_classes",
+    "flinkx.choices",
+    "flinkx.collections",
+    "flinkx.values",
+    "protobuf.serializer",
+    "protobuf.statefun",
 )
-"""Modules of this package that register Flink's own snapshot classes."""
+"""Modules of this package that register the snapshot classes of Flink, flink-scala-api and Stateful Functions."""
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []

@@ -1,4 +1,4 @@
-"""Versions of Flink's serializer snapshots: the versions of each class, and the first release that wrote each.
+"""Versions of serializer snapshots: the versions of each class, and the first release of Flink or a library that wrote each.
 
 The registry checks every snapshot that is read against this table, and refuses to register other classes. Rows were compared with
 ``getCurrentVersion`` of all snapshot classes in the releases 1.9 to 2.3.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from state_processor.serializers.format_versions import FLINK as FLINK_WRITER
 from state_processor.serializers.format_versions import FormatVersions
 
 ADAPTER_VERSION: Final = 0x7A53C4F0
@@ -17,6 +18,7 @@ ADAPTER_VERSION: Final = 0x7A53C4F0
 
 _BEFORE_SNAPSHOTS: Final = "restore it with Flink 1.7 to 1.16, and take a new savepoint"
 FLINK: Final = "org.apache.flink."
+FLINKX: Final = "org.apache.flinkx.api.serializer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,11 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
     ((f"{_SHARED_BUFFER}SharedBufferNodeSerializerSnapshotV2",), _composite("1.13", v1="1.13")),
     (("cep.nfa.NFAStateSerializerSnapshot",), _composite(v1="1.8", v2="1.16")),
     (("cep.nfa.NFA$MigratedNFASerializerSnapshot", "cep.nfa.SharedBuffer$SharedBufferSerializerSnapshot"), _composite(v2="1.8")),
+    # Pulsar before FLIP-27
+    (
+        _of_serializers("streaming.connectors.pulsar.internal.", "TopicSubscriptionSerializer", "MessageIdSerializer"),
+        _simple("1.9"),
+    ),
     # Scala, Gelly
     *_scala("api.scala.typeutils.", None),
     *_scala("table.api.typeutils.", "2.0"),
@@ -216,12 +223,75 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
 )
 
 
-def _versions(name: str, own: Mapping[int, str], outer: Mapping[int, str] | None) -> SnapshotVersions:
-    around = None if outer is None else FormatVersions(f"{name}, outer part", outer, _BEFORE_SNAPSHOTS)
-    return SnapshotVersions(FormatVersions(name, own, _BEFORE_SNAPSHOTS), around)
+# flink-scala-api. The release that first wrote a version is given where its notes name it.
+
+_SCALA_API: Final = "flink-scala-api"
+_BEFORE_VERSIONS: Final = "restore it with flink-scala-api 1.2.7, 1.2.8 or later 1.x, and take a new savepoint"
+_ORDERED: Final = ("Boolean", "Byte", "Char", "Short", "Int", "Long", "Float", "Double", "BigInt", "BigDecimal", "String")
+
+_FLINKX_ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
+    (("ScalaCaseClassSerializerSnapshot",), ({3: ""}, {2: "", 3: ""})),
+    (("ScalaOptionSerializerSnapshot",), ({3: ""}, {2: ""})),
+    (("ScalaEitherSerializerSnapshot", "Scala3EnumSerializerSnapshot"), ({3: ""}, {1: ""})),
+    (_of_serializers("", "CoproductSerializer"), ({2: "1.2.7", 3: ""}, {3: ""})),
+    (("CollectionSerializerSnapshot", *_of_serializers("", "MapSerializer", "MappedSerializer")), ({2: "1.2.7"}, None)),
+    (("SortedCollectionSerializerSnapshot",), ({2: ""}, None)),
+    (
+        (
+            *(f"{kind}SerializerSnapshot" for kind in ("SortedMap", "MutableMap", "MutableSortedMap", "Scala3EnumValue")),
+            *_of_serializers("", "ScalaCaseObjectSerializer"),
+            *(f"{kind}OrderingSerializerSnapshot" for kind in ("Reverse", "Option")),
+        ),
+        ({1: ""}, None),
+    ),
+    (
+        (
+            *_of_serializers("", "UnitSerializer"),
+            *(f"{t}SerializerSnapshot" for t in ("Nothing", "Duration", "FiniteDuration")),
+            *(f"{t}SerializerSnapshot" for t in ("ZoneId", "ZoneOffset", "ZonedDateTime", "OffsetDateTime")),
+            *(f"{t}OrderingSerializerSnapshot" for t in ("Unit", "FloatIeee", "DoubleIeee")),
+            *(f"Default{t}OrderingSerializerSnapshot" for t in _ORDERED),
+        ),
+        ({3: ""}, None),
+    ),
+)
+
+
+# Stateful Functions
+
+_STATEFUN: Final = "Stateful Functions"
+_OF_STATEFUN: Final = "statefun.flink."
+_BEFORE_STATEFUN: Final = "restore it with that version of Stateful Functions, and take a new savepoint with a later one"
+
+_STATEFUN_ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
+    (("common.protobuf.ProtobufTypeSerializerSnapshot",), ({1: "2.0"}, None)),
+    (("core.types.remote.RemoteValueSerializerSnapshot",), ({1: "3.0"}, None)),
+    (("core.message.MessageTypeSerializer$Snapshot",), ({1: "2.0", 2: ""}, None)),
+)
+
+
+def _versions(
+    name: str,
+    own: Mapping[int, str],
+    outer: Mapping[int, str] | None,
+    writer: str = FLINK_WRITER,
+    advice: str = _BEFORE_SNAPSHOTS,
+) -> SnapshotVersions:
+    around = None if outer is None else FormatVersions(f"{name}, outer part", outer, advice, writer)
+    return SnapshotVersions(FormatVersions(name, own, advice, writer), around)
 
 
 SNAPSHOT_VERSIONS: Final[Mapping[str, SnapshotVersions]] = {
-    f"{FLINK}{name}": _versions(f"{FLINK}{name}", *versions) for names, versions in _ROWS for name in names
+    **{f"{FLINK}{name}": _versions(f"{FLINK}{name}", *versions) for names, versions in _ROWS for name in names},
+    **{
+        f"{FLINKX}{name}": _versions(f"{FLINKX}{name}", *versions, _SCALA_API, _BEFORE_VERSIONS)
+        for names, versions in _FLINKX_ROWS
+        for name in names
+    },
+    **{
+        f"{FLINK}{_OF_STATEFUN}{name}": _versions(f"{FLINK}{_OF_STATEFUN}{name}", *versions, _STATEFUN, _BEFORE_STATEFUN)
+        for names, versions in _STATEFUN_ROWS
+        for name in names
+    },
 }
-"""The supported versions of each of Flink's snapshot classes."""
+"""The supported versions of each snapshot class, by its name."""

@@ -34,6 +34,22 @@ class SnapshotReader(Protocol):
         """Read the snapshot whose payload begins at ``source``."""
 
 
+@dataclass(frozen=True, slots=True)
+class CaseClass:
+    """What a snapshot of a case class does not tell.
+
+    Parameters
+    ----------
+    names
+        The names of its fields.
+    counted
+        Whether the number of fields is written before them; ``None`` for the default.
+    """
+
+    names: tuple[str, ...] | None = None
+    counted: bool | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Registrations:
     """Descriptions by Java class name.
@@ -52,6 +68,8 @@ class Registrations:
         Connectors of sources and sinks, by kind and name.
     value_classes
         Serializers of classes that write themselves.
+    case_classes
+        Names and form of case classes of flink-scala-api.
     """
 
     snapshots: Mapping[str, SnapshotReader] = field(default_factory=dict)
@@ -60,6 +78,7 @@ class Registrations:
     primitive_fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
     value_classes: Mapping[str, Any] = field(default_factory=dict)
+    case_classes: Mapping[str, CaseClass] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return any(self.content)
@@ -69,7 +88,7 @@ class Registrations:
         """All entries, for the comparison of registrations."""
         return (
             *(self.snapshots, self.kryo_classes, self.pojo_subclasses),
-            *(self.primitive_fields, self.connectors, self.value_classes),
+            *(self.primitive_fields, self.connectors, self.value_classes, self.case_classes),
         )
 
     def with_snapshot(self, class_name: str, reader: SnapshotReader) -> Registrations:
@@ -110,6 +129,10 @@ class Registrations:
         """Return a copy with a class that writes itself."""
         return replace(self, value_classes=_with(self.value_classes, class_name, serializer))
 
+    def with_case_class(self, class_name: str, described: CaseClass) -> Registrations:
+        """Return a copy with a case class of flink-scala-api."""
+        return replace(self, case_classes=_with(self.case_classes, class_name, described))
+
     def updated(self, other: Registrations) -> Registrations:
         """Return a copy with the entries of ``other``; these take precedence."""
         subclasses = {
@@ -123,6 +146,7 @@ class Registrations:
             {**self.primitive_fields, **other.primitive_fields},
             {**self.connectors, **other.connectors},
             {**self.value_classes, **other.value_classes},
+            {**self.case_classes, **other.case_classes},
         )
 
 

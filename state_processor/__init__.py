@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from state_processor.job.check import check_job
     from state_processor.job.matching import match_operators
     from state_processor.job.opening import signature
+    from state_processor.job.plan_compiler import plan_from_sql
     from state_processor.job.signature import JobSignature
     from state_processor.job.verdicts import JobReport
     from state_processor.lake.sync import SyncCommit, sync
     from state_processor.read.finding import Findings, find
+    from state_processor.read.growth import growth
     from state_processor.read.history import history
+    from state_processor.read.history_plot import plot_history
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.snapshots import list_snapshots
     from state_processor.reader import SavepointReader
@@ -111,10 +114,13 @@ __all__ = [
     "errors",
     "files",
     "find",
+    "growth",
     "history",
     "list_snapshots",
     "match_operators",
     "orphans",
+    "plan_from_sql",
+    "plot_history",
     "polars",
     "pyflink",
     "register",
@@ -154,8 +160,11 @@ _HOMES = {
     "Findings": "state_processor.read.finding",
     "diff": "state_processor.spark.difference",
     "find": "state_processor.read.finding",
+    "growth": "state_processor.read.growth",
     "history": "state_processor.read.history",
     "list_snapshots": "state_processor.read.snapshots",
+    "plan_from_sql": "state_processor.job.plan_compiler",
+    "plot_history": "state_processor.read.history_plot",
     "register": "state_processor.spark.data_source_registration",
     "signature": "state_processor.job.opening",
     "sync": "state_processor.lake.sync",

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read import catalog
-from state_processor.backends.read.channel_state import channel_table
 from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.state_access import TIMER_KIND, StateReader
 from state_processor.backends.read.state_listing import find_operator
@@ -37,6 +36,7 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
+from state_processor.read.channels import read_channel_records, read_channel_state
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import ArrowSchema
 from state_processor.read.rows import Rows
@@ -57,6 +57,7 @@ __all__ = [
     "handles",
     "lookup",
     "operators",
+    "read_channel_records",
     "read_channel_state",
     "read_raw_state",
     "read_sink_state",
@@ -342,50 +343,6 @@ def read_raw_state(path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KE
 
 
 @takes_options
-def read_channel_state(
-    path: Path,
-    uid: str | OperatorIdentifier | None = None,
-    *,
-    raw: bool = False,
-    **options: Unpack[OpeningOptions],
-) -> pa.Table:
-    """Read the in-flight data of an unaligned checkpoint: the contents of network buffers, a row per channel.
-
-    The records belong to the edges between operators, whose types snapshots do not record, so they are counted and not decoded.
-
-    Parameters
-    ----------
-    path
-        As for :func:`read_state`.
-    uid
-        One operator; ``None`` for all.
-    raw
-        Adds ``buffers``: the bytes of each buffer, in the order of sending.
-    **options
-        See :class:`~state_processor.options.groups.OpeningOptions`.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``operator_uid``, ``operator_uid_hash``, ``subtask``, ``direction`` (``input`` or ``output``), ``gate`` (input gate or
-        result partition), ``channel`` (input channel or subpartition), ``size_in_bytes`` as Flink recorded it, and
-        ``record_count``: whole records, null where the buffers do not begin with the start of one.
-
-    Raises
-    ------
-    NotFoundError
-        If the operator does not exist.
-    CorruptSnapshotError, MissingFileError
-        The buffers can't be read.
-    """
-    snapshot = SnapshotAccess.of(**options).open(path)
-    if uid is None:
-        return channel_table(snapshot, snapshot.metadata.operators, raw=raw)
-    identifier = OperatorIdentifier.of(uid)
-    return channel_table(snapshot, [find_operator(snapshot, identifier.uid, identifier.uid_hash)], raw=raw)
-
-
-@takes_options
 def read_source_splits(
     path: Path, uid: str | OperatorIdentifier, connector: str | None = None, **options: Unpack[OpeningOptions]
 ) -> pa.Table:
@@ -396,9 +353,9 @@ def read_source_splits(
     path, uid
         As for :func:`read_state`.
     connector
-        A source of :func:`state_processor.connectors.names`, such as ``kafka``, ``mysql-cdc`` or ``kinesis``; ``kafka-consumer``
-        and ``kinesis-consumer`` (the sources of older versions); ``raw`` for bytes. Snapshots do not record the connector. By
-        default it is the connector whose format all bytes have, or ``raw``.
+        A source of :func:`state_processor.connectors.names`, such as ``kafka``, ``mysql-cdc`` or ``kinesis``; ``kafka-consumer``,
+        ``kinesis-consumer`` and ``pulsar-consumer`` (the sources of older versions); ``raw`` for bytes. Snapshots do not record
+        the connector. By default it is the connector whose format all bytes have, or ``raw``.
     **options
         See :class:`~state_processor.options.groups.OpeningOptions`.
 

@@ -13,6 +13,7 @@ from state_processor.commands import (
     completing,
     exporting,
     finding,
+    history,
     jobs,
     listing,
     queries,
@@ -43,6 +44,7 @@ EXIT_CODES: Final = {
 
 _GROUPS: Final = (
     listing,
+    history,
     showing,
     analysing,
     finding,

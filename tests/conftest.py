@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -74,6 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
     """Give modules to processes in a way that survives the end of a process."""
     return ModuleScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    """Take twenty thousand collected tests from the garbage collector, which would walk over them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

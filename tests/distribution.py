@@ -58,7 +58,12 @@ class ModuleScheduling(LoadFileScheduling):
         return left[0][1] if left else None
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give a process the longest module that is left of its track, or of the track that needs a process most."""
+        """Give a process its next module."""
+        self.workqueue.move_to_end(self.next_module(node), last=False)
+        super()._assign_work_unit(node)
+
+    def next_module(self, node: WorkerController) -> str:
+        """Return the longest module that is left of the track of a process, or of the track that needs a process most."""
         left: dict[str, list[str]] = {}
         for module in self.workqueue:
             left.setdefault(track_of(module), []).append(module)
@@ -66,10 +71,9 @@ class ModuleScheduling(LoadFileScheduling):
         if track not in left:
             processes = Counter(self._tracks[other] for other in self._tracks if other is not node)
             needs = {name: sum(map(_seconds, modules)) / (1 + processes[name]) for name, modules in left.items()}
-            track = max(needs, key=lambda name: (name != LAST, needs[name]))
-        self.workqueue.move_to_end(max(left[track], key=_seconds), last=False)
+            track = max(needs, key=lambda name: (name != LAST, not processes[name], needs[name]))
         self._tracks[node] = track
-        super()._assign_work_unit(node)
+        return max(left[track], key=_seconds)
 
 
 def _seconds(module: str) -> int:

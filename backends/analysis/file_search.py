@@ -5,7 +5,7 @@ Files contain more than a read returns: replaced and deleted entries of RocksDB,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -52,7 +52,9 @@ class Content:
     parts: Callable[[], Iterable[Bytes]]
 
 
-def contents(snapshot: Snapshot, operators: Sequence[OperatorState] | None = None) -> Iterator[Content]:
+def contents(
+    snapshot: Snapshot, operators: Sequence[OperatorState] | None = None, skipped: Collection[h.StreamStateHandle] = ()
+) -> Iterator[Content]:
     """Yield the contents of ``_metadata`` and of all files of a snapshot.
 
     A file that several handles share is read once. Tables of RocksDB and ForSt are yielded twice: stored, and decompressed.
@@ -63,11 +65,13 @@ def contents(snapshot: Snapshot, operators: Sequence[OperatorState] | None = Non
         The snapshot.
     operators
         Limits the contents to the files and the inline state of these operators, without ``_metadata``.
+    skipped
+        Files that are left out.
     """
     if operators is None:
         path = str(Location.parse(snapshot.directory).joined(METADATA_FILE))
         yield Content(None, path, lambda: _plain(_whole(snapshot, path)))
-    seen: set[object] = set()
+    seen: set[object] = set(skipped)
     for operator in snapshot.metadata.operators if operators is None else operators:
         label = operator_label(operator)
         owners = [(label, operator.coordinator_state), *((subtask_label(operator, s), s) for s in operator.subtasks)]
@@ -85,13 +89,18 @@ def contents(snapshot: Snapshot, operators: Sequence[OperatorState] | None = Non
             for keyed in leaf_keyed_handles(subtask.managed_keyed):
                 if isinstance(keyed, h.IncrementalRemoteKeyedStateHandle) and keyed not in seen:
                     seen.add(keyed)
-                    yield from _tables(snapshot, operator, keyed, subtask_label(operator, subtask))
+                    yield from _tables(snapshot, operator, keyed, subtask_label(operator, subtask), skipped)
 
 
 def _tables(
-    snapshot: Snapshot, operator: OperatorState, handle: h.IncrementalRemoteKeyedStateHandle, context: str
+    snapshot: Snapshot,
+    operator: OperatorState,
+    handle: h.IncrementalRemoteKeyedStateHandle,
+    context: str,
+    skipped: Collection[h.StreamStateHandle],
 ) -> Iterator[Content]:
-    for table in open_store(snapshot, handle, context).tables():
+    names = {file.local_name for file in handle.files if file.stream in skipped}
+    for table in open_store(snapshot, handle, context).tables(skipped=names):
         yield Content(operator, f"{table.stream.describe()}, decompressed", lambda table=table: plain_content(table))  # type: ignore[misc]
 
 

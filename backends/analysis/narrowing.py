@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from state_processor.backends.analysis.bytes_read import BytesRead
+from state_processor.backends.analysis.changelog_changes import ChangelogChanges, Sources
 from state_processor.backends.analysis.entry_bytes import StateEntries
 from state_processor.backends.analysis.store_changes import StoreChanges
+from state_processor.backends.formats.changelog import ChangelogSource
 from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.rocksdb import RocksDbSource
@@ -34,6 +36,7 @@ class Narrowing:
         self._tally = tally
         self._full = full
         self._changes: dict[tuple[RocksDbSource, RocksDbSource], StoreChanges] = {}
+        self._logged: dict[Sources, ChangelogChanges | None] = {}
 
     def narrowed(self, old: StateEntries, new: StateEntries) -> tuple[StateEntries, StateEntries]:
         """Return the entries of both sides that may differ.
@@ -47,6 +50,8 @@ class Narrowing:
             The entries of both sides, with the same types and key groups.
         """
         sources = old.source, new.source
+        if not self._full and any(isinstance(source, ChangelogSource) for source in sources):
+            return self._narrowed_by_log(old, new, sources)
         if self._full or not all(isinstance(source, RocksDbSource) for source in sources):
             self.count_full(old, new)
             return old, new
@@ -59,6 +64,16 @@ class Narrowing:
             self._changes[one, other] = StoreChanges(one.store, other.store, self._name, one.prefix, self._tally)
         olds, news = self._changes[one, other].blocks(*bounds)
         return replace(old, source=_Narrowed(one, olds)), replace(new, source=_Narrowed(other, news))
+
+    def _narrowed_by_log(self, old: StateEntries, new: StateEntries, sources: Sources) -> tuple[StateEntries, StateEntries]:
+        if sources not in self._logged:
+            self._logged[sources] = ChangelogChanges.of(sources, old.state, self._tally)
+        changes = self._logged[sources]
+        found = None if changes is None or old.key_groups != new.key_groups else changes.sources(old.key_groups)
+        if found is None:
+            self.count_full(old, new)
+            return old, new
+        return replace(old, source=found[0]), replace(new, source=found[1])
 
     def count_full(self, *sides: StateEntries) -> None:
         """Count entries that are compared in full."""

@@ -85,9 +85,8 @@ class StoreChanges:
         UnsupportedFormatError
             If a table has an unsupported feature.
         """
-        for _, reads in self._tables.values():
-            reads.forget()
-        keys = self._keys(lower, upper)
+        self.forget()
+        keys = self.keys(lower, upper)
         old, new = (self._looked_up(side, keys, lower, upper) for side in self._sides)
         return old, new
 
@@ -99,7 +98,20 @@ class StoreChanges:
             for buffer, entries in scan.blocks(lower, upper):
                 yield buffer, None, entries
 
-    def _keys(self, lower: bytes, upper: bytes) -> KeySet | None:
+    def forget(self) -> None:
+        """Free the bytes of the blocks that were read so far."""
+        for _, reads in self._tables.values():
+            reads.forget()
+
+    def entries(self, side: int, lower: bytes, upper: bytes) -> Iterator[Block]:
+        """Yield the entries of one store, 0 or 1, from the key ``lower`` (inclusive) to ``upper`` (exclusive)."""
+        of_side = self._sides[side]
+        with of_side.store.fetching() as threads:
+            scan = FamilyScan(of_side.files, self._opener(of_side), self._prefix, self._where(of_side), threads)
+            for buffer, entries in scan.blocks(lower, upper):
+                yield buffer, None, entries
+
+    def keys(self, lower: bytes, upper: bytes) -> KeySet | None:
         """Return the keys whose entries may differ; ``None`` if all entries may differ."""
         tables = [
             self._opener(side)(file)

@@ -19,6 +19,7 @@ from state_processor.backends.connectors.pulsar import PULSAR, PULSAR_SINK
 from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.backends.connectors.sinks import SinkConnector
 from state_processor.backends.connectors.streams import DYNAMODB, KINESIS
+from state_processor.backends.connectors.write_ahead import WRITE_AHEAD
 
 SOURCES: Final[tuple[Connector, ...]] = (
     *(SEQUENCE, KAFKA, FILE, HYBRID),
@@ -26,5 +27,5 @@ SOURCES: Final[tuple[Connector, ...]] = (
 )
 SINKS: Final[tuple[SinkConnector, ...]] = (
     *(KAFKA_SINK, FILE_SINK, ICEBERG_SINK, DYNAMIC_SINK, FILES_COMMITTER, PAIMON_SINK, PULSAR_SINK),
-    *(KINESIS_SINK, FIREHOSE_SINK, SQS_SINK, DYNAMODB_SINK),
+    *(KINESIS_SINK, FIREHOSE_SINK, SQS_SINK, DYNAMODB_SINK, WRITE_AHEAD),
 )

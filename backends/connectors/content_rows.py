@@ -276,6 +276,9 @@ class ContentEnumerator:
             content = self.new([split.values for split in rows]) if before is None else deepcopy(before)
         version = self.version(content)
         lists = self.listings(content)
+        waiting = [split.values[SPLIT_ID] for split in rows if split.assignment == UNASSIGNED]
+        if waiting and not lists:
+            raise InvalidRowError(f"split {waiting[0]!r} needs a reader: the {self.what} does not hold splits; set 'subtask'")
         root = self.root(content)
         for listing in lists:
             chosen = [split for split in rows if listing.accepts(split.assignment)]

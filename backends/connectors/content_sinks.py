@@ -28,6 +28,4 @@ def committables(what: str, versions: Versions, *parts: Part) -> dict[str, Any]:
     return {
         "fields": fields,
         "committables": Formats(what, {version: (formats(codec),) for version, codec in versions.items()}),
-        "writer": Formats(f"writers of the sink with {what}", {}),
-        "element_of": lambda row, number: number,
     }

@@ -5,17 +5,25 @@ flink-connector-pulsar: ``PulsarPartitionSplit``, ``PulsarSourceEnumState``, ``P
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import Connector
-from state_processor.backends.connectors.content_rows import ContentEnumerator, ContentSplits, Part, json_part, part, refuse_new
+from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Values
+from state_processor.backends.connectors.content_rows import ContentEnumerator, ContentSplits, Part, json_part, part
 from state_processor.backends.connectors.content_sinks import committables
 from state_processor.backends.connectors.layouts import pulsar
 from state_processor.backends.connectors.layouts.codecs import Content
 from state_processor.backends.connectors.sinks import SinkConnector
+from state_processor.serializers.errors import InvalidRowError
 
+CONSUMER_STATE: Final = "topic-offset-states"
+"""The union state of ``FlinkPulsarSource``."""
+_ALL_KEYS: Final = {"start": 0, "end": 65535}
+_OF_PARTITION: Final = re.compile(r"(.*)-partition-(\d+)", re.DOTALL)
 _ID: Final = "latestConsumedId"
 _BYTES: Final = "latestConsumedIdBytes"
 
@@ -42,6 +50,34 @@ def _message_part(name: str, key: str) -> Part:
     return Part(pa.field(name, pa.int64()), take, put)
 
 
+def _partition(row: Values) -> Content:
+    if row.get("topic") is None:
+        raise InvalidRowError("a split of Pulsar needs 'topic'")
+    ranges, partition = row.get("ranges"), row.get("partition")
+    return {
+        "topic": row["topic"],
+        "partitionId": -1 if partition is None else partition,
+        "ranges": [_ALL_KEYS] if ranges is None else json.loads(ranges),
+    }
+
+
+def _new_split(row: Values, version: int) -> Content:
+    """Return a split without bytes that it was read from. Without another cursor, it has no end."""
+    cursor, transaction = row.get("stop_cursor"), row.get("uncommitted_transaction_id")
+    content: Content = {
+        "partition": _partition(row),
+        "stopCursor": {"class": pulsar.NEVER_STOP} if cursor is None else json.loads(cursor),
+        _ID: None,
+        _BYTES: None,
+        "uncommittedTransactionId": None if transaction is None else json.loads(transaction),
+    }
+    for name, key in _MESSAGE_COLUMNS.items():
+        if row.get(name) is not None:
+            _message_part(name, key).put(content, row[name])
+    return content
+
+
+_MESSAGE_COLUMNS: Final = {"ledger_id": "ledgerId", "entry_id": "entryId"}
 _SPLITS: Final = ContentSplits(
     "splits of Pulsar",
     pulsar.LAYOUTS[pulsar.SPLITS],
@@ -49,18 +85,18 @@ _SPLITS: Final = ContentSplits(
         part("topic", pa.string(), "partition", "topic"),
         part("partition", pa.int32(), "partition", "partitionId"),
         json_part("ranges", "partition", "ranges"),
-        _message_part("ledger_id", "ledgerId"),
-        _message_part("entry_id", "entryId"),
+        *(_message_part(name, key) for name, key in _MESSAGE_COLUMNS.items()),
         json_part("stop_cursor", "stopCursor"),
         json_part("uncommitted_transaction_id", "uncommittedTransactionId"),
     ),
     split_id=_split_id,
-    new=refuse_new("Pulsar"),
+    new=_new_split,
 )
 
 
-def _new_state(rows: Any) -> Content:
-    return {"appendedPartitions": []}
+def _new_state(rows: Sequence[Values]) -> Content:
+    """Return the state of an enumerator that knows the topics of the splits, so that it does not assign them again."""
+    return {"appendedPartitions": [_partition(row) for row in rows]}
 
 
 PULSAR: Final = Connector(
@@ -75,8 +111,32 @@ PULSAR: Final = Connector(
         lambda content: (),
         _new_state,
     ).formats(),
+    keeps_assigned=True,
+    complete=lambda values: values | {SPLIT_ID: values[SPLIT_ID] or _split_id({"partition": _partition(values)})},
 )
 """``ledger_id`` and ``entry_id`` are the last message that was read; the next one follows. Null means the start cursor."""
+
+
+def consumer_topic(element: Mapping[str, Any]) -> Values:
+    """Return a topic of ``FlinkPulsarSource`` as a split of ``PulsarSource``.
+
+    The name of a partition's topic is divided into the topic and the number of the partition. The name of the subscription is
+    an option of the new source, and not part of its splits.
+    """
+    topic, message = element["f0"], element["f1"]
+    found = _OF_PARTITION.fullmatch(topic["topic"])
+    span = topic["range"] or _ALL_KEYS
+    ranges = [{name: span[name] for name in _ALL_KEYS}]
+    partition = {"topic": found[1] if found else topic["topic"], "partitionId": int(found[2]) if found else -1}
+    return dict.fromkeys(f.name for f in PULSAR.fields) | {
+        SPLIT_ID: _split_id({"partition": {**partition, "ranges": ranges}}),
+        "topic": partition["topic"],
+        "partition": partition["partitionId"],
+        "ranges": json.dumps(ranges),
+        "ledger_id": message["ledger_id"],
+        "entry_id": message["entry_id"],
+    }
+
 
 PULSAR_SINK: Final = SinkConnector(
     name="pulsar",

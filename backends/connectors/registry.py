@@ -23,7 +23,7 @@ from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.user_registrations import current_registrations, install, register
 
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"
-RESERVED: Final = ("raw", "kafka-consumer", "kinesis-consumer")
+RESERVED: Final = ("raw", "kafka-consumer", "kinesis-consumer", "pulsar-consumer")
 """Names with a meaning of their own."""
 
 _LOG: Final = getLogger("state_processor")

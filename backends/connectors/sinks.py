@@ -27,11 +27,19 @@ def _keep(values: Values, dropped: Collection[Values]) -> Values:
     return values
 
 
+def _element_per_row(row: Values, number: int) -> Hashable:
+    return number
+
+
+_NO_WRITER_STATE: Final[Formats[list[Values]]] = Formats("writers without state", {})
+_NO_COMMITTABLES: Final[Formats[Values]] = Formats("a sink without committables", {})
+
+
 @dataclass(frozen=True, slots=True)
 class SinkConnector:
     """A sink: its name for users, its columns, and the formats of its writers' state and of its committables.
 
-    An element of the writers' list is one or more rows; ``element_of`` returns the same value for all rows of one
+    An element of the writers' list is one or more rows, by default one; ``element_of`` returns the same value for all rows of one
     element, given a row and its number. ``required`` are the columns that rows of writers can't be without.
     ``forget`` returns a row of a writer without its memory of dropped committables. ``layouts`` are the codecs of
     its serializers, by Java class and version.
@@ -44,9 +52,9 @@ class SinkConnector:
 
     name: str
     fields: tuple[pa.Field, ...]
-    writer: Formats[list[Values]]
-    committables: Formats[Values]
-    element_of: Callable[[Values, int], Hashable]
+    writer: Formats[list[Values]] = _NO_WRITER_STATE
+    committables: Formats[Values] = _NO_COMMITTABLES
+    element_of: Callable[[Values, int], Hashable] = _element_per_row
     required: tuple[str, ...] = ()
     forget: Callable[[Values, Collection[Values]], Values] = _keep
     layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)

@@ -19,6 +19,8 @@ from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRA
 from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
 from state_processor.backends.connectors.layouts.kinesis_consumer import STATE_NAME as KINESIS_STATE
 from state_processor.backends.connectors.list_elements import list_elements, versioned_elements
+from state_processor.backends.connectors.pulsar import CONSUMER_STATE as PULSAR_STATE
+from state_processor.backends.connectors.pulsar import PULSAR, consumer_topic
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.streams import KINESIS, consumer_shard
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -288,6 +290,7 @@ class Consumer:
 CONSUMERS: Final = {
     "kafka-consumer": Consumer("FlinkKafkaConsumer", CONSUMER_STATE, KAFKA, consumer_values),
     "kinesis-consumer": Consumer("FlinkKinesisConsumer", KINESIS_STATE, KINESIS, consumer_shard),
+    "pulsar-consumer": Consumer("FlinkPulsarSource", PULSAR_STATE, PULSAR, consumer_topic),
 }
 
 

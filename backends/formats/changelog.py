@@ -52,9 +52,9 @@ class ChangelogSource(KeyedStateSource):
         context: str,
     ) -> None:
         super().__init__(header, context)
-        self._handle = handle
-        self._materialized = materialized
-        self._log = changes
+        self.handle = handle
+        self.materialized = materialized
+        self.log = changes
 
     @classmethod
     def open(
@@ -75,15 +75,19 @@ class ChangelogSource(KeyedStateSource):
         """Name of the backend."""
         return "changelog"
 
+    def above(self, materialized: Sequence[KeyedStateSource]) -> ChangelogSource:
+        """Return the same changes above other sources of the materialized parts."""
+        return ChangelogSource(self.handle, materialized, self.log, self.header, self.context)
+
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
-        groups = self._handle.key_groups.intersect(key_groups)
-        changed = sorted(k for k in self._log.of(state.name) if k in groups)
+        groups = self.handle.key_groups.intersect(key_groups)
+        changed = sorted(k for k in self.log.of(state.name) if k in groups)
         for unchanged in _between(groups, changed):
-            for source in self._materialized:
+            for source in self.materialized:
                 yield from source.runs(state.name, unchanged, keys)
         where = f"{self.context}, state {state.name!r}, changelog"
-        begins = None if keys is None or state.is_timer else frozenset(keys)
-        yield FramedRun(state, where, (self._replayed(state, key_group, begins) for key_group in changed)).of_keys(keys)
+        wanted = None if state.is_timer else keys
+        yield FramedRun(state, where, (self._replayed(state, key_group, wanted) for key_group in changed)).of_keys(keys)
 
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as the columns of framed entries; rows of the heap have whole maps."""
@@ -95,16 +99,18 @@ class ChangelogSource(KeyedStateSource):
                 for part in _as_framed(batch, state):
                     yield part.select(list(names))
 
-    def _replayed(self, state: KeyedDescription, key_group: int, keys: frozenset[bytes] | None) -> Block:
+    def _replayed(self, state: KeyedDescription, key_group: int, keys: SerializedKeys | None) -> Block:
         """Return the framed entries of a key group after all changes; only for ``keys`` if given."""
         pieces = Pieces(state)
+        wanted = None if keys is None else frozenset(keys)
         entries: dict[Scope, Value] = {}
-        for source in self._materialized:
-            for run in source.runs(state.name, h.KeyGroupRange(key_group, key_group)):
+        for source in self.materialized:
+            for run in source.runs(state.name, h.KeyGroupRange(key_group, key_group), keys):
                 entries.update(pieces.of_run(run))
-        for change in self._log.of(state.name)[key_group]:
-            apply_change(change, pieces, entries)
-        framed = [e for scope, v in entries.items() if keys is None or scope[0] in keys for e in pieces.framed(scope, v)]
+        for change in self.log.of(state.name)[key_group]:
+            if wanted is None or pieces.key_of(change) in wanted:
+                apply_change(change, pieces, entries)
+        framed = [e for scope, v in entries.items() if wanted is None or scope[0] in wanted for e in pieces.framed(scope, v)]
         sizes = np.fromiter((len(part) for entry in framed for part in entry), np.int64, 2 * len(framed))
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         table = np.empty((len(framed), framing.ENTRY_FIELDS), dtype=np.int64)

@@ -45,6 +45,10 @@ class Pieces:
         """Read a serialized key."""
         return _piece(source, self._key)
 
+    def key_of(self, change: log.Change) -> bytes:
+        """Return the serialized key of a change. Changes of timers have none at their start."""
+        return self.key(DataInput(change.payload, change.where))
+
     def namespace(self, source: DataInput) -> bytes:
         """Read a serialized namespace."""
         return _piece(source, self._namespace)

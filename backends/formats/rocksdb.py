@@ -13,8 +13,9 @@ from typing import Final
 
 from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.rocksdb_store import Store, behind, open_store
+from state_processor.backends.formats.rocksdb_store import Store, open_store
 from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.sst.beginnings import behind
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import state_headers

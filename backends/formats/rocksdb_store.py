@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -110,7 +110,7 @@ class Store:
         where = f"{self.where}, state {family!r}"
         files = self.family(family).files
         with self.fetching() as threads:
-            for buffer, entries in FamilyScan(files, self._table, prefix, where, threads).blocks(lower, upper):
+            for buffer, entries in FamilyScan(files, self.table, prefix, where, threads).blocks(lower, upper):
                 yield buffer, None, entries
 
     @contextmanager
@@ -123,9 +123,9 @@ class Store:
             if threads is not None:
                 threads.shutdown(wait=False, cancel_futures=True)
 
-    def tables(self) -> Iterator[Table]:
-        """Yield the tables of all column families."""
-        return map(self._table, self.manifest.files)
+    def tables(self, skipped: Collection[str] = ()) -> Iterator[Table]:
+        """Yield the tables of all column families, without files of some names."""
+        return (self.table(file) for file in self.manifest.files if file.name not in skipped)
 
     def stream(self, file: TableFile) -> StateStream:
         """Return the stream of a table."""
@@ -140,7 +140,8 @@ class Store:
         """Return the identity of the file of a table; see :func:`stream_identity`."""
         return stream_identity(self._streams[file.name], self._snapshot.directory)
 
-    def _table(self, file: TableFile) -> Table:
+    def table(self, file: TableFile) -> Table:
+        """Return a table. The last tables stay open."""
         with self._lock:
             table = self._tables.pop(file.number, None)
         if table is None:
@@ -205,12 +206,6 @@ def _streams(handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> dict[
         if file.local_name.endswith(".blob"):
             raise UnsupportedFormatError(f"{context}: {file.local_name} is a blob file; Flink does not use blob files")
     return {file.local_name: file.stream for file in handle.files}
-
-
-def behind(beginning: bytes) -> bytes:
-    """Return the least key behind all that begin with these bytes; they begin with a key group, never 0xFF."""
-    stem = beginning.rstrip(b"\xff")
-    return stem[:-1] + bytes([stem[-1] + 1])
 
 
 _Given = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]

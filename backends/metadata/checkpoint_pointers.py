@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata.discovery import POINTER_PREFIX as PREFIX
 from state_processor.backends.metadata.discovery import SnapshotInfo
 from state_processor.backends.metadata.properties import CHECKPOINT
 from state_processor.serializers.errors import CorruptSnapshotError, NotASnapshotError
@@ -20,8 +21,6 @@ from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaInstance, read_java_object
 
-PREFIX: Final = "completedCheckpoint"
-"""Start of the names of these files (Flink: ``HighAvailabilityServicesUtils``, ``ZooKeeperUtils``)."""
 _CLASS: Final = "org.apache.flink.runtime.checkpoint.CompletedCheckpoint"
 _LARGEST: Final = 256 << 20
 _DEPTH: Final = 3

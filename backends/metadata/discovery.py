@@ -23,6 +23,8 @@ DEPTH: Final = 4
 _CHECKPOINT_NAME: Final = re.compile(r"chk-(\d+)")
 _SAVEPOINT_NAME: Final = re.compile(r"savepoint-([0-9a-f]{6})-[0-9a-f]{12}")
 _JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
+POINTER_PREFIX: Final = "completedCheckpoint"
+"""Start of the names of files of high availability (Flink: ``HighAvailabilityServicesUtils``, ``ZooKeeperUtils``)."""
 _WITHOUT_SNAPSHOTS: Final = frozenset({"shared", "taskowned", "dstl"})
 
 
@@ -75,10 +77,11 @@ class SnapshotInfo:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The snapshots below a directory, newest first, and the directories below the search depth."""
+    """The snapshots below a directory, newest first, the directories below the search depth, and files of high availability."""
 
     snapshots: list[SnapshotInfo]
     unsearched: list[str]
+    pointers: tuple[str, ...] = ()
 
 
 _Known = Mapping[tuple[str, datetime | None], SnapshotInfo]
@@ -114,8 +117,10 @@ def find_snapshots(
     if not storage.is_directory(str(root)):
         raise NotASnapshotError(f"{directory} is not a directory; pass a directory with snapshots below it")
     unsearched: list[str] = []
+    pointers: list[str] = []
     read: _Known = {(info.path, info.time): info for info in known if info.is_complete is None and info.time}
-    return Discovery(sorted(_walk(storage, root, depth, unsearched, read), key=_newest_first), unsearched)
+    found = sorted(_walk(storage, root, depth, unsearched, pointers, read), key=_newest_first)
+    return Discovery(found, unsearched, tuple(pointers))
 
 
 def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
@@ -124,8 +129,11 @@ def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
     return time, -(info.checkpoint_id or 0), info.path
 
 
-def _walk(storage: Storage, directory: Location, depth: int, unsearched: list[str], known: _Known) -> Iterator[SnapshotInfo]:
+def _walk(
+    storage: Storage, directory: Location, depth: int, unsearched: list[str], pointers: list[str], known: _Known
+) -> Iterator[SnapshotInfo]:
     entries = storage.list(str(directory))
+    pointers += [entry.path for entry in entries if not entry.is_directory and entry.name.startswith(POINTER_PREFIX)]
     names = {entry.name for entry in entries if not entry.is_directory}
     if METADATA_FILE in names or _is_named_like_one(directory.name):
         yield _info(storage, directory, entries, known)
@@ -133,9 +141,14 @@ def _walk(storage: Storage, directory: Location, depth: int, unsearched: list[st
     for entry in entries:
         if entry.is_directory and entry.name not in _WITHOUT_SNAPSHOTS:
             if depth:
-                yield from _walk(storage, Location.parse(entry.path), depth - 1, unsearched, known)
+                yield from _walk(storage, Location.parse(entry.path), depth - 1, unsearched, pointers, known)
             else:
                 unsearched.append(entry.path)
+
+
+def is_checkpoint_name(name: str) -> bool:
+    """Check if a directory has the name that Flink gives to a checkpoint."""
+    return bool(_CHECKPOINT_NAME.fullmatch(name))
 
 
 def _is_named_like_one(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -142,7 +142,8 @@ class Snapshot:
 
     ``directory`` contains ``_metadata``; ``digest`` identifies the content of ``_metadata``. ``query_plan`` is the compiled
     plan of the Flink SQL query that wrote the snapshot, if the user passed it. ``time_zone`` is the zone of the job's JVM.
-    ``unmatched_uids`` are uids from the user that don't match an operator.
+    ``unmatched_uids`` are uids from the user that don't match an operator. ``recorded_ids`` has the ids in ``_metadata`` of
+    operators that got other ids from the plan: those of a query that was submitted as text.
     """
 
     directory: str
@@ -153,6 +154,7 @@ class Snapshot:
     time_zone: str = "UTC"
     digest: str = ""
     unmatched_uids: tuple[str, ...] = ()
+    recorded_ids: Mapping[str, str] = field(default_factory=dict)
 
     __repr__ = redacted_repr
 

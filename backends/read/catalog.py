@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,13 +22,14 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, surveys
+from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.naming import describe, planned
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.header_cache import KEPT, Same
 from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.kryo.undescribed_classes import calls, log_undescribed, undescribed_classes
 
@@ -53,14 +55,40 @@ def operators(snapshot: Snapshot) -> pa.Table:
     """Return one row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores.
 
     Operators of a snapshot that was opened with a plan are called as the plan has them: ``group-aggregate[5]``.
+    ``operator_kind`` is the kind of an operator of Flink SQL: from the plan, or from the name that Flink 2 records.
     """
     rows = [_operator_row(snapshot.metadata, o) | _planned_name(snapshot, o) for o in snapshot.metadata.operators]
     return _table(rows, OPERATORS_SCHEMA, snapshot)
 
 
+def operator_kinds(snapshot: Snapshot) -> dict[str, str]:
+    """Return the kinds of operators by their ids: from their names, or from one file of an operator without name and uid."""
+    known: dict[str, str] = {}
+    for operator in snapshot.metadata.operators:
+        plan = planned(snapshot, operator)
+        kind = kind_of((), operator.name) if plan is None else plan.transformation
+        if kind is None and not (operator.uid or operator.name) and operator.state_size:
+            kind = _kind_by_states(snapshot, operator)
+        if kind is not None:
+            known[operator.operator_id] = kind
+    return known
+
+
+def _kind_by_states(snapshot: Snapshot, operator: OperatorState) -> str | None:
+    """Return the kind of an operator from the states of its first subtask with state; ``None`` if they can't be read."""
+    first = next((subtask for subtask in operator.subtasks if subtask.state_size), None)
+    try:
+        ((found, _),) = surveys(snapshot, [replace(operator, subtasks=() if first is None else (first,))])
+    except StateProcessorError:
+        return None
+    return kind_of(state for state, *_ in found.values())
+
+
 def _planned_name(snapshot: Snapshot, operator: OperatorState) -> Row:
     plan = planned(snapshot, operator)
-    return {} if plan is None else {"operator_name": plan.label}
+    if plan is None:
+        return {"operator_kind": kind_of((), operator.name)}
+    return {"operator_name": plan.label, "operator_kind": plan.transformation}
 
 
 def _table(content: list[Row] | dict[str, list[Any]], schema: pa.Schema, snapshot: Snapshot) -> pa.Table:
@@ -90,9 +118,10 @@ def states(snapshot: Snapshot) -> pa.Table:
 
     ``size_in_bytes`` is the size of the state in the snapshot. It is null if several states share a file, and only a scan of the
     file would show it. ``spark_schema`` is the schema of reading by default. ``description`` is the content of a state of Flink
-    SQL, if the snapshot was opened with the plan of its query. Raw state does not have a name. A state that can't be read has a
-    row whose ``value_type`` gives class and reason; its name is null if its header can't be read. Types with undescribed classes
-    of Kryo show the call that describes them, and so does one warning.
+    SQL, if the snapshot was opened with the plan of its query. ``operator_kind`` is the kind of an operator of Flink SQL, such as
+    ``join``: from the plan, from the name of the operator, or from the names and types of its states. Raw state does not have a
+    name. A state that can't be read has a row whose ``value_type`` gives class and reason; its name is null if its header can't
+    be read. Types with undescribed classes of Kryo show the call that describes them, and so does one warning.
     """
     operators = snapshot.metadata.operators
     undescribed: dict[str, None] = {}
@@ -119,11 +148,12 @@ def _columns(rows: Iterable[Row], schema: pa.Schema) -> dict[str, list[Any]]:
 def _state_rows(
     snapshot: Snapshot, operator: OperatorState, surveyed: Survey, known: _KnownCells, undescribed: dict[str, None]
 ) -> Iterator[Row]:
-    identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
     variants, unread = surveyed
     found = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in found.values())
     plan = planned(snapshot, operator)
+    kind = kind_of(found.values(), operator.name) if plan is None else plan.transformation
+    identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "operator_kind": kind}
     for name, state in found.items():
         cells, without_fields = _cells(snapshot, operator, name, surveyed, known)
         undescribed |= without_fields

@@ -17,6 +17,7 @@ OPERATORS_SCHEMA: Final = pa.schema(
         ("operator_subtask_state_count", pa.int32()),
         ("operator_coordinator_state_size_in_bytes", pa.int64()),
         ("operator_total_size_in_bytes", pa.int64()),
+        ("operator_kind", pa.string()),
     ]
 )
 
@@ -36,6 +37,7 @@ STATES_SCHEMA: Final = pa.schema(
         ("size_in_bytes", pa.int64()),
         ("spark_schema", pa.string()),
         ("description", pa.string()),
+        ("operator_kind", pa.string()),
     ]
 )
 

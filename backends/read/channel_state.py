@@ -15,7 +15,8 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.state_listing import subtask_label
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 
@@ -80,6 +81,25 @@ def channel_states(operator: OperatorState) -> Iterator[ChannelState]:
     for subtask in operator.subtasks:
         context = subtask_label(operator, subtask)
         yield from _of_subtask(subtask, context)
+
+
+def wanted_channels(operator: OperatorState, direction: str | None, gate: int | None) -> list[ChannelState]:
+    """Return the channels of one direction, and of one input gate or result partition; ``None`` for all.
+
+    Raises
+    ------
+    OptionError
+        There is no such direction, or the gate does not have data.
+    """
+    if direction not in (None, INPUT, OUTPUT):
+        raise OptionError(f"{spelled('direction', direction)}: expected {INPUT!r} or {OUTPUT!r}")
+    found = [c for c in channel_states(operator) if direction in (None, c.kind)]
+    wanted = [c for c in found if gate in (None, c.gate)]
+    if gate is not None and not wanted:
+        there = sorted({(c.kind, c.gate) for c in found})
+        known = ", ".join(f"{kind} {number}" for kind, number in there) or "none"
+        raise OptionError(f"{spelled('gate', gate)}: there is no data in flight; the gates with data are: {known}")
+    return wanted
 
 
 def _of_subtask(subtask: OperatorSubtaskState, context: str) -> Iterator[ChannelState]:

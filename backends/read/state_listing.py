@@ -43,6 +43,8 @@ from state_processor.serializers.third_party import foreign_classes, third_party
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
     """Find an operator by its uid, its uid hash or, in a snapshot with a plan, its label: ``group-aggregate[5]``.
 
+    An operator that has its id from the plan is also found by the id in ``_metadata``.
+
     Raises
     ------
     NotFoundError
@@ -52,7 +54,7 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
     if uid and snapshot.query_plan is not None:
         wanted = snapshot.query_plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or wanted
     for operator in snapshot.metadata.operators:
-        if operator.operator_id == wanted:
+        if wanted in (operator.operator_id, snapshot.recorded_ids.get(operator.operator_id)):
             return operator
     if any(operator.operator_id == operator_id(wanted) for operator in snapshot.metadata.operators):
         by_uid = code_or_text(f"OperatorIdentifier.for_uid({wanted!r})", spelled("uid_hash", operator_id(wanted)))

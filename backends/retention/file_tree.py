@@ -47,7 +47,9 @@ def real_path(path: str) -> str:
 
 
 def files_below(directory: str, storage: Storage) -> list[ListedFile]:
-    """Return all files below a directory. Files behind symbolic links that lead out of the directory are left out.
+    """Return all files below a directory, and files behind symbolic links there, by their places.
+
+    A file behind a link may be outside of the directory. Snapshots there count as users of files, and are not removed.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def files_below(directory: str, storage: Storage) -> list[ListedFile]:
         for info in infos
         if info.type is pafs.FileType.File
     )
-    return sorted((file for file in listed if is_below(file.path, str(root))), key=lambda file: file.path)
+    return sorted(listed, key=lambda file: file.path)
 
 
 def is_below(path: str, directory: str) -> bool:

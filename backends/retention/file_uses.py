@@ -108,7 +108,8 @@ def find_file_uses(directories: Iterable[str], storage: Storage, allow_paths: It
         try:
             snapshots[directory] = _stored(file, open_snapshot(file.path, storage=storage, allow_paths=allow_paths))
         except StateProcessorError as problem:
-            unreadable[directory] = str(problem)
+            if storage.is_file(file.path):  # otherwise a running job has removed the snapshot meanwhile
+                unreadable[directory] = str(problem)
     return FileUses(files, snapshots, unreadable)
 
 

@@ -7,8 +7,9 @@ files.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,13 +20,15 @@ import pyarrow.fs as pafs
 from state_processor.backends.files.changes import remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer
+from state_processor.backends.metadata.discovery import is_checkpoint_name
+from state_processor.backends.metadata.properties import SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE
-from state_processor.backends.retention.file_tree import ListedFile, is_below
+from state_processor.backends.retention.file_tree import ListedFile, is_below, real_path
 from state_processor.backends.retention.file_uses import FileUses, StoredSnapshot
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import WriteError
 
-_CHECKPOINT: Final = re.compile(r"chk-\d+")
 _SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _SHARED: Final = frozenset({"shared", "dstl"})
 _TASK_OWNED: Final = "taskowned"
@@ -70,11 +73,16 @@ class Removal:
         for file in self.files:
             remove_file(storage, file.path)
         for directory in {str(file.location.parent) for file in self.files}:
-            if _CHECKPOINT.fullmatch(Location.parse(directory).name) or directory in {s.directory for s in self.snapshots}:
+            if is_checkpoint_name(Location.parse(directory).name) or directory in {s.directory for s in self.snapshots}:
                 _remove_if_empty(storage, directory)
 
 
 def _remove_if_empty(storage: Storage, directory: str) -> None:
+    if Location.parse(directory).is_local:
+        with suppress(OSError):  # it is not empty, or another process has removed it
+            os.rmdir(Location.parse(directory).path)
+        return
+
     def remove(filesystem: pafs.FileSystem, inner: str) -> None:
         filesystem.delete_dir(inner)
 
@@ -136,8 +144,38 @@ def snapshots_to_retain(
 
 
 def is_checkpoint(snapshot: StoredSnapshot) -> bool:
-    """Check if a snapshot is a checkpoint in the directory that Flink makes for it."""
-    return bool(_CHECKPOINT.fullmatch(Location.parse(snapshot.directory).name))
+    """Check if a snapshot is a checkpoint in the directory that Flink makes for it. A savepoint may have any name."""
+    return snapshot.kind != SAVEPOINT and is_checkpoint_name(Location.parse(snapshot.directory).name)
+
+
+def named_by_pointers(snapshots: Iterable[StoredSnapshot], pointers: Iterable[CheckpointPointer]) -> dict[str, CheckpointPointer]:
+    """Return the snapshots that files of high availability name, by directory: recovering jobs take them."""
+    found: dict[str, CheckpointPointer] = {}
+    known = list(pointers)
+    for snapshot in snapshots:
+        directory = Location.parse(snapshot.directory)
+        for pointer in known:
+            is_numbered_so = (directory.parent.name, snapshot.checkpoint_id) == (pointer.job_id, pointer.checkpoint_id)
+            if is_numbered_so or real_path(str(Location.parse(pointer.path))) == snapshot.directory:
+                found[snapshot.directory] = pointer
+    return found
+
+
+def check_not_named(snapshots: Iterable[StoredSnapshot], named: Mapping[str, CheckpointPointer]) -> None:
+    """Check that no file of high availability names a snapshot.
+
+    Raises
+    ------
+    WriteError
+        If a file names one.
+    """
+    for snapshot in snapshots:
+        if snapshot.directory in named:
+            pointer = named[snapshot.directory]
+            raise WriteError(
+                f"nothing is removed: {pointer.file} names {snapshot.directory}, so that job {pointer.job_id} may restore it "
+                "when it recovers; cancel the job first, so that Flink removes this file"
+            )
 
 
 def is_savepoint_name(name: str) -> bool:
@@ -222,7 +260,7 @@ def _is_made_by_flink(location: Location) -> bool:
         return False
     if _TASK_OWNED in directory.segments:
         return directory.name != _TASK_OWNED
-    if _CHECKPOINT.fullmatch(directory.name) or is_savepoint_name(directory.name):
+    if is_checkpoint_name(directory.name) or is_savepoint_name(directory.name):
         return True
     return bool(_SHARED & {directory.name, directory.parent.name})
 

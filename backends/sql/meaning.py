@@ -345,7 +345,7 @@ def _session(node: PlanNode, state: StateDescription) -> Meaning | None:
     return _windows(node, state)
 
 
-def _sink_row(node: PlanNode) -> PlanFields:
+def sink_row(node: PlanNode) -> PlanFields:
     """Return the stored columns of a sink; empty if only the catalog contains them."""
     columns = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "columns", default=())
     stored = [c for c in columns if str(c.get("kind", "PHYSICAL")).upper() == "PHYSICAL"]
@@ -364,7 +364,7 @@ _SEQUENCES: Final = {
 def _materialized(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name not in _SEQUENCES:
         return None
-    row = _sink_row(node)
+    row = sink_row(node)
     kept = {"value": row} if row and _has_rows(state.value) else {}
     upsert = tuple(row[int(i)] for i in node.at("inputUpsertKey", default=())) if row else ()
     by_row = {"map_key": upsert or row} if row and state.name == "rowToSqnState" else {}
@@ -373,7 +373,7 @@ def _materialized(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 def _primary_key(node: PlanNode) -> PlanFields | None:
     names = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "primaryKey", "columns")
-    row = {f.name: f for f in _sink_row(node)}
+    row = {f.name: f for f in sink_row(node)}
     return None if names is None or not row else tuple(row[name] for name in names)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NoReturn
 
 from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -42,17 +42,28 @@ def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     """
     known = snapshot.metadata.operators
     if known and not any(o.operator_id in plan.operators for o in known):
-        found = ", ".join(o.uid or o.operator_id for o in known)
-        raise OptionError(
-            f"{spelled('plan')}: the plan does not have the operators of the snapshot ({found}). Pass the plan of the query that "
-            f"wrote it with EXECUTE PLAN and the default table.exec.uid.format. Without a plan, "
-            f"{spelled('fields')} names rows"
-        )
+        refuse_plan(snapshot)
     operators = tuple(
         replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o
         for o in snapshot.metadata.operators
     )
     return replace(snapshot, metadata=replace(snapshot.metadata, operators=operators), query_plan=plan)
+
+
+def refuse_plan(snapshot: Snapshot) -> NoReturn:
+    """Refuse the plan of another query.
+
+    Raises
+    ------
+    OptionError
+        Always.
+    """
+    found = ", ".join(o.uid or o.operator_id for o in snapshot.metadata.operators)
+    raise OptionError(
+        f"{spelled('plan')}: the plan does not have the operators of the snapshot ({found}). Pass the plan of the query that "
+        f"wrote it, compiled from the same text, or with EXECUTE PLAN and the default table.exec.uid.format. Without a plan, "
+        f"{spelled('fields')} names rows"
+    )
 
 
 def names_from_plan(operator: PlanOperator, state: StateDescription) -> DeclaredNames:

@@ -16,7 +16,10 @@ from state_processor.serializers.json_text import parse_json
 
 _TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "table-source-scan": ("source",),
-    "sink": ("sink", "upsert-materialize", "constraint-validator", "partitioner", "timestamp-inserter"),
+    "sink": (
+        *("sink", "upsert-materialize", "constraint-validator", "partitioner", "timestamp-inserter", "row-kind-setter"),
+        *("streaming-writer", "compact-coordinator", "compact-operator", "partition-committer", "discarding-sink"),
+    ),
     "limit": ("rank",),
     "sort-limit": ("rank",),
     "window-table-function": ("window",),

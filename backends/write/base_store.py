@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.formats.entry_framing import frame_entries
-from state_processor.backends.formats.rocksdb_store import Store, behind, open_store
+from state_processor.backends.formats.rocksdb_store import Store, open_store
+from state_processor.backends.formats.sst.beginnings import behind
 from state_processor.backends.formats.sst.manifest import Manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -33,6 +34,8 @@ class BaseStore:
         The kept column families that are read to find the entries of a key: keys of timers begin with their time.
     shares_files
         Whether the files that stay are referred to where they are, and not copied.
+    erases
+        Whether the entries that changes replace or delete leave the files. Otherwise they stay below the changes.
     """
 
     snapshot: Snapshot
@@ -41,6 +44,7 @@ class BaseStore:
     patched: frozenset[str] = frozenset()
     scanned: frozenset[str] = frozenset()
     shares_files: bool = False
+    erases: bool = False
 
     @property
     def moved_bytes(self) -> int:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import rocksdict
 
-from state_processor.backends.formats.rocksdb_store import behind
+from state_processor.backends.formats.sst.beginnings import behind
 from state_processor.backends.formats.sst.manifest import Manifest, read_manifest, write_manifest
 from state_processor.backends.write.sorted_entries import Pairs
 from state_processor.serializers.errors import ScratchSpaceError
@@ -107,8 +107,13 @@ class NewStore:
                         batch.delete_range(key, behind(key), handle)
                 self._write(batch)
 
-    def close(self) -> list[Path]:
+    def close(self, base: Manifest | None = None) -> list[Path]:
         """Complete the store and return its files, without the files of the other store.
+
+        Parameters
+        ----------
+        base
+            The files of the other store that stay; by default all files.
 
         Raises
         ------
@@ -119,7 +124,7 @@ class NewStore:
             live = self._complete()
             if self._base is not None:
                 (path,) = (path for kind, path in self._others.items() if kind == "MANIFEST")
-                path.write_bytes(write_manifest(read_manifest(path.read_bytes(), str(path)).above(self._base)))
+                path.write_bytes(write_manifest(read_manifest(path.read_bytes(), str(path)).above(base or self._base)))
         return [*(self._path / name for name in sorted(live)), *self._others.values()]
 
     @property

@@ -18,6 +18,8 @@ import numpy.typing as npt
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.rocksdb_store import Store
+from state_processor.backends.formats.sst.erased_keys import ErasedKeys
+from state_processor.backends.formats.sst.manifest import Manifest, TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.write.base_store import BaseStore, entries_below, entries_of_group, entries_of_keys
@@ -41,6 +43,8 @@ _LOOKUP_BYTES: Final = 16 << 10
 _COPIED_AT_ONCE: Final = 8 << 20
 _WHOLE: Final = b"\x01"
 """Of a marker that is the whole key of an entry."""
+_Kept = tuple[TableFile, h.StreamStateHandle | None]
+"""A table of the source savepoint that stays, possibly without some entries; ``None`` if no entry of it is left."""
 
 
 class OpenSink(Protocol):
@@ -86,7 +90,11 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._base = base
         self._opened = None if base is None else base.open(context)
         self._manifest = None if base is None or self._opened is None else self._opened.manifest.only(base.kept)
+        self._erases = base is not None and base.erases
+        if self._erases and self._manifest is not None:
+            self._manifest = self._manifest.with_numbers_for_all()
         self._store = NewStore(directory, families, self.context, self._manifest)
+        self._erased: dict[int, list[bytes]] = {}
         patched = base.patched if base is not None else frozenset()
         self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
         scanned = base.scanned if base is not None else frozenset()
@@ -97,10 +105,11 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def close(self) -> h.IncrementalRemoteKeyedStateHandle:
         """Complete the store, copy its files to the savepoint, and return the handle."""
         self._end_run()
-        paths = self._store.close()
+        manifest, kept = self._kept_files()
+        paths = self._store.close(manifest)
         if self._is_forst:
             _mark_forst(paths)
-        files = (*self._kept_files(), *(h.LocalFile(path.name, self._stored(path)) for path in paths))
+        files = (*kept, *(h.LocalFile(path.name, self._stored(path)) for path in paths))
         target = DataOutput()
         self.header.write(target)
         meta = self._kept("meta", target.to_bytes())
@@ -113,7 +122,9 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
         if state_id not in self._patched:
             return False
-        if state_id not in self._scanned:
+        if self._erases:
+            self._erased.setdefault(state_id, []).extend(key for keys, _ in entries_as_they_come(markers) for key in keys)
+        elif state_id not in self._scanned:
             self._store.delete(state_id, entries_as_they_come(markers))
         return True
 
@@ -130,7 +141,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
 
     def delete_stored(self, state_id: int, entries: npt.NDArray[np.uint8]) -> None:
         """Delete the entries of a state whose keys are not the beginnings of its entries."""
-        if state_id in self._scanned:
+        if state_id in self._scanned and not self._erases:
             self._store.delete(state_id, ((keys, [_WHOLE] * len(keys)) for keys, _ in entries_as_they_come(entries)))
 
     def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:
@@ -162,14 +173,47 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             self._store.add(self._place[1], sorted_entries(self._run, self.prefix))
             self._run, self._held = [], 0
 
-    def _kept_files(self) -> list[h.LocalFile]:
-        """Take over the files that stay from the source savepoint."""
-        base = self._base
-        if base is None or self._manifest is None:
-            return []
-        kept = base.kept_files(self._manifest)
-        streams = at_once(lambda stream: self._kept_file(base, stream), list(kept.values()), COPIES)
-        return [h.LocalFile(name, stream) for name, stream in zip(kept, streams, strict=True)]
+    def _kept_files(self) -> tuple[Manifest | None, list[h.LocalFile]]:
+        """Take over the files that stay from the source savepoint, without the entries that are erased."""
+        base, manifest = self._base, self._manifest
+        if base is None or manifest is None:
+            return None, []
+        streams = base.kept_files(manifest)
+        erased = {
+            self.header.states[i].name: ErasedKeys(keys, self.prefix, are_timers=i in self._scanned)
+            for i, keys in self._erased.items()
+        }
+        places = [(number, file) for number, family in manifest.families.items() for file in family.files]
+
+        def keep(place: tuple[int, TableFile]) -> _Kept:
+            family, file = place
+            without = self._without(file, erased.get(manifest.families[family].name))
+            return (file, self._kept_file(base, streams[file.name])) if without is None else without
+
+        kept = at_once(keep, places, COPIES)
+        found: dict[int, list[TableFile]] = {number: [] for number in manifest.families}
+        for (number, _), (file, stream) in zip(places, kept, strict=True):
+            if stream is not None:
+                found[number].append(file)
+        files = [h.LocalFile(file.name, stream) for file, stream in kept if stream is not None]
+        return manifest.with_files(found), files
+
+    def _without(self, file: TableFile, keys: ErasedKeys | None) -> _Kept | None:
+        """Write a table without erased entries; ``None`` if the table has no such entry."""
+        if keys is None:
+            return None
+        assert self._manifest is not None
+        erased = keys.without(self._of_base().table(file))
+        if erased is None or erased.is_empty:
+            return None if erased is None else (file, None)
+        number = self._manifest.spare_number(file)
+        if file.size <= _INLINE_BYTES:
+            data = bytearray()
+            file = erased.write(data.extend, number)
+            return file, self._kept(file.name, bytes(data))
+        with self._open_sink("store") as sink:
+            file = erased.write(sink.write, number)
+        return file, h.RelativeFileStateHandle(sink.name, sink.size)
 
     def _kept_file(self, base: BaseStore, stream: h.StreamStateHandle) -> h.StreamStateHandle:
         if isinstance(stream, h.ByteStreamStateHandle):

@@ -117,31 +117,35 @@ class ListSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return ListSerializer(nested[0], self.class_name)
 
 
-class MapSerializer(TypeSerializer):
-    """``java.util.Map``: a count, then key, null flag and value of each entry (Flink: ``MapSerializer``).
+class MapCodec(Codec):
+    """A count, then key and value of each entry; a column is a map.
 
     Python holds it as a list of pairs in the order of the bytes, so that keys need not be hashable.
+
+    Parameters
+    ----------
+    key, value
+        The codecs of keys and values.
     """
 
     child_names = (KEY, VALUE)
 
     min_size = 4
 
-    def __init__(self, key: TypeSerializer, value: TypeSerializer, snapshot_class: str = MAP_SNAPSHOT) -> None:
+    def __init__(self, key: Codec, value: Codec) -> None:
         self.key = key
-        self.value = NullFlagged(value)
-        self._snapshot_class = snapshot_class
+        self.value = value
 
     def __str__(self) -> str:
         return f"MAP<{self.key},{self.value}>"
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return (self.key, self.value.inner)
+    def children(self) -> Sequence[Codec]:
+        return (self.key, self.value)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> Self:
         key, value = children
-        return self._copy_with(key=key, value=NullFlagged(value))
+        return self._copy_with(key=key, value=value)
 
     @property
     def _min_entry_size(self) -> int:
@@ -184,6 +188,25 @@ class MapSerializer(TypeSerializer):
                 self.key.emit_encode(builder, column.child(0))
             with builder.field("value"):
                 self.value.emit_encode(builder, column.child(1))
+
+
+class MapSerializer(MapCodec, TypeSerializer):
+    """``java.util.Map``: a count, then key, null flag and value of each entry (Flink: ``MapSerializer``)."""
+
+    key: TypeSerializer
+    value: NullFlagged[TypeSerializer]
+
+    def __init__(self, key: TypeSerializer, value: TypeSerializer, snapshot_class: str = MAP_SNAPSHOT) -> None:
+        super().__init__(key, NullFlagged(value))
+        self._snapshot_class = snapshot_class
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.key, self.value.inner)
+
+    def with_children(self, children: Sequence[Any]) -> Self:
+        key, value = children
+        return self._copy_with(key=key, value=NullFlagged(value))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return MapSerializerSnapshot(self._snapshot_class, [self.key.snapshot(), self.value.inner.snapshot()])

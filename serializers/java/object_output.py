@@ -20,6 +20,7 @@ _REFERENCE: Final = b"\x71"
 _CLASS: Final = b"\x72"
 _OBJECT: Final = b"\x73"
 _STRING: Final = b"\x74"
+_LONG_STRING: Final = b"\x7c"
 _ARRAY: Final = b"\x75"
 _BLOCK: Final = b"\x77"
 _LONG_BLOCK: Final = b"\x7a"
@@ -27,6 +28,7 @@ _BLOCK_SIZE: Final = 1024
 _END: Final = b"\x78"
 _ENUM: Final = b"\x7e"
 _FIRST_HANDLE: Final = 0x7E0000
+_LONGEST: Final = 0xFFFF
 
 SERIALIZABLE: Final = 2
 WRITES_MORE: Final = 3
@@ -223,12 +225,19 @@ class _Writer:
         if key in self._handles:
             self._refer(key)
         else:
-            self.out += _STRING + _utf(text)
+            self._text(text)
             self._handle(key)
 
     def _string(self, text: str) -> None:
-        self.out += _STRING + _utf(text)
+        self._text(text)
         self._handle(object())
+
+    def _text(self, text: str) -> None:
+        raw = encode_modified_utf8(text)
+        if len(raw) > _LONGEST:
+            self.out += _LONG_STRING + struct.pack(">q", len(raw)) + raw
+        else:
+            self.out += _STRING + struct.pack(">H", len(raw)) + raw
 
     def _remember(self, content: Any) -> None:
         self._kept.append(content)
@@ -246,6 +255,6 @@ _PRIMITIVES: Final = {"B": ">b", "C": ">H", "D": ">d", "F": ">f", "I": ">i", "J"
 
 def _utf(text: str) -> bytes:
     raw = encode_modified_utf8(text)
-    if len(raw) > 0xFFFF:
-        raise UnsupportedFormatError(f"text of {len(raw)} bytes is too long for a Java object; 65535 bytes are possible")
+    if len(raw) > _LONGEST:
+        raise UnsupportedFormatError(f"a name of {len(raw)} bytes is too long for a Java class; {_LONGEST} bytes are possible")
     return struct.pack(">H", len(raw)) + raw

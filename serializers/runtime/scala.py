@@ -50,14 +50,22 @@ _NONE_HASH: Final = hashing.of_string("None")
 _PRODUCT_SEED: Final = 0xCAFEBABE
 
 
-def product_hash(fields: Sequence[int]) -> int:
-    """Return the ``hashCode`` of a case class from the ``##`` of its fields, as Scala 2.11 and 2.12 compute it."""
+def product_hash(fields: Sequence[int], arity: int | None = None) -> int:
+    """Return the ``hashCode`` of a case class from the ``##`` of its fields, as Scala 2.11 and 2.12 compute it.
+
+    Parameters
+    ----------
+    fields
+        The numbers to mix.
+    arity
+        The number of fields, if it is not the number of numbers.
+    """
     code = _PRODUCT_SEED
     for field in fields:
         k = (field & 0xFFFFFFFF) * 0xCC9E2D51 & 0xFFFFFFFF
         k = _rotate(k, 15) * 0x1B873593 & 0xFFFFFFFF
         code = _rotate(code ^ k, 13) * 5 + 0xE6546B64 & 0xFFFFFFFF
-    code ^= len(fields)
+    code ^= len(fields) if arity is None else arity
     code = (code ^ code >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     code = (code ^ code >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
     return hashing.wrap(code ^ code >> 16)

@@ -61,6 +61,9 @@ def add_commands(commands: Any) -> None:
         "be repeated",
     )
     erasing.add_argument("--report", metavar="FILE", help="also write the report to this new file, as JSON")
+    erasing.add_argument(
+        "--reveal", action="store_true", help="print and write the erased texts, keys and the condition; by default, placeholders"
+    )
     erasing.add_argument("--json", action="store_true", help="print the report as JSON")
     group = erasing.add_argument_group("options of writing a savepoint")
     group.add_argument(
@@ -132,8 +135,8 @@ def _erase(options: argparse.Namespace) -> int:
         **flag_values(options),
     )
     if options.report is not None:
-        write_text(options.report, f"{report.to_json()}\n", replaced=options.overwrite)
-    say_json(report.to_json()) if options.json else say(str(report))
+        write_text(options.report, f"{report.to_json(reveal=options.reveal)}\n", replaced=options.overwrite)
+    say_json(report.to_json(reveal=options.reveal)) if options.json else say(report.to_text(reveal=options.reveal))
     return 0 if report.is_clean else NOT_CLEAN
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
@@ -13,8 +14,10 @@ from state_processor.commands.terminal import say
 from state_processor.job.check import check_job
 from state_processor.job.matching import match_operators
 from state_processor.job.opening import signature_of
+from state_processor.job.plan_compiler import plan_from_sql
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
+from state_processor.serializers.errors import MissingFileError
 
 NOT_RESTORED: Final = 1
 """Exit code if state is refused or would be lost."""
@@ -67,6 +70,22 @@ def add_commands(commands: Any) -> None:
     match.add_argument("--json", action="store_true", help="print the mapping instead of a table")
     add_flags(match, {Kind.CHECKS})
     match.set_defaults(run=_match)
+    text = (
+        "Compile a query of Flink SQL to a plan, as COMPILE PLAN does, by the planner of an installed Flink. No job starts. This "
+        "is the only command that runs Java. The plan of a query that was submitted as text names its operators and columns."
+    )
+    compiling = commands.add_parser("compile-plan", help="the compiled plan of a query of Flink SQL", description=text)
+    compiling.add_argument("sql", metavar="FILE", help="statements that create tables, and one INSERT or one statement set")
+    compiling.add_argument(
+        "--flink",
+        metavar="DIRECTORY|VERSION",
+        help="directory of a Flink distribution, or the version that has to be installed (default: FLINK_HOME, or the package "
+        "apache-flink-libraries)",
+    )
+    compiling.add_argument("--jar", action="append", default=[], metavar="FILE", help="jar of a connector; may be repeated")
+    compiling.add_argument("-o", "--output", metavar="FILE", help="write the plan into a new file")
+    compiling.add_argument("--overwrite", action="store_true", help="replace FILE")
+    compiling.set_defaults(run=_compile_plan)
 
 
 def _signature(options: argparse.Namespace) -> None:
@@ -93,3 +112,16 @@ def _match(options: argparse.Namespace) -> int:
     if options.output is not None:
         write_text(options.output, f"{found.to_json()}\n", replaced=options.overwrite)
     return UNMATCHED if found.open else 0
+
+
+def _compile_plan(options: argparse.Namespace) -> None:
+    try:
+        sql = Path(options.sql).read_text("utf-8")
+    except FileNotFoundError:
+        raise MissingFileError(f"{options.sql} does not exist") from None
+    plan = plan_from_sql(sql, flink=options.flink, jars=options.jar)
+    if options.output is None:
+        say(plan)
+        return
+    write_text(options.output, plan, replaced=options.overwrite)
+    say(f"{options.output} was written")

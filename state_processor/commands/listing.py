@@ -11,12 +11,11 @@ from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.read.option import Kind
 from state_processor.commands.arguments import add_exit_code, add_output, not_negative
-from state_processor.commands.printing import print_json, print_table, with_operator, with_sizes
+from state_processor.commands.printing import print_json, print_table, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.read.history import history
 from state_processor.read.snapshots import FINDING, checked, discovered, recovering, snapshots_table, unsearched_text
 
 NOTHING_FOUND: Final = 1
@@ -30,7 +29,7 @@ def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
     text = "Show the snapshots below a directory, newest first."
     listing = commands.add_parser("list", help="snapshots below a directory, newest first", description=text)
-    _add_directory(listing)
+    add_directory(listing)
     add_exit_code(listing, "no snapshot is found")
     listing.add_argument("--check", action="store_true", help="check that every file exists, to determine is_complete")
     listing.add_argument(
@@ -44,21 +43,15 @@ def add_commands(commands: Any) -> None:
         "be read and all files exist. Newer incomplete snapshots are named on standard error."
     )
     latest = commands.add_parser("latest", help="path of the newest complete snapshot, for scripts", description=text)
-    _add_directory(latest)
+    add_directory(latest)
     add_exit_code(latest, "no complete snapshot is found")
     latest.add_argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint")
     latest.add_argument("--no-check", dest="check", action="store_false", help="read only _metadata; do not check the files")
     latest.set_defaults(run=_latest)
-    text = (
-        "Show the sizes of operators and states in all snapshots below a directory, and their growth per hour. Entries are "
-        "estimates of RocksDB: no entry is decoded."
-    )
-    over_time = commands.add_parser("history", help="sizes of states in all snapshots below a directory", description=text)
-    _add_directory(over_time)
-    add_output(over_time, _history)
 
 
-def _add_directory(parser: argparse.ArgumentParser) -> None:
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of commands that search a directory."""
     parser.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
     text = "levels below DIR to search (default: %(default)s); deeper directories are reported on standard error"
     parser.add_argument("--depth", type=not_negative, default=DEPTH, metavar="N", help=text)
@@ -76,7 +69,7 @@ def _list(options: argparse.Namespace) -> int:
     access = _access(options, "with --check: add that")
     found = discovered(options.path, options.depth, access)
     snapshots = checked(found.snapshots, access) if options.check else found.snapshots
-    rows = snapshots_table(recovering(snapshots, options.high_availability, access)).to_pylist()
+    rows = snapshots_table(recovering(snapshots, options.high_availability, found.pointers, access)).to_pylist()
     if options.json:
         print_json(rows)
     elif rows:
@@ -96,20 +89,6 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     recovers = ["recovers"] if any(row["recovers"] for row in rows) else []
     columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", *recovers, "path"]
     print_table(columns, shown, options, _UNBOUNDED)  # paths are for copying
-
-
-def _history(options: argparse.Namespace) -> None:
-    rows = history(options.path, depth=options.depth, **flag_values(options)).to_pylist()
-    if options.json:
-        print_json(rows)
-        return
-    shown = [
-        with_sizes(with_operator(row))
-        | {"time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
-        | {"per_hour": "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"}
-        for row in rows
-    ]
-    print_table(["time", "checkpoint_id", "operator", "state_name", "size", "per_hour", "entries_estimate"], shown, options)
 
 
 def _completeness(row: dict[str, Any]) -> bool | str:

@@ -20,8 +20,8 @@ def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
         "Write a page about a snapshot as one file without scripts: findings, operators, states with types and sizes, skew "
-        "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, and the outcome of a "
-        "migration to Flink 2.x."
+        "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, growth over several "
+        "checkpoints, and the outcome of a migration to Flink 2.x."
     )
     report = commands.add_parser("report", help="a page about a snapshot, as HTML", description=text)
     report.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
@@ -29,6 +29,11 @@ def add_commands(commands: Any) -> None:
     report.add_argument("--quick", action="store_true", help="read only _metadata and the headers of state, not the values")
     text = "number of the largest keys to show for each operator (default: %(default)s); 0 omits keys"
     report.add_argument("--keys", type=not_negative, default=KEYS, metavar="N", dest="largest_keys", help=text)
+    text = (
+        "a directory with further snapshots of the job, for the growth of states; without it, the other retained checkpoints of "
+        "the job are used if PATH is a checkpoint"
+    )
+    report.add_argument("--history", metavar="DIR", help=text)
     add_flags(report, {Kind.REPORTS})
     report.set_defaults(run=_report)
 
@@ -38,7 +43,8 @@ def _report(options: argparse.Namespace) -> None:
     given = flag_values(options)
     if options.quick or not options.largest_keys:
         check_given(given, ("time_zone",), "where the report shows keys: leave out --quick and --keys 0")
-    found = contents(options.path, SnapshotAccess.of(**given), values=not options.quick, keys=options.largest_keys)
+    access, values = SnapshotAccess.of(**given), not options.quick
+    found = contents(options.path, access, values=values, keys=options.largest_keys, history=options.history)
     with new_file(options.output) as file:
         file.write(page(found).encode())
     say(options.output)

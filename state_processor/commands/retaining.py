@@ -36,6 +36,7 @@ def add_commands(commands: Any) -> None:
     text = "Remove a savepoint or checkpoint with the files that only it uses. Without --delete, only show the files."
     dispose = commands.add_parser("dispose", help="remove a snapshot and the files that only it uses", description=text)
     dispose.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
+    _add_pointers(dispose)
     _add_removal(dispose, "a snapshot that was written")
     dispose.set_defaults(run=_dispose)
     text = (
@@ -48,6 +49,7 @@ def add_commands(commands: Any) -> None:
     retain.add_argument(
         "--newer-than", metavar="AGE", help="checkpoints of this age stay, such as 7d, and the newest of each job"
     )
+    _add_pointers(retain)
     _add_removal(retain, "checkpoints that were written")
     retain.set_defaults(run=_retain)
 
@@ -61,6 +63,11 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     text = "a further directory with snapshots that may use these files; may be given several times"
     parser.add_argument("--also", action="append", default=[], metavar="DIR", help=text)
     add_flags(parser, {Kind.SNAPSHOTS})
+
+
+def _add_pointers(parser: argparse.ArgumentParser) -> None:
+    text = "a file completedCheckpoint… or the directory high-availability.storageDir: checkpoints that it names stay"
+    parser.add_argument("--high-availability", metavar="PATH", help=text)
 
 
 def _add_removal(parser: argparse.ArgumentParser, what: str) -> None:
@@ -104,11 +111,12 @@ def _orphans(options: argparse.Namespace) -> int:
 
 
 def _dispose(options: argparse.Namespace) -> int:
-    return _report(retention.dispose(options.path, **_removal_arguments(options)), options)
+    pointers = {"high_availability": options.high_availability}
+    return _report(retention.dispose(options.path, **pointers, **_removal_arguments(options)), options)
 
 
 def _retain(options: argparse.Namespace) -> int:
-    limits = {"keep": options.keep, "newer_than": options.newer_than}
+    limits = {"keep": options.keep, "newer_than": options.newer_than, "high_availability": options.high_availability}
     return _report(retention.retain(options.path, **limits, **_removal_arguments(options)), options)
 
 

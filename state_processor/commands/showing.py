@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from state_processor import arrow
+from state_processor.backends.read import catalog
 from state_processor.backends.read.option import ROWS, Kind
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.commands.arguments import add_operator, positive, required_operator, snapshot_command
@@ -24,6 +25,7 @@ from state_processor.commands.printing import (
 from state_processor.commands.state_rows_cli import add_columns, add_kind, add_where, state_batches
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import text_of
+from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import OpeningOptions
 from state_processor.serializers.errors import OptionError
@@ -70,19 +72,23 @@ def add_commands(commands: Any) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> None:
-    read = arrow.handles if options.files else arrow.operators
-    table = read(options.path, **flag_values(options))
+    snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
+    if options.files:
+        given = catalog.handles(snapshot).to_pylist()
+    else:
+        kinds = catalog.operator_kinds(snapshot)
+        given = [row | {"operator_kind": kinds.get(row["operator_uid_hash"])} for row in catalog.operators(snapshot).to_pylist()]
     if options.json:
-        print_json(table.to_pylist())
+        print_json(given)
         return
-    rows = [with_sizes(row) for row in table.to_pylist()]
+    rows = [with_sizes(row) for row in given]
     if options.files:
         columns = ["operator", "subtask", "slot", "handle_type", "part", "path", "size"]
         print_table(columns, [with_operator(row) for row in rows], options)
         return
     rows = [{k.removeprefix("operator_"): v for k, v in row.items()} for row in rows]
-    columns = ["name", "uid", "uid_hash", "parallelism", "max_parallelism", "coordinator_size", "size"]
-    if table.num_rows:
+    columns = ["name", "kind", "uid", "uid_hash", "parallelism", "max_parallelism", "coordinator_size", "size"]
+    if rows:
         say(f"checkpoint {rows[0]['checkpoint_id']}, {len(rows)} operators")
     print_table(filled(columns, rows), rows, options)
 
@@ -96,9 +102,11 @@ def _states(options: argparse.Namespace) -> None:
         with_operator(with_sizes(row)) | {"namespace_type": _namespace(row), "python": row["python"] or None} for row in rows
     ]
     columns = filled(_STATE_COLUMNS, shown)
-    for number, (operator, of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
-        say(f"{chr(10) * bool(number)}operator {text_of(operator)}")
-        print_table(columns, list(of_operator), options)
+    for number, (operator, rows_of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
+        of_operator = list(rows_of_operator)
+        kind = of_operator[0]["operator_kind"]
+        say(f"{chr(10) * bool(number)}operator {text_of(operator)}{f', {kind}' if kind else ''}")
+        print_table(columns, of_operator, options)
 
 
 def _namespace(row: Mapping[str, Any]) -> str | None:

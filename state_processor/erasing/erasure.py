@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from os import PathLike, fspath
@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.analysis.column_search import search_batch
-from state_processor.backends.analysis.file_search import contents
+from state_processor.backends.analysis.kept_tables import erased_keys, stored_tables
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import spellings
+from state_processor.backends.formats.sst.erased_keys import ErasedKeys
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.read_options import ReadOptions
@@ -24,12 +25,14 @@ from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OP
 from state_processor.display.progress import progress
 from state_processor.erasing.erased_rows import Action, Holds, checked_actions, erased_row, holding
 from state_processor.erasing.erasure_report import ErasureReport
+from state_processor.erasing.proof import FileProof, rewritten_tables, search_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.finding import search, sought, sought_keys
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.json_text import json_text_of
 from state_processor.sql.session import SqlSession
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
@@ -40,6 +43,7 @@ Path: TypeAlias = str | PathLike[str]
 
 _OPTIONS: Final = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
 _OF_OPERATOR: Final = replace(_OPTIONS, metadata=False)
+NATIVE: Final = "native"
 _TEXT_OF_KEY: Final = 4
 """The minimal length of a text key that is searched for in bytes. Shorter keys are parts of too many other values."""
 
@@ -100,9 +104,11 @@ def erase(
     NotFoundError
         The operator or the state of the condition does not exist.
     """
-    erasure = Erasure(path, checked_actions(remove), sought(text, None), sought_keys(key), where, uid, state, options)
+    erasure = Erasure(
+        path, checked_actions(remove), sought(text, None), sought_keys(key), where, uid, state, format, backend, options
+    )
     erasure.plan()
-    return erasure.write(target, format, backend, overwrite=overwrite)
+    return erasure.write(target, overwrite=overwrite)
 
 
 @dataclass
@@ -116,6 +122,8 @@ class Erasure:
     where: str | None
     uid: str | OperatorIdentifier | None
     state: str | None
+    format: FormatName
+    backend: BackendName | None
     options: Mapping[str, Any]
     removed: list[dict[str, Any]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -287,32 +295,66 @@ class Erasure:
 
     # Proof
 
-    def write(self, target: Path, format: FormatName, backend: BackendName | None, *, overwrite: bool) -> ErasureReport:
+    def write(self, target: Path, *, overwrite: bool) -> ErasureReport:
         """Write the new savepoint, check it, and return the report."""
         from state_processor import __version__
 
-        proof = [*self.needles, *self._needles_of_keys()]
-        rewritten = list(self._rewrite(proof)) if format == "native" else []
-        summary = self._writer.write(target, overwrite=overwrite, format=format, backend=backend)
+        summary = self._written(target, overwrite=overwrite)
+        proof = self._search_files(target)
+        if self._rewrite(proof.operators):
+            summary = self._writer.write(target, overwrite=True, format=self.format, backend=self.backend)
+            proof = self._search_files(target)
         after = self.access.open(target)
-        files, size, left = 0, 0, []
-        for content in contents(after) if proof else ():
-            files, count = files + 1, 0
-            for part in content.parts():
-                size += len(part)
-                count += sum(sum(needle.count_in(part).values()) for needle in proof)
-            if count:
-                left.append({"file": content.file, "count": count})
         remaining, undecoded = self._read_again(target)
+        rewritten = list(rewritten_tables(self.snapshot, after)) if self.format == NATIVE else []
         return ErasureReport(
             fspath(self.path), fspath(target), self.snapshot.digest, after.digest,
             datetime.now(UTC).isoformat(timespec="seconds"), __version__, self._sought, sorted(self.actions),
-            self.removed, list(_changes(summary)), rewritten, remaining, left, undecoded, self._unsearched, files, size,
+            self.removed, list(_changes(summary)), rewritten, remaining, proof.found, undecoded, self._unsearched,
+            proof.looked_up, proof.files, proof.bytes,
         )  # fmt: skip
+
+    def _written(self, target: Path, *, overwrite: bool) -> WriteSummary:
+        """Write the new savepoint. Erased entries leave the files of RocksDB that stay."""
+        changed = {operator.operator_id for operator in self.snapshot.metadata.operators if self._erases_in_files(operator)}
+        try:
+            return self._writer.write(target, overwrite=overwrite, format=self.format, backend=self.backend)
+        except UnsupportedFormatError:
+            if not self._rewrite(changed):
+                raise
+        return self._writer.write(target, overwrite=overwrite, format=self.format, backend=self.backend)
+
+    def _erases_in_files(self, operator: OperatorState) -> bool:
+        """Set that erased entries of an operator leave its files, not only the state; return whether it has such entries."""
+        with self._writer._build.change(_uid(operator), existing=True) as draft:
+            changes = draft.changes
+            changes.erases = bool(changes.deletions or changes.state_rows)
+            return changes.erases
+
+    def _rewrite(self, operators: Collection[str]) -> bool:
+        """Write the stores of operators whose files contain erased data again, all of them; return whether there are any.
+
+        Entries that were replaced or deleted before the erasure are in the files, but not in the state.
+        """
+        found = False
+        for operator in self.snapshot.metadata.operators if self.format == NATIVE else ():
+            if operator.operator_id in operators and next(stored_tables(self.snapshot, operator), None) is not None:
+                with self._writer._build.change(_uid(operator), existing=True) as draft:
+                    draft.changes.rewrites = found = True
+        return found
+
+    def _search_files(self, target: Path) -> FileProof:
+        """Search in the bytes of the new savepoint. Without texts, keys are looked up in tables that stay."""
+        needles = [*self.needles, *self._needles_of_keys()]
+        only_keys = bool(self.keys) and not self.needles
+        return search_files(self.snapshot, self.access.open(target), needles, self._keys_of if only_keys else None)
+
+    def _keys_of(self, operator: OperatorState) -> dict[str, ErasedKeys]:
+        return erased_keys(survey(self.snapshot, operator)[0], operator, [list(spellings(key)) for key in self.keys])
 
     @property
     def _sought(self) -> dict[str, list[str]]:
-        given = {"text": self.texts, "key": list(map(str, self.keys)), "where": [self.where] if self.where else []}
+        given = {"text": self.texts, "key": list(map(_key_text, self.keys)), "where": [self.where] if self.where else []}
         return {name: values for name, values in given.items() if values}
 
     def _needles_of_keys(self) -> Iterator[Needle]:
@@ -325,18 +367,7 @@ class Erasure:
     @property
     def _unsearched(self) -> list[str]:
         searched = {str(needle) for needle in self._needles_of_keys()}
-        return [*(f"key {key}" for key in self.keys if str(key) not in searched), *(["where"] if self.where else [])]
-
-    def _rewrite(self, needles: Sequence[Needle]) -> Iterator[dict[str, str]]:
-        """Rewrite the stores of operators whose files contain erased data: deletions would leave the bytes in the files."""
-        for operator in self.snapshot.metadata.operators:
-            parts = (part for content in contents(self.snapshot, [operator]) for part in content.parts())
-            with self._writer._build.change(_uid(operator), existing=True) as draft:
-                changes = draft.changes
-                if changes.deletions or changes.state_rows or any(n.count_in(part) for part in parts for n in needles):
-                    changes.rewrites = True
-                    reason = "its files in the source savepoint hold what is erased"
-                    yield {"operator": operator.uid or operator.operator_id, "reason": reason}
+        return [*(f"key {_key_text(key)}" for key in self.keys if str(key) not in searched), *(["where"] if self.where else [])]
 
     def _read_again(self, target: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read the new savepoint and search in its rows. Return the hits, and the state that can't be decoded."""
@@ -366,6 +397,10 @@ def _uid(operator: OperatorState) -> OperatorIdentifier:
 
 def _batches(reader: StateReader) -> Iterable[pa.RecordBatch]:
     return (batch for split in reader.splits() for batch in reader.read(split))
+
+
+def _key_text(key: Any) -> str:
+    return key if isinstance(key, str) else json_text_of(key)
 
 
 def _quoted(name: str) -> str:

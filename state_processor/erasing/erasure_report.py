@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from state_processor.display.text_tables import json_value, render_records
@@ -34,7 +34,8 @@ class ErasureReport:
         The changes of the write, as rows with ``operator``, ``state``, ``change``, and the numbers of entries that were
         ``written``, ``updated`` and ``deleted``. A removed key also removes the entries of the other states of its operator.
     rewritten
-        The operators whose files were rewritten, with ``operator`` and ``reason``.
+        The operators of native savepoints whose files had erased data, with ``operator``, ``tables``, the number of tables of
+        RocksDB or ForSt that were written again or left out, and ``kept``, the number of tables that stay.
     remaining
         Hits in the rows of the new savepoint, with the columns of :class:`~state_processor.Findings`, and rows of the condition.
     remaining_files
@@ -44,6 +45,10 @@ class ErasureReport:
     unsearched
         Keys that are too short to be told from other values in bytes, such as small numbers, and ``where`` for the rows of a
         condition. Only the read of the new savepoint covers them.
+    looked_up
+        Tables that stay from the source savepoint, with or without all entries, if only keys were erased. Their bytes were not
+        searched, except for blocks that are new: rows with ``operator``, ``files``, ``bytes`` and ``check``: the keys were looked
+        up in them, or their keys have another type.
     files, bytes
         The number of files and parts of the new savepoint that were searched, and the number of searched bytes.
     """
@@ -58,11 +63,12 @@ class ErasureReport:
     actions: list[str]
     removed: list[dict[str, Any]]
     changes: list[dict[str, Any]]
-    rewritten: list[dict[str, str]]
+    rewritten: list[dict[str, Any]]
     remaining: list[dict[str, Any]]
     remaining_files: list[dict[str, Any]]
     undecoded: list[dict[str, Any]]
     unsearched: list[str]
+    looked_up: list[dict[str, Any]]
     files: int
     bytes: int
 
@@ -74,12 +80,53 @@ class ErasureReport:
         """True if neither reading nor a search in all bytes finds anything. See ``unsearched`` for the limits of the search."""
         return not self.remaining and not self.remaining_files
 
-    def to_json(self) -> str:
-        """Return the report as JSON."""
-        return json.dumps({"clean": self.is_clean, **json_value(asdict(self))}, ensure_ascii=False, indent=2)
+    def to_json(self, *, reveal: bool = False) -> str:
+        """Return the report as JSON.
+
+        Parameters
+        ----------
+        reveal
+            Whether the report contains the erased texts, keys and the condition. By default it has placeholders, such as
+            ``text 1``, and no hash: hashes of names and addresses can be found by trial.
+        """
+        report = self if reveal else self.without_content()
+        return json.dumps({"clean": self.is_clean, **json_value(asdict(report))}, ensure_ascii=False, indent=2)
+
+    def without_content(self) -> ErasureReport:
+        """Return the report with placeholders for the erased texts, keys and the condition.
+
+        Paths, and names of operators and states, stay as they are.
+        """
+        names = {value: f"{name} {i + 1}" for name, values in self.sought.items() for i, value in enumerate(values)}
+        texts = self.sought.get("text", [])
+
+        def hidden(value: Any) -> Any:
+            if not isinstance(value, str) or value in names:
+                return names.get(value, value)
+            for text in texts:
+                value = value.replace(text, names[text])
+            return value
+
+        def rows(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [{name: hidden(value) if name in _OF_CONTENT else value for name, value in row.items()} for row in given]
+
+        return replace(
+            self,
+            sought={name: [names[value] for value in values] for name, values in self.sought.items()},
+            remaining=rows(self.remaining),
+            undecoded=rows(self.undecoded),
+            unsearched=[names.get(one.removeprefix("key "), one) for one in self.unsearched],
+        )
+
+    def to_text(self, *, reveal: bool = False) -> str:
+        """Return the report as text; see :meth:`to_json`."""
+        return (self if reveal else self.without_content())._text()
 
     def __str__(self) -> str:
-        sought = "; ".join(f"{name} {', '.join(values)}" for name, values in self.sought.items())
+        return self.to_text()
+
+    def _text(self) -> str:
+        sought = "; ".join(", ".join(values) for values in self.sought.values())
         unsearched = "was not searched for in bytes, which do not tell it from other values"
         searched = f"read again, and {self.bytes} bytes of {self.files} files and parts searched" if self.files else "read again"
         return "\n".join(
@@ -95,11 +142,14 @@ class ErasureReport:
         )
 
 
+_OF_CONTENT: Final = frozenset({"key", "field", "sought", "reason"})
+"""Columns that may contain what was erased."""
 _PLACE: Final = ("operator_uid", "operator_uid_hash", "state_name")
 _TABLES: Final = (
     ("Removed", ("operator", "state", "state_kind", "action", "count"), "removed"),
     ("Changed", ("operator", "state", "change", "written", "updated", "deleted"), "changes"),
-    ("Rewritten files", ("operator", "reason"), "rewritten"),
+    ("Rewritten tables", ("operator", "tables", "kept"), "rewritten"),
+    ("Not searched, except for new blocks", ("operator", "files", "bytes", "check"), "looked_up"),
     ("Left, as reading finds it", (*_PLACE, "key", "field", "count"), "remaining"),
     ("Left, as bytes of files", ("file", "count"), "remaining_files"),
     ("Searched as bytes, since it can't be decoded", (*_PLACE, "state_kind", "reason", "count"), "undecoded"),

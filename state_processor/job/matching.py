@@ -10,6 +10,8 @@ from enum import StrEnum
 from os import PathLike
 from typing import Any, Final, Unpack
 
+from state_processor.backends.read.query_operators import QueryMatch, match_query
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records
 from state_processor.job.graph_names import with_hashes
@@ -115,7 +117,8 @@ def match_operators(
 
     Equal ids are certain. Other operators are matched by their names, and by their states with kinds and types, if the evidence
     fits one pair of operators alone. Names come from snapshots of Flink 2.x, or from the graph of the old job: Flink computes the
-    ids of operators without a uid from the shape of this graph (``StreamGraphHasherV2``).
+    ids of operators without a uid from the shape of this graph (``StreamGraphHasherV2``). If the new job is a compiled plan of
+    Flink SQL, and the old one was submitted as text, the ids are computed from the plan.
 
     Parameters
     ----------
@@ -135,14 +138,47 @@ def match_operators(
         If a file has another form.
     """
     access = SnapshotAccess.of(**options)
+    if not isinstance(old, JobSignature) and not isinstance(new, JobSignature) and access.plan is None:
+        found = matched_query(old, new, access)
+        if found is not None:
+            return OperatorMatches(tuple(found))
     written = old if isinstance(old, JobSignature) else signature_of(old, access)
     if graph is not None:
-        found = described(graph, access.storage())
-        if not isinstance(found, JobGraph):
+        shape = described(graph, access.storage())
+        if not isinstance(shape, JobGraph):
             raise OptionError(f"graph={str(graph)!r}: expected the graph of a job as Flink prints it, found another description")
-        written = named_by(written, found)
+        written = named_by(written, shape)
     wanted = new if isinstance(new, JobSignature) else signature_of(new, replace(access, plan=None, uids=None))
     return match_signatures(written, wanted)
+
+
+def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: SnapshotAccess) -> list[OperatorMatch] | None:
+    """Match the operators of a query that was submitted as text with a plan that was compiled later.
+
+    Returns
+    -------
+    list of OperatorMatch or None
+        ``None`` if the new job is not a compiled plan, or the job that wrote the snapshot has the uids of a plan.
+    """
+    storage = access.storage()
+    plan = described(new, storage)
+    if not isinstance(plan, CompiledPlan) or described(old, storage) is not None:
+        return None
+    snapshot = access.open(old, storage)
+    if any(o.operator_id in plan.operators for o in snapshot.metadata.operators):
+        return None
+    matches = match_query(snapshot, plan)
+    sure = Confidence.CERTAIN if matches.by_id else Confidence.HIGH
+    return [_of_query(one, sure) for one in matches.matches if one.found or one.candidates or one.operator.state_size]
+
+
+def _of_query(one: QueryMatch, sure: Confidence) -> OperatorMatch:
+    old = one.operator.uid or one.operator.operator_id
+    if one.found is not None:
+        return OperatorMatch(old, one.operator.name, one.found.uid, sure, one.evidence)
+    candidates = tuple(found.uid for found in one.candidates)
+    confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
+    return OperatorMatch(old, one.operator.name, None, confidence, one.evidence, candidates)
 
 
 def named_by(job: JobSignature, graph: JobGraph) -> JobSignature:

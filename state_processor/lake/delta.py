@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from state_processor.lake.position import Position
 from state_processor.lake.row_identity import is_plain
-from state_processor.lake.targets import Changes
+from state_processor.lake.targets import Changes, ConflictError
 from state_processor.options.packages import require
 from state_processor.serializers.errors import StateProcessorError, WriteError
 
@@ -54,6 +54,10 @@ class DeltaTarget:
                 )
         raise WriteError(f"{self._place}: its log does not name a checkpoint any more. Choose a new directory for the table")
 
+    def schema(self) -> pa.Schema:
+        """Return the columns."""
+        return pa.schema(self._table.schema().to_arrow())
+
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
         """Overwrite the table, also its columns."""
         failures: list[StateProcessorError] = []
@@ -75,7 +79,8 @@ class DeltaTarget:
 
     def apply(self, changes: Changes, position: Position) -> None:
         """Merge changes into the table."""
-        if any(not is_plain(changes.rows.schema.field(n).type) for n in changes.keys):
+        first, *_ = (changes.rows.column(n) for n in changes.keys)
+        if first.null_count or any(not is_plain(changes.rows.schema.field(n).type) for n in changes.keys):
             self._rewrite(changes, position)
             return
         before = self._table.version()
@@ -124,4 +129,5 @@ class DeltaTarget:
         try:
             yield
         except exceptions.DeltaError as error:
-            raise WriteError(f"{self._place}: {error}") from error
+            kind = ConflictError if isinstance(error, exceptions.CommitFailedError) else WriteError
+            raise kind(f"{self._place}: {error}") from error

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.lake.position import Position
 from state_processor.lake.row_identity import is_plain
-from state_processor.lake.targets import Changes
+from state_processor.lake.targets import Changes, ConflictError
 from state_processor.options.packages import require
 from state_processor.serializers.errors import OptionError, WriteError
 
@@ -67,6 +67,11 @@ class IcebergTarget:
             snapshot = self._table.metadata.snapshot_by_id(snapshot.parent_snapshot_id)
         return None
 
+    def schema(self) -> pa.Schema:
+        """Return the columns."""
+        schema: pa.Schema = self._table.schema().as_arrow()
+        return schema
+
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
         """Make the table, or overwrite its rows."""
         rows = pa.Table.from_batches(batches, schema)
@@ -90,11 +95,12 @@ class IcebergTarget:
     def apply(self, changes: Changes, position: Position) -> None:
         """Delete the rows with changed keys, and append the new ones, in one commit."""
         (name, *others), properties = changes.keys, position.properties()
-        if others or not is_plain(changes.rows.schema.field(name).type) or changes.rows.num_rows > _MOST_KEYS:
+        column = changes.rows.column(name)
+        if others or column.null_count or not is_plain(column.type) or len(column) > _MOST_KEYS:
             self._rewrite(changes, position)
             return
         expressions = require("pyiceberg.expressions", *_EXTRA)
-        keys = changes.rows.column(name).to_pylist()
+        keys = column.to_pylist()
         with self._errors(), self._table.transaction() as transaction:
             if keys:
                 transaction.delete(expressions.In(name, keys))
@@ -116,4 +122,5 @@ class IcebergTarget:
                 warnings.filterwarnings("ignore", "Delete operation did not match any records")
                 yield
         except kinds as error:
-            raise WriteError(f"{self._place}: {error}") from error
+            kind = ConflictError if isinstance(error, exceptions.CommitFailedException) else WriteError
+            raise kind(f"{self._place}: {error}") from error

@@ -45,6 +45,11 @@ class ParquetTarget:
             raise WriteError(f"{self._place} is a file of another program; choose a new file")
         return position
 
+    def schema(self) -> pa.Schema:
+        """Return the columns."""
+        with storage_errors(self._place, kind=WriteError), self._filesystem.open_input_file(self._path) as file:
+            return pq.read_schema(file).remove_metadata()
+
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
         """Write a new file, and then move it to the place of the old one."""
         own = schema.with_metadata(position.properties())

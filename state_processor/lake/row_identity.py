@@ -55,6 +55,7 @@ def _bytes(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         texts = [None if value is None else json_text({"": value}) for value in column.to_pylist()]
         return pa.array(texts, pa.string()).cast(pa.binary())
     if pa.types.is_floating(column.type):  # as bits: 0.0 is not -0.0, and NaN is NaN
-        width = column.type.bit_width
-        column = column.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[column.type.bit_width]
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        column = pa.chunked_array([chunk.view(bits) for chunk in chunks], bits)
     return pc.cast(pc.cast(column, pa.string()), pa.binary())

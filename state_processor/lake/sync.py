@@ -6,12 +6,12 @@ killed process can therefore be started again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from logging import getLogger
 from os import PathLike
+from time import sleep
 from typing import Any, Final, Unpack
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.lake.choice import target_of
 from state_processor.lake.position import Position
-from state_processor.lake.targets import Changes, Target
+from state_processor.lake.targets import Changes, ConflictError, Target
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DiffOptions, DiffSnapshotOptions
 from state_processor.options.keywords import check_arguments, takes_options
@@ -30,13 +30,19 @@ from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
 from state_processor.read.checkpoint_changes import CONTROL, KIND_OF_CHANGE, ChangedState, Step, StepReader, stream_schema
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
-from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
+from state_processor.serializers.errors import (
+    MissingFileError,
+    NotASnapshotError,
+    NotFoundError,
+    OptionError,
+    UnsupportedFormatError,
+)
 from state_processor.types.durations import duration_ms
 from state_processor.types.identifier import OperatorIdentifier
 
 _LOG: Final = getLogger("state_processor")
 _ATTEMPTS: Final = 5
-"""Times that a newer checkpoint is taken because Flink removed one while it was read."""
+"""Attempts, while Flink removes each checkpoint that is read, or others compact the table."""
 _SECOND: Final = 1000
 
 
@@ -134,6 +140,7 @@ class TableSync:
         self._state = state
         self._target = target
         self._waits = False
+        self._said = False
 
     @classmethod
     def of(
@@ -154,7 +161,7 @@ class TableSync:
         return cls(CheckpointSeries(checkpoints, access), wanted, target_of(to, format, to_options or {}))
 
     def follow(self, interval: str | timedelta) -> Iterator[SyncCommit]:
-        """Yield a commit for each newest checkpoint, without end.
+        """Yield a commit for each newest checkpoint, without end. Wait for the directory and for its first whole checkpoint.
 
         Parameters
         ----------
@@ -171,14 +178,14 @@ class TableSync:
                 _LOG.warning("%s", error)
             if commit is not None:
                 yield commit
-            time.sleep(seconds)
+            sleep(seconds)
 
     def advance(self) -> SyncCommit | None:
         """Make the table equal to the newest checkpoint; return ``None`` if it is already."""
         for attempt in range(_ATTEMPTS):
             try:
                 return self._advance()
-            except MissingFileError as error:
+            except (MissingFileError, ConflictError) as error:
                 if attempt == _ATTEMPTS - 1:
                     raise
                 _LOG.info("%s", error)
@@ -188,13 +195,28 @@ class TableSync:
         position = self._target.position()
         if position is not None:
             self._check_same_state(position)
-        found = self._series.after(None if position is None else position.checkpoint)
+        found = self._after(None if position is None else position.checkpoint)
         if not found and position is None and not self._waits:
             raise self._series.nothing_whole()
         if not found:
             return None
         newest = found[-1]
-        return self._incremental(position, newest) or self._full(newest)
+        return self._incremental(position, newest) or self._full(position, newest)
+
+    def _after(self, position: Checkpoint | None) -> list[Checkpoint]:
+        """Return the checkpoints after a position; with ``--follow``, the directory may be made later."""
+        try:
+            found = self._series.after(position)
+        except NotASnapshotError as error:
+            if not self._waits:
+                raise
+            found, reason = [], str(error)
+        else:
+            reason = str(self._series.nothing_whole())
+        if self._waits and not found and position is None and not self._said:
+            self._said = True
+            _LOG.warning("%s. Waiting for the first checkpoint", reason)
+        return found
 
     def _check_same_state(self, position: Position) -> None:
         wanted = (self._state.operator.uid_hash, self._state.state)
@@ -212,9 +234,11 @@ class TableSync:
         if old is None or new is None:
             return None
         try:
-            reader = StepReader.open(step, old, new, self._state)
+            reader = StepReader.open_if_known(step, old, new, self._state)
         except UnsupportedFormatError:  # the types have changed
             return None
+        if reader is None:
+            return self._empty(position, newest)
         reached = self._position(reader)
         if reached.columns != position.columns:
             return None
@@ -223,11 +247,16 @@ class TableSync:
         self._target.apply(Changes(rows.select(_columns(reader).names), deletes, reader.identity), reached)
         return _commit(newest, rows.num_rows, pc.sum(deletes).as_py() or 0)
 
-    def _full(self, newest: Checkpoint) -> SyncCommit:
+    def _full(self, position: Position | None, newest: Checkpoint) -> SyncCommit:
         snapshot = newest.open(self._series.access)
         if snapshot is None:
             raise MissingFileError(f"{newest} was removed while it was opened")
-        reader = StepReader.open(Step(None, newest), None, snapshot, self._state)
+        try:
+            reader = StepReader.open(Step(None, newest), None, snapshot, self._state)
+        except NotFoundError:
+            if position is None:
+                raise
+            return self._empty(position, newest)
         if not reader.identity:
             raise UnsupportedFormatError(f"{self._state}: elements of a list do not have a key; choose keyed or broadcast state")
         number = 0
@@ -241,6 +270,12 @@ class TableSync:
 
         self._target.replace(_columns(reader), batches(), self._position(reader))
         return _commit(newest, number, None)
+
+    def _empty(self, position: Position, newest: Checkpoint) -> SyncCommit:
+        """Make a table empty that has the state, because the checkpoint does not have the state."""
+        _LOG.warning("%s does not have %s: the table is empty", newest, self._state)
+        self._target.replace(self._target.schema(), iter(()), replace(position, checkpoint=newest))
+        return _commit(newest, 0, None)
 
     def _position(self, reader: StepReader) -> Position:
         columns = schema_text(_columns(reader))

@@ -11,6 +11,11 @@ import pyarrow.compute as pc
 
 from state_processor.lake.position import Position
 from state_processor.lake.row_identity import identity, without
+from state_processor.serializers.errors import WriteError
+
+
+class ConflictError(WriteError):
+    """Another commit came first, such as a compaction: read the table again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,9 @@ class Target(Protocol):
             If something else wrote the table.
         """
 
+    def schema(self) -> pa.Schema:
+        """Return the columns of the table that :meth:`position` has found."""
+
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
         """Make the table, or replace all of its rows, in one commit."""
 
@@ -64,6 +72,6 @@ class Target(Protocol):
 
         Raises
         ------
-        WriteError
+        ConflictError
             If something else has written the table since :meth:`position`.
         """

@@ -146,9 +146,9 @@ class SnapshotAccess:
         return snapshot if self.uids is None else self._named(snapshot, self.uids)
 
     def _planned(self, snapshot: Snapshot, plan: str) -> Snapshot:
-        from state_processor.backends.sql.naming import with_plan
+        from state_processor.backends.read.query_operators import with_query
 
-        return with_plan(snapshot, read_plan(plan, snapshot.storage))
+        return with_query(snapshot, read_plan(plan, snapshot.storage))
 
     def _named(self, snapshot: Snapshot, uids: str | tuple[str, ...]) -> Snapshot:
         from state_processor.backends.metadata.given_uids import some_of, with_uids

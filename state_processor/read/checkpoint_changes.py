@@ -21,7 +21,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
 from state_processor.read.checkpoint_series import Checkpoint
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError, UnsupportedFormatError
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 
 KIND_OF_CHANGE: Final = "_change"
@@ -104,6 +104,19 @@ class StepReader:
                 f"{step.after}: the columns of a table do not change. Start again with startingCheckpoint=snapshot"
             )
         return found
+
+    @classmethod
+    def open_if_known(cls, step: Step, old: Snapshot | None, new: Snapshot, state: ChangedState) -> StepReader | None:
+        """Open a step as :meth:`open` does; ``None`` if neither of two checkpoints has the state.
+
+        A job that starts again without state registers a state with its first record.
+        """
+        try:
+            return cls.open(step, old, new, state)
+        except NotFoundError:
+            if old is None:
+                raise
+            return None
 
     @property
     def identity(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -14,10 +14,12 @@ from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, fin
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.errors import NotFoundError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
 
 _JOB_DIGITS: Final = 6
 """Digits of the id of the job in the name of a savepoint."""
+_ATTEMPTS: Final = 5
+"""Looks at a directory in which Flink removes each checkpoint before it is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Checkpoint:
         """Open the snapshot; ``None`` if it is not there any more, or lacks files."""
         try:
             snapshot = access.open(self.path)
-            return snapshot if snapshot.digest == self.digest and check_files(snapshot).is_restorable else None
+            return snapshot if snapshot.digest == self.digest and not check_files(snapshot).problems else None
         except StateProcessorError:
             return None
 
@@ -94,6 +96,13 @@ class CheckpointSeries:
         UnsupportedFormatError
             If two jobs take checkpoints at the same time.
         """
+        for _ in range(_ATTEMPTS):
+            found = self._look()
+            if found or not any(info.is_complete is None for info in self._found):
+                return found
+        return []  # each one was removed before it was opened, or lacks files
+
+    def _look(self) -> list[Checkpoint]:
         self._found = found = find_snapshots(self.directory, self.access.storage(), DEPTH, self._found).snapshots
         by_job: dict[str, list[Checkpoint]] = {}
         seen: dict[tuple[str, datetime | None], Checkpoint] = {}
@@ -114,7 +123,7 @@ class CheckpointSeries:
             return known
         try:
             snapshot = self.access.open(info.path)
-            if not check_files(snapshot).is_restorable:
+            if check_files(snapshot).problems:
                 return None
         except StateProcessorError:  # it was removed meanwhile
             return None
@@ -133,19 +142,37 @@ class CheckpointSeries:
             raise self.nothing_whole()
         return found[-1]
 
-    def nothing_whole(self) -> NotFoundError:
-        """Return the error about a directory without a whole checkpoint."""
-        return NotFoundError(f"{self.directory} does not have a whole checkpoint: start after the first one is complete")
-
-    def of_id(self, checkpoint_id: int) -> Checkpoint:
-        """Return the last whole checkpoint with an id.
+    def open_newest(self) -> tuple[Checkpoint, Snapshot]:
+        """Open the newest whole checkpoint.
 
         Raises
         ------
         NotFoundError
-            If the directory does not have it.
+            If the directory does not have a whole checkpoint.
+        MissingFileError
+            If Flink removes each newest checkpoint before it is opened.
         """
-        found = self.whole()
+        for _ in range(_ATTEMPTS):
+            newest = self.newest()
+            snapshot = newest.open(self.access)
+            if snapshot is not None:
+                return newest, snapshot
+        raise MissingFileError(
+            f"{newest} was removed while it was opened. Let the job retain more checkpoints (state.checkpoints.num-retained)"
+        )
+
+    def nothing_whole(self) -> NotFoundError:
+        """Return the error about a directory without a whole checkpoint."""
+        return NotFoundError(f"{self.directory} does not have a whole checkpoint: start after the first one is complete")
+
+    def of_id(self, checkpoint_id: int, found: Sequence[Checkpoint]) -> Checkpoint:
+        """Return the last of some checkpoints with an id.
+
+        Raises
+        ------
+        NotFoundError
+            If none has it.
+        """
         matching = [c for c in found if c.checkpoint_id == checkpoint_id]
         if not matching:
             ids = ", ".join(str(c.checkpoint_id) for c in found) or "none"

@@ -2,54 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from logging import getLogger
 from os import PathLike
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack, get_args
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from state_processor.backends.formats.rocksdb_store import open_store
-from state_processor.backends.metadata import handles as h
+from state_processor.backends.analysis.stored_sizes import StoredSizes, stored_as
+from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import subtask_label
+from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.snapshots import discovered, unsearched_text
 from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError
+
+HistoryBy = Literal["state", "key_group"]
 
 _LOG: Final = getLogger("state_processor")
-HISTORY_SCHEMA: Final = pa.schema(
-    [
-        ("path", pa.string()),
-        ("checkpoint_id", pa.int64()),
-        ("time", pa.timestamp("us", tz="UTC")),
-        ("operator_uid", pa.string()),
-        ("operator_uid_hash", pa.string()),
-        ("state_name", pa.string()),
-        ("size_in_bytes", pa.int64()),
-        ("entries_estimate", pa.int64()),
-        ("bytes_per_hour", pa.float64()),
-    ]
+_STATE: Final = [
+    pa.field("path", pa.string()),
+    pa.field("job_id", pa.string()),
+    pa.field("checkpoint_id", pa.int64()),
+    pa.field("time", pa.timestamp("us", tz="UTC")),
+    pa.field("operator_uid", pa.string()),
+    pa.field("operator_uid_hash", pa.string()),
+    pa.field("state_name", pa.string()),
+]
+_SIZES: Final = [
+    pa.field("stored_as", pa.string()),
+    pa.field("size_in_bytes", pa.int64()),
+    pa.field("entries_estimate", pa.int64()),
+]
+_RATE: Final = pa.field("bytes_per_hour", pa.float64())
+HISTORY_SCHEMA: Final = pa.schema([*_STATE, *_SIZES, pa.field("live_size_estimate", pa.int64()), _RATE])
+KEY_GROUP_HISTORY_SCHEMA: Final = pa.schema(
+    [*_STATE, pa.field("max_parallelism", pa.int32()), pa.field("key_group", pa.int32()), *_SIZES, _RATE]
 )
-_HOUR: Final = 3600
-_Row = dict[str, Any]
+HOUR: Final = 3600
+_SERIES: Final = ("operator_uid_hash", "state_name", "stored_as")
+_JOB_DIGITS: Final = 6
+"""The digits of a job's id in the name of a savepoint."""
 
 
 @takes_options
-def history(directory: str | PathLike[str], *, depth: int = DEPTH, **options: Unpack[DirectoryOptions]) -> pa.Table:
-    """Return the sizes of operators and states in all snapshots below a directory, oldest snapshot first.
+def history(
+    directory: str | PathLike[str], *, by: HistoryBy = "state", depth: int = DEPTH, **options: Unpack[DirectoryOptions]
+) -> pa.Table:
+    """Return the sizes of operators, states or key groups in all snapshots below a directory, oldest snapshot first.
 
     Sizes are sizes of files in bytes. The size of an operator is the size of its handles in ``_metadata``. The size of a state in
-    RocksDB or ForSt is the size of its tables. Tables contain old values and deletions until RocksDB compacts them.
+    RocksDB or ForSt is the size of its tables. Tables contain old values and deletions until RocksDB compacts them. Snapshots
+    that can't be read are left out.
 
     Parameters
     ----------
     directory
         A directory of checkpoints, savepoints or jobs.
+    by
+        ``state``: a row per operator of each snapshot, with null in ``state_name``, and a row per state in RocksDB and ForSt.
+        ``key_group``: a row per key group with keyed state, with null in ``state_name``, and a row per key group and state in
+        RocksDB and ForSt.
     depth
         Number of levels below the directory to search. The log names deeper directories.
     **options
@@ -58,69 +79,165 @@ def history(directory: str | PathLike[str], *, depth: int = DEPTH, **options: Un
     Returns
     -------
     pyarrow.Table
-        A row per operator of each snapshot, with null in ``state_name``, and a row per state in RocksDB and ForSt: ``path``,
-        ``checkpoint_id``, ``time``, ``operator_uid``, ``operator_uid_hash``, ``state_name``, ``size_in_bytes``,
-        ``entries_estimate`` and ``bytes_per_hour``. The estimate is RocksDB's: the entries of all tables minus twice
-        their deletions. A key counts once for each table that contains it. The estimate is null for operators. ``bytes_per_hour``
-        is the growth since the previous snapshot with the same operator and state; null for the first one. Snapshots that can't
-        be read are left out.
+        ``path``, ``job_id``, ``checkpoint_id``, ``time``, ``operator_uid``, ``operator_uid_hash``, ``state_name``,
+        ``max_parallelism`` and ``key_group`` (by key group), ``stored_as``, ``size_in_bytes``, ``entries_estimate``,
+        ``live_size_estimate`` (by state) and ``bytes_per_hour``.
+
+        ``stored_as`` names the files of keyed state: ``tables`` of RocksDB or ForSt, ``key groups`` (heap), ``canonical``,
+        ``changelog``, or ``operator state`` without keyed state. The two estimates are RocksDB's, and null for other states.
+        ``entries_estimate`` is the number of entries of all tables minus twice their deletions; a key counts once for each table
+        that contains it. ``live_size_estimate`` is the size after a compaction; for an operator, other state is included.
+
+        Sizes of key groups are exact in heap and canonical files. Tables are divided by their blocks: a block with several key
+        groups counts for them in equal parts. Changes in changelogs have no key group, and are left out.
+
+        ``bytes_per_hour`` is the growth since the previous snapshot with the same operator, state, key group and ``stored_as``;
+        null for the first one. If jobs with the same operator ran at the same time, each is compared with itself.
 
     Raises
     ------
     NotASnapshotError
         If the directory does not exist.
+    OptionError
+        If ``by`` has another value.
     MissingFileError, CorruptSnapshotError
         If a file of a store is missing or damaged.
     """
+    if by not in get_args(HistoryBy):
+        raise OptionError(f"{spelled('by', by)}: expected one of {', '.join(get_args(HistoryBy))}")
     access = SnapshotAccess.of(**options)
     discovery = discovered(directory, depth, access)
     if discovery.unsearched:
         _LOG.warning("%s", unsearched_text(discovery, depth, spelled("depth", str(depth + 1))))
-    found = [info for info in discovery.snapshots if info.is_complete is not False]
-    counts: dict[Hashable, int] = {}
-    before: dict[tuple[str, str | None], tuple[float, int]] = {}
-    rows: list[_Row] = []
-    for info in sorted(found, key=_oldest_first):
-        snapshot = access.open(info.path)
-        seconds = info.time.timestamp() if info.time is not None else None
-        for row in _rows(snapshot, counts):
-            place = row["operator_uid_hash"], row["state_name"]
-            earlier = before.get(place)
-            rate = None
-            if earlier is not None and seconds is not None and seconds > earlier[0]:
-                rate = (row["size_in_bytes"] - earlier[1]) / (seconds - earlier[0]) * _HOUR
-            if seconds is not None:
-                before[place] = seconds, row["size_in_bytes"]
-            about = {"path": info.path, "checkpoint_id": info.checkpoint_id, "time": info.time}
-            rows.append(about | row | {"bytes_per_hour": rate})
-    return pa.Table.from_pylist(rows, HISTORY_SCHEMA)
+    return history_of(discovery.snapshots, access, by)
+
+
+def history_of(snapshots: Iterable[SnapshotInfo], access: SnapshotAccess, by: HistoryBy = "state") -> pa.Table:
+    """Return the sizes in some snapshots; see :func:`history`."""
+    measured = StoredSizes()
+    schema = HISTORY_SCHEMA if by == "state" else KEY_GROUP_HISTORY_SCHEMA
+    tables = [schema.empty_table()]
+    for info in sorted((s for s in snapshots if s.is_complete is not False), key=_oldest_first):
+        about = {"path": info.path, "job_id": info.job_id, "checkpoint_id": info.checkpoint_id, "time": info.time}
+        for part in _parts(info, access, measured, by):
+            columns = [
+                pa.repeat(pa.scalar(about[f.name], f.type), part.rows) if f.name in about else part.column(f) for f in schema
+            ]
+            tables.append(pa.Table.from_arrays(columns, schema=schema))
+    table = pa.concat_tables(tables).combine_chunks()
+    return table.set_column(table.num_columns - 1, _RATE, _rates(table, by == "key_group"))
 
 
 def _oldest_first(info: SnapshotInfo) -> tuple[float, int, str]:
     return info.time.timestamp() if info.time is not None else 0.0, info.checkpoint_id or 0, info.path
 
 
-def _rows(snapshot: Snapshot, counts: dict[Hashable, int]) -> Iterator[_Row]:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some rows: values that differ by row, and values that all rows have."""
+
+    rows: int
+    columns: dict[str, npt.NDArray[np.int64]]
+    common: dict[str, Any]
+
+    def column(self, field: pa.Field) -> pa.Array:
+        """Return one column; nulls if it is unknown."""
+        if field.name in self.columns:
+            return pa.array(self.columns[field.name], field.type)
+        return pa.repeat(pa.scalar(self.common.get(field.name), field.type), self.rows)
+
+
+def _parts(info: SnapshotInfo, access: SnapshotAccess, measured: StoredSizes, by: HistoryBy) -> list[_Part]:
+    """Return the rows of a snapshot; none if a running job has removed it meanwhile."""
+    try:
+        snapshot = access.open(info.path)
+        return list(_by_state(snapshot, measured) if by == "state" else _by_key_group(snapshot, measured))
+    except (MissingFileError, NotASnapshotError):
+        if access.storage().is_file(str(Location.parse(info.path).joined(METADATA_FILE))):
+            raise
+        return []
+
+
+def _by_state(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
     for operator in snapshot.metadata.operators:
-        about = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
-        yield {**about, "state_name": None, "size_in_bytes": operator.state_size, "entries_estimate": None}
-        states = _states(snapshot, operator, counts)
-        yield from ({**about, "state_name": n, "size_in_bytes": s, "entries_estimate": e} for n, (s, e) in states.items())
+        about = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "stored_as": stored_as(operator)}
+        states = measured.of_states(snapshot, operator)
+        saved = sum(sizes.size - sizes.live_size for sizes in states.values())
+        live = {"live_size_estimate": operator.state_size - saved} if states else {}
+        yield _Part(1, {}, about | {"size_in_bytes": operator.state_size} | live)
+        for name, sizes in states.items():
+            row = {"size_in_bytes": sizes.size, "entries_estimate": sizes.entries, "live_size_estimate": sizes.live_size}
+            yield _Part(1, {}, about | {"state_name": name} | row)
 
 
-def _states(snapshot: Snapshot, operator: OperatorState, counts: dict[Hashable, int]) -> dict[str, tuple[int, int]]:
-    """Return bytes and entries of the states in stores; ``counts`` has the entries of tables that were seen before."""
-    found: dict[str, tuple[int, int]] = {}
-    for subtask in operator.subtasks:
-        handle = subtask.managed_keyed
-        if not isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
-            continue
-        store = open_store(snapshot, handle, subtask_label(operator, subtask))
-        for family in store.manifest.families.values():
-            for file in family.files:
-                identity = store.identity(file)
-                if identity not in counts:
-                    counts[identity] = store.open_table(file).entries_estimate
-                size, entries = found.get(family.name, (0, 0))
-                found[family.name] = size + file.size, entries + counts[identity]
-    return found
+def _by_key_group(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
+    for operator in snapshot.metadata.operators:
+        about = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "stored_as": stored_as(operator)}
+        for name, (sizes, entries) in measured.by_key_group(snapshot, operator).items():
+            filled = np.flatnonzero(sizes)
+            columns = {"key_group": filled, "size_in_bytes": _whole(sizes)[filled]}
+            if entries is not None:
+                columns["entries_estimate"] = _whole(entries)[filled]
+            yield _Part(len(filled), columns, about | {"state_name": name, "max_parallelism": operator.max_parallelism})
+
+
+def _whole(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Round numbers so that their sum stays."""
+    sums: npt.NDArray[np.int64] = np.rint(np.cumsum(shares)).astype(np.int64)
+    sums[1:] -= sums[:-1].copy()
+    return sums
+
+
+def series_of(table: pa.Table, more: Iterable[str] = ()) -> npt.NDArray[np.int64]:
+    """Return the number of each row's series in a history: rows with the same operator, state, ``stored_as`` and further columns.
+
+    Jobs follow one another in a series, since a job that was restored has a new id. If jobs with the same operator ran at the
+    same time, each has its own series.
+    """
+    codes = [_codes(table.column(name)) for name in (*_SERIES, *more)]
+    jobs = _codes(pc.utf8_slice_codeunits(table.column("job_id"), 0, _JOB_DIGITS))
+    together = _at_the_same_time(codes[0], jobs, _micros(table))
+    codes.append(np.where(together[codes[0]] if len(together) else False, jobs, 0))
+    series = np.zeros(table.num_rows, dtype=np.int64)
+    for code in codes:
+        series = np.unique(series * (int(code.max(initial=0)) + 1) + code, return_inverse=True)[1]
+    return series
+
+
+def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return a number for each value of a column, nulls included."""
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return np.asarray(encoded.indices, dtype=np.int64)
+
+
+def _micros(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the times of a history in microseconds since 1970; -1 where they are unknown."""
+    return np.asarray(table.column("time").combine_chunks().cast(pa.int64()).fill_null(-1), dtype=np.int64)
+
+
+def _at_the_same_time(
+    operators: npt.NDArray[np.int64], jobs: npt.NDArray[np.int64], micros: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return for each operator whether the times of two of its jobs overlap."""
+    together = np.zeros(int(operators.max(initial=-1)) + 1, dtype=bool)
+    for operator in range(len(together)):
+        of_one = (operators == operator) & (micros >= 0)
+        spans = sorted(
+            (int(times.min()), int(times.max())) for job in np.unique(jobs[of_one]) for times in (micros[of_one & (jobs == job)],)
+        )
+        together[operator] = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
+    return together
+
+
+def _rates(table: pa.Table, by_key_group: bool) -> pa.Array:
+    """Return the growth of each row since the previous row of its series, in bytes per hour."""
+    series, micros = series_of(table, ["max_parallelism", "key_group"] if by_key_group else ()), _micros(table)
+    sizes = np.asarray(table.column("size_in_bytes"), dtype=np.float64)
+    order = np.lexsort((np.arange(len(series)), micros, series))
+    order = order[micros[order] >= 0]
+    rates = np.full(len(series), np.nan)
+    earlier, later = order[:-1], order[1:]
+    related = (series[earlier] == series[later]) & (micros[earlier] < micros[later])
+    earlier, later = earlier[related], later[related]
+    rates[later] = (sizes[later] - sizes[earlier]) * (HOUR * 1e6) / (micros[later] - micros[earlier])
+    return pa.array(rates, mask=np.isnan(rates))

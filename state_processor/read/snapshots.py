@@ -10,7 +10,7 @@ from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
-from state_processor.backends.metadata.checkpoint_pointers import find_pointers, with_recovery
+from state_processor.backends.metadata.checkpoint_pointers import find_pointers, read_pointer, with_recovery
 from state_processor.backends.metadata.discovery import DEPTH, Discovery, SnapshotInfo, find_snapshots
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
@@ -65,7 +65,8 @@ def list_snapshots(
         Number of levels below the directory to search.
     high_availability
         A file ``completedCheckpoint…``, or a directory with such files (``high-availability.storageDir``). They tell which
-        checkpoint a recovering job takes. Checkpoints that they name and that do not exist are listed, too.
+        checkpoint a recovering job takes. Checkpoints that they name and that do not exist are listed, too. By default, such
+        files that are found in the searched directories are used; the log names damaged ones.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
@@ -85,14 +86,36 @@ def list_snapshots(
     if found.unsearched:
         _LOG.warning("%s", unsearched_text(found, depth, f"depth={depth + 1}"))
     snapshots = checked(found.snapshots, access) if check else found.snapshots
-    return recovering(snapshots, high_availability, access)
+    return recovering(snapshots, high_availability, found.pointers, access)
 
 
 def recovering(
-    snapshots: Iterable[SnapshotInfo], high_availability: str | PathLike[str] | None, access: SnapshotAccess
+    snapshots: Iterable[SnapshotInfo],
+    high_availability: str | PathLike[str] | None,
+    found: Iterable[str],
+    access: SnapshotAccess,
 ) -> list[SnapshotInfo]:
-    """Return the snapshots, with the ones marked that recovering jobs take."""
-    pointers = [] if high_availability is None else find_pointers(fspath(high_availability), access.storage())
+    """Return the snapshots, with the ones marked that recovering jobs take.
+
+    Parameters
+    ----------
+    snapshots
+        The snapshots.
+    high_availability
+        A file of high availability, or a directory with such files.
+    found
+        Files of high availability that are used by default.
+    access
+        Options of opening files.
+    """
+    if high_availability is not None:
+        return with_recovery(list(snapshots), find_pointers(fspath(high_availability), access.storage()))
+    pointers = []
+    for path in found:
+        try:
+            pointers.append(read_pointer(path, access.storage()))
+        except StateProcessorError as problem:
+            _LOG.warning("%s", problem)
     return with_recovery(list(snapshots), pointers)
 
 

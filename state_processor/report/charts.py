@@ -15,6 +15,7 @@ from state_processor.report.distribution import Distribution, Numbers
 from state_processor.report.time_histogram import TimeHistogram
 
 _HEIGHT: Final = 100
+_WIDTH: Final = 1000
 _MOST_CELLS: Final = 128
 _FEWEST_BARS: Final = 30
 _FAINTEST: Final = 0.06
@@ -59,6 +60,33 @@ def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str, sc
         )
     labels = "".join(f"<span>{escape(scale.text(tick))}</span>" for tick in reversed(ticks))
     drawing = _svg(len(values), _HEIGHT, "bars", parts)
+    return f'<div class="chart"><div class="ticks">{labels}</div>{drawing}{_axis(left, right)}</div>'
+
+
+def line(points: Sequence[tuple[float, int]], titles: Sequence[str], left: str, right: str) -> str:
+    """Return a line through sizes, with a dot for each.
+
+    Parameters
+    ----------
+    points
+        Ascending positions on the axis, and sizes in bytes.
+    titles
+        Tooltips of the dots.
+    left, right
+        Texts below the ends of the axis.
+    """
+    ticks = size_ticks(max((size for _, size in points), default=0))
+    first, last = points[0][0], points[-1][0]
+    places = [
+        (_WIDTH * (position - first) / (last - first) if last > first else _WIDTH / 2, _HEIGHT - _HEIGHT * size / ticks[-1])
+        for position, size in points
+    ]
+    parts = [f'<path class="grid" d="M0 {_HEIGHT - _HEIGHT * tick / ticks[-1]:.2f}H{_WIDTH}"/>' for tick in ticks[1:]]
+    parts.append(f'<path class="line" d="M{"L".join(f"{x:.2f} {y:.2f}" for x, y in places)}"/>')
+    for (x, y), title in zip(places, titles, strict=True):
+        parts.append(f'<path class="dot" d="M{x:.2f} {y:.2f}h0"><title>{escape(title)}</title></path>')
+    labels = "".join(f"<span>{escape(size_text(tick))}</span>" for tick in reversed(ticks))
+    drawing = _svg(_WIDTH, _HEIGHT, "bars lines", parts)
     return f'<div class="chart"><div class="ticks">{labels}</div>{drawing}{_axis(left, right)}</div>'
 
 

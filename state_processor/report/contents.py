@@ -28,6 +28,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.report.distribution import Distribution, Places, Subtasks, summed
 from state_processor.report.largest_keys import LargestKeys
+from state_processor.report.over_time import OverTime, over_time, retained_beside
 from state_processor.report.restoring import Restoring, Row, oldest_flink, planned_migration, restored_by
 from state_processor.report.time_histogram import TimeHistogram, count_times
 from state_processor.serializers.errors import StateProcessorError
@@ -73,6 +74,8 @@ class SnapshotContents:
         Versions and backends that restore the snapshot.
     problems
         Descriptions of unreadable parts.
+    over_time
+        Sizes in other snapshots of the job.
     """
 
     path: str
@@ -90,9 +93,17 @@ class SnapshotContents:
     migration: list[Row] = field(default_factory=list)
     restoring: list[Restoring] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    over_time: OverTime | None = None
 
 
-def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool = True, keys: int = KEYS) -> SnapshotContents:
+def contents(
+    path: str | PathLike[str],
+    access: SnapshotAccess,
+    *,
+    values: bool = True,
+    keys: int = KEYS,
+    history: str | PathLike[str] | None = None,
+) -> SnapshotContents:
     """Measure a snapshot.
 
     Parameters
@@ -105,11 +116,14 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
         Whether to read state; otherwise only ``_metadata`` and the headers of files are read.
     keys
         Number of the largest keys to find for each operator.
+    history
+        A directory with further snapshots of the job. By default, other checkpoints of the job are used if the snapshot is a
+        checkpoint and ``values`` are read.
 
     Raises
     ------
     NotASnapshotError, CorruptSnapshotError
-        The path is not a snapshot, or its ``_metadata`` is damaged. Damage of states is noted.
+        The path is not a snapshot, or its ``_metadata`` is damaged; or ``history`` is not a directory. Damage of states is noted.
     """
     snapshot = access.open(path)
     found = SnapshotContents(
@@ -121,6 +135,9 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
         datetime.now(UTC),
         snapshot.unmatched_uids,
     )
+    kinds = {row["operator_uid_hash"]: row["operator_kind"] for row in found.states}
+    for row in found.operators:
+        row["operator_kind"] = row["operator_kind"] or kinds.get(row["operator_uid_hash"])
     for row in (*found.operators, *found.states):
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
     if values:
@@ -132,8 +149,22 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
             with _noting(found):
                 uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are already reported
                 found.migration = planned_migration(path, replace(access, uids=access.uids and uids))
+    _compare_snapshots(snapshot, found, access, history, values)
     found.restoring += restored_by(oldest_flink(snapshot), snapshot.flink_major, found.states, found.migration)
     return found
+
+
+def _compare_snapshots(
+    snapshot: Snapshot, found: SnapshotContents, access: SnapshotAccess, history: str | PathLike[str] | None, values: bool
+) -> None:
+    """Add the sizes in other snapshots."""
+    if history is not None:
+        found.over_time = over_time(snapshot, history, access)
+        return
+    beside = retained_beside(snapshot) if values else None
+    if beside is not None:
+        with _noting(found):
+            found.over_time = over_time(snapshot, beside, access, 1)
 
 
 def _facts(snapshot: Snapshot) -> Row:

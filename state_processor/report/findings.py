@@ -20,7 +20,7 @@ _LONGEST_KEY: Final = 200
 
 
 def findings(contents: SnapshotContents) -> Iterator[str]:
-    """Yield sentences about uids, key groups, subtasks and keys."""
+    """Yield sentences about uids, key groups, subtasks, keys and growth."""
     unmatched = contents.unmatched_uids
     if unmatched:
         number = len(unmatched)
@@ -30,6 +30,10 @@ def findings(contents: SnapshotContents) -> Iterator[str]:
         if groups.total:
             for text in _of_operator(groups, contents.subtasks[operator], contents.keys.get(operator)):
                 yield f"{operator}: {text[0].lower()}{text[1:]}"
+    for row in contents.over_time.growth if contents.over_time is not None else ():
+        if row["grows_without_bound"]:
+            state = row["state"].strip("()") if row["state_name"] is None else f"state {row['state']}"
+            yield f"{row['operator']}: {state} grows without a visible bound: {row['evidence']}."
 
 
 def _of_operator(groups: Distribution, subtasks: Subtasks, keys: LargestKeys | None) -> Iterator[str]:

@@ -24,6 +24,7 @@ from state_processor.serializers.redaction import presentable
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _OPERATOR_COLUMNS: Final = {
     "operator_name": "name",
+    "operator_kind": "kind",
     "operator_uid": "uid",
     "operator_uid_hash": "uid hash",
     "operator_total_size_in_bytes": "size",
@@ -53,6 +54,18 @@ _KEY_COLUMNS: Final = {"key": "key", SIZE: "size", "share": "of all bytes", ENTR
 _COUNTS: Final = frozenset({"parallelism", "max parallelism", "entries", "subtask", "times the mean", "key groups", "with state"})
 _MOST_SUBTASKS: Final = 10
 _LONGEST: Final = 4000
+_GROWTH_COLUMNS: Final = {
+    "operator": "operator",
+    "state": "state",
+    "last_size": "size",
+    "grows": "trend",
+    "evidence": "evidence",
+}
+_GROWTH_NOTE: Final = (
+    "Charts show the sizes of files. Sizes of states in RocksDB and ForSt are estimates of the bytes that a compaction leaves. "
+    "A state grows without a visible bound if it has no time-to-live, grew by more than 10 % over at least 5 snapshots, was "
+    "never more than 10 % smaller than before, and grew in the second half of the time by at least half of the rate of the first."
+)
 _MIGRATION_COLUMNS: Final = {name: name for name in ("operator", "state", "kind", "outcome", "notes")}
 
 
@@ -70,6 +83,7 @@ def page(contents: SnapshotContents) -> str:
         _section("Largest keys", *_keys(contents)),
         _section("Timers", *_timers(contents)),
         _section("Ages of values with time-to-live", *_ages(contents)),
+        _section("Over time", *_over_time(contents)),
         _section("Compatibility", *_restoring(contents)),
     )
     name = _text(title.rpartition("/")[2] or title)
@@ -200,6 +214,24 @@ def _ages(contents: SnapshotContents) -> Iterable[str]:
     if shown:
         since = f"Ages refer to {charts.instant_text(as_of)} UTC, the latest access." if as_of else ""
         yield f'<div class="charts">{"".join(shown)}</div><p class="note">{since}</p>'
+
+
+def _over_time(contents: SnapshotContents) -> Iterable[str]:
+    over_time = contents.over_time
+    if over_time is None or not over_time.sizes:
+        return
+    shown = []
+    for operator, points in over_time.sizes.items():
+        titles = [f"{_time(p.time)}: {size_text(p.size)}, checkpoint {p.checkpoint_id}" for p in points]
+        places = [(point.time.timestamp(), point.size) for point in points]
+        chart = charts.line(places, titles, _time(points[0].time), _time(points[-1].time))
+        shown.append(f"<div><h3>{_text(operator)}</h3>{chart}</div>")
+    yield f'<div class="charts">{"".join(shown)}</div>'
+    rows = [
+        {**row, "grows": "without a visible bound" if row["grows_without_bound"] else row["trend"]} for row in over_time.growth
+    ]
+    yield _table(_GROWTH_COLUMNS, rows)
+    yield f'<p class="note">Snapshots in {_text(over_time.directory)}. {escape(_GROWTH_NOTE)}</p>'
 
 
 def _restoring(contents: SnapshotContents) -> Iterable[str]:

@@ -36,8 +36,11 @@ td:first-child, th:first-child { padding-left: 0; }
 td:last-child { max-width: min(36rem, 75vw); }
 svg { display: block; width: 100%; }
 svg.bars { height: 90px; border-bottom: 1px solid var(--line); }
+svg.lines { overflow: visible; }
 svg.heat { height: 26px; border: 1px solid var(--line); border-radius: 3px; }
 .bar { fill: var(--accent); }
+.line { stroke: var(--accent); stroke-width: 1.5px; fill: none; vector-effect: non-scaling-stroke; }
+.dot { stroke: var(--accent); stroke-width: 7px; stroke-linecap: round; vector-effect: non-scaling-stroke; }
 .grid { stroke: var(--line); fill: none; vector-effect: non-scaling-stroke; }
 .chart { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0 0.5rem; padding-top: 0.5rem; }
 .chart .axis { grid-column: 2; }

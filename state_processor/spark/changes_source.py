@@ -3,11 +3,17 @@
 Spark logs the end of each micro-batch before it plans the micro-batch, so that a restarted query plans the same one. An offset
 names its checkpoint, the checkpoints in front of it in the micro-batch, and the checkpoint in front of these. If all of them are
 still whole, the plan has the same rows. Otherwise it has all values of the newest whole checkpoint.
+
+Spark asks for the initial offset again when it repeats the first micro-batch. The initial offset therefore is the option
+``startingCheckpoint``, and the end of the first micro-batch names the checkpoint that the query began with.
+
+Spark plans a micro-batch each time that a sink uses its rows. These plans are the same, also if a checkpoint is removed between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -25,7 +31,7 @@ from state_processor.options.task_registrations import TaskSerializers
 from state_processor.read.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.projection import Projection
-from state_processor.serializers.errors import MissingFileError, OptionError
+from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.spark.datasource import SnapshotDataSource
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import asked_by_spark
@@ -40,6 +46,9 @@ _LOG: Final = getLogger("state_processor")
 _CHECKPOINT: Final = "checkpoint"
 _SINCE: Final = "since"
 _FROM: Final = "from"
+_BEGIN: Final = "begin"
+_STARTING: Final = "starting"
+_STATE: Final = "state"
 _CHECKPOINTS_IN_A_BATCH: Final = 1
 
 Offset = dict[str, Any]
@@ -76,8 +85,8 @@ class FlinkSavepointChangesDataSource(SnapshotDataSource):
     def schema(self) -> StructType:
         """Return the columns of the changes, as the newest whole checkpoint describes the state."""
         options, _ = self._stream_options()
-        newest = CheckpointSeries(options.path, options.access).newest()
-        found = StepReader.open(Step(None, newest), None, options.access.open(newest.path), _state(options))
+        newest, snapshot = CheckpointSeries(options.path, options.access).open_newest()
+        found = StepReader.open(Step(None, newest), None, snapshot, _state(options))
         return spark_schema(stream_schema(found.schema, with_before=options.before))
 
     @asked_by_spark()
@@ -124,7 +133,7 @@ class ChangesReader(DataSourceStreamReader):
     These versions do not hand the start of a micro-batch over when they ask for its end.
     """
 
-    _not_sent: ClassVar[tuple[str, ...]] = ("_series", "_position", "_last")
+    _not_sent: ClassVar[tuple[str, ...]] = ("_series", "_position", "_last", "_planned")
 
     def __init__(self, options: ChangesOptions, schema: StructType, serializers: TaskSerializers) -> None:
         self._options = options
@@ -140,19 +149,17 @@ class ChangesReader(DataSourceStreamReader):
 
     @asked_by_spark()
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Return the checkpoint that a new query starts after."""
+        """Return the place in front of the first micro-batch."""
+        return self._offset({_CHECKPOINT: None, _STARTING: self._options.starting_checkpoint})
+
+    def _begin(self, found: Sequence[Checkpoint]) -> Checkpoint | None:
+        """Return the one of the whole checkpoints that a new query starts after; ``None`` in front of everything."""
         start = self._options.starting_checkpoint
         if start == SNAPSHOT:
-            found = None
-        elif start == LATEST:
-            found = self._series.newest()
-        elif start == EARLIEST:
-            self._series.newest()
-            found = self._series.whole()[0]
-        else:
-            found = self._series.of_id(int(start))
-        self._position = _offset(found)
-        return self._position
+            return None
+        if not found:
+            raise self._series.nothing_whole()
+        return {LATEST: found[-1], EARLIEST: found[0]}.get(start) or self._series.of_id(int(start), found)
 
     @asked_by_spark()
     def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802
@@ -165,27 +172,60 @@ class ChangesReader(DataSourceStreamReader):
             raise MissingFileError(f"{self._options.path} does not have a whole checkpoint any more")
         last: Offset | None = getattr(self, "_last", None)
         if last is None or _position(last) != found[-1]:
-            self._last = last = {_CHECKPOINT: found[-1].as_json(), _SINCE: [c.as_json() for c in found[:-1]]}
+            offset: Offset = {_CHECKPOINT: found[-1].as_json(), _SINCE: [c.as_json() for c in found[:-1]]}
+            with suppress(NotFoundError):  # a query that was started before does not need it
+                begin = self._begin(found)
+                offset[_BEGIN] = None if begin is None else begin.as_json()
+            self._last = last = self._offset(offset)
         return last
 
     def _next(self, start: Offset, limit: int | None, target: Checkpoint | None) -> Offset:
-        """Return the end of the micro-batch that starts at an offset, or the offset itself without new checkpoints."""
-        position = _position(start)
-        found = self._series.after(position)
-        if target is not None:
-            found = found[: found.index(target) + 1] if target in found else [c for c in found if not c.is_after(target)]
-        chosen = found[-1:] if position is None else found[:limit]
+        """Return the end of the micro-batch that starts at an offset, or the offset itself without new checkpoints.
+
+        The first micro-batch has an end in any case: it records where the query began.
+        """
+        self._check(start)
+        is_first = _STARTING in start
+        position = self._begin(self._series.whole()) if is_first else _position(start)
+        chosen: Sequence[Checkpoint] = ()
+        if target is None or position is None or target.is_after(position):
+            found = _until(target, self._series.after(position))
+            chosen = found[-1:] if position is None else _ascending(found[:limit])
+        if not chosen and is_first and position is not None:
+            chosen = (position,)
         if not chosen:
             return start
         *since, last = (c.as_json() for c in chosen)
-        return {_CHECKPOINT: last, _SINCE: since, _FROM: start[_CHECKPOINT]}
+        return self._offset({_CHECKPOINT: last, _SINCE: since, _FROM: None if position is None else position.as_json()})
+
+    def _offset(self, content: Offset) -> Offset:
+        return content | {_STATE: self._stored_state}
+
+    @property
+    def _stored_state(self) -> list[str]:
+        return [self._options.operator.uid_hash, self._options.state]
+
+    def _check(self, offset: Offset) -> None:
+        """Refuse the offset of another state."""
+        operator, state = offset.get(_STATE, self._stored_state)
+        if [operator, state] != self._stored_state:
+            raise OptionError(
+                f"the query has read state {state!r} of operator {operator}, not {_state(self._options)}: choose another "
+                "checkpointLocation"
+            )
 
     @asked_by_spark()
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Return the parts of a micro-batch."""
+        """Return the parts of a micro-batch; the same ones if Spark asks again."""
+        self._check(end)
         self._serializers.enter()
         self._position = end
-        batch = _batch(start, end)
+        planned: tuple[Offset, Offset, list[InputPartition]] | None = getattr(self, "_planned", None)
+        if planned is None or planned[:2] != (start, end):
+            self._planned = planned = (start, end, self._plan(_batch(start, end)))
+        return planned[2]
+
+    def _plan(self, batch: _Batch) -> list[InputPartition]:
         found: list[InputPartition] = []
         for reader in self._steps(batch):
             Projection(reader.schema, arrow_schema_of(self._schema))  # a mismatch is found before a task starts
@@ -198,24 +238,22 @@ class ChangesReader(DataSourceStreamReader):
     def _steps(self, batch: _Batch) -> list[StepReader]:
         if not batch.checkpoints:
             return []
-        access, state = self._options.access, _state(self._options)
+        access, state, end = self._options.access, _state(self._options), batch.checkpoints[-1]
         chain = [batch.start, *batch.checkpoints]
         opened = [None if c is None else c.open(access) for c in chain]
         gone = [c for c, snapshot in zip(chain, opened, strict=True) if c is not None and snapshot is None]
-        if not gone:
+        if not gone and len(_ascending(batch.checkpoints)) == len(batch.checkpoints):
             places = zip(pairwise(chain), pairwise(opened), strict=True)
-            return [StepReader.open(Step(a, b), old, new, state) for (a, b), (old, new) in places if b and new]
-        if self._options.fail_on_data_loss:
+            steps = [StepReader.open_if_known(Step(a, b), old, new, state) for (a, b), (old, new) in places if b and new]
+            return [step for step in steps if step is not None]
+        if gone and self._options.fail_on_data_loss:
             raise MissingFileError(
                 f"{gone[0]} was removed before its changes were read. Set failOnDataLoss to false to continue with all values of "
                 "the newest whole checkpoint"
             )
-        end = batch.checkpoints[-1]
-        newest = end if end not in gone else self._series.newest()
-        _LOG.warning("%s is gone: the micro-batch has all values of %s", gone[0], newest)
-        snapshot = newest.open(access)
-        if snapshot is None:
-            raise MissingFileError(f"{newest} was removed while it was opened. Start the query again")
+        newest, snapshot = (end, opened[-1]) if opened[-1] is not None else self._series.open_newest()
+        reason = f"{gone[0]} is gone" if gone else f"the numbers of checkpoints go back before {end}"
+        _LOG.warning("%s: the micro-batch has all values of %s", reason, newest)
         return [StepReader.open(Step(None, newest), None, snapshot, state)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -234,29 +272,44 @@ class ChangesReader(DataSourceStreamReader):
                     yield projection.apply(batch)
 
 
-def _offset(checkpoint: Checkpoint | None) -> Offset:
-    return {_CHECKPOINT: None if checkpoint is None else checkpoint.as_json()}
-
-
-def _position(offset: Mapping[str, Any]) -> Checkpoint | None:
-    found = offset[_CHECKPOINT]
+def _position(offset: Mapping[str, Any], name: str = _CHECKPOINT) -> Checkpoint | None:
+    found = offset[name]
     return None if found is None else Checkpoint.of_json(found)
+
+
+def _until(target: Checkpoint | None, found: list[Checkpoint]) -> list[Checkpoint]:
+    """Return the checkpoints up to a target. If they are gone, return the first one after it."""
+    if target is None:
+        return found
+    if target in found:
+        return found[: found.index(target) + 1]
+    return [c for c in found if not c.is_after(target)] or found[:1]
+
+
+def _ascending(found: Sequence[Checkpoint]) -> Sequence[Checkpoint]:
+    """Return the checkpoints in front of the first one with a lower number: a sink orders a micro-batch by numbers.
+
+    Numbers go back where a job is restored from an earlier checkpoint.
+    """
+    back = (i for i, (earlier, later) in enumerate(pairwise(found), 1) if later.checkpoint_id <= earlier.checkpoint_id)
+    return found[: next(back, len(found))]
 
 
 def _batch(start: Offset, end: Offset) -> _Batch:
     """Return the checkpoints of a micro-batch.
 
-    The end has the start if Spark handed it over. Spark does not log the start of the first micro-batch, and asks for it again
-    when it repeats that one.
+    The end has the start if Spark handed it over. Otherwise Spark hands the start over now, except for the first micro-batch.
     """
     last = _position(end)
     if last is None or start == end:
         return _Batch(last, ())
-    since = [Checkpoint.of_json(c) for c in end.get(_SINCE, ())]
+    chain = [*(Checkpoint.of_json(c) for c in end.get(_SINCE, ())), last]
     if _FROM in end:
-        return _Batch(_position({_CHECKPOINT: end[_FROM]}), (*since, last))
-    first = _position(start)
-    chain = [*since, last]
+        first = _position(end, _FROM)
+        return _Batch(first, () if first == last else tuple(chain))
+    if _STARTING in start and _BEGIN not in end:
+        raise NotFoundError(f"checkpoint {start[_STARTING]} of the option startingCheckpoint was not whole at the start")
+    first = _position(end, _BEGIN) if _STARTING in start else _position(start)
     if first in chain:
         return _Batch(first, tuple(chain[chain.index(first) + 1 :]))
     return _Batch(first, (last,))

@@ -10,10 +10,11 @@ from state_processor.backends.analysis.entry_sizes import SIZE
 from state_processor.backends.formats.entry_layouts import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
+from state_processor.display.plotting import new_axes, pyplot, show_dates, show_whole_numbers
 from state_processor.display.text_tables import size_text
 from state_processor.report.charts import unit_of
 from state_processor.report.time_histogram import TimeHistogram
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.errors import NotFoundError
 from state_processor.spark.time_counts import time_counts
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -52,10 +53,10 @@ class SnapshotPlots:
         OptionError
             matplotlib is not installed.
         """
-        _pyplot()  # a missing package is an error before a job runs
+        pyplot()  # a missing package is an error before a job runs
         rows = self.size_report(uid, "state", top).collect()
         names = [f"{row.operator_uid or row.operator_uid_hash}\n{row.state_name}" for row in rows]
-        axes = _new_axes(1 + 2 * _BAR_INCHES * max(2, len(rows)))
+        axes = new_axes(1 + 2 * _BAR_INCHES * max(2, len(rows)))
         bars = axes.barh(range(len(rows)), [row[SIZE] for row in rows])
         axes.bar_label(bars, [f" {size_text(row[SIZE])}, {row.entries} entries" for row in rows])
         axes.set_yticks(range(len(rows)), names)
@@ -80,7 +81,7 @@ class SnapshotPlots:
         OptionError
             matplotlib is not installed.
         """
-        axes = _new_axes()
+        axes = new_axes()
         rows = self.size_report(uid, "key_group", None).collect()
         sizes = np.zeros(1 + max((row.key_group for row in rows), default=0), dtype=np.int64)
         for row in rows:
@@ -108,7 +109,7 @@ class SnapshotPlots:
         OptionError
             matplotlib is not installed.
         """
-        axes = _new_axes()
+        axes = new_axes()
         counts = time_counts(self.read_timers(uid), DOMAIN, TIMESTAMP)
         for domain, times in sorted(counts.items()):
             bins = times.bins()
@@ -116,8 +117,8 @@ class SnapshotPlots:
             width = (bins[0].end - bins[0].start) / _DAY if bins else 0.0
             named = f"{domain.replace('_', ' ')}: {times.total}" + (f", {times.outside} without a date" if times.outside else "")
             axes.bar(starts, [b.points for b in bins], width=width, align="edge", alpha=0.8, label=named)
-        _show_dates(axes)
-        _show_whole_numbers(axes)
+        show_dates(axes)
+        show_whole_numbers(axes)
         axes.set_ylabel("timers")
         axes.set_title(f"Timers of {uid} (UTC)")
         axes.margins(y=0.25)
@@ -140,7 +141,7 @@ class SnapshotPlots:
         OptionError
             matplotlib is not installed.
         """
-        axes = _new_axes()
+        axes = new_axes()
         frame = self.read_keyed_state(uid, state, metadata=True, nanos="string")
         times = time_counts(frame, None, LAST_ACCESS).get("", TimeHistogram())
         if not times.total and frame.limit(1).count():
@@ -152,38 +153,8 @@ class SnapshotPlots:
         if bins:
             width = (bins[0].end - bins[0].start) / unit
             axes.bar([(times.last - b.end) / unit for b in bins], [b.points for b in bins], width=width, align="edge")
-        _show_whole_numbers(axes)
+        show_whole_numbers(axes)
         axes.set_xlabel(f"{name}s since the last access")
         axes.set_ylabel("values")
         axes.set_title(f"Ages of {state} of {uid}")
         return axes
-
-
-def _show_dates(axes: Axes) -> None:
-    """Label days since 1970 as dates."""
-    from matplotlib import dates
-
-    untyped: Any = dates
-    locator = untyped.AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
-
-
-def _show_whole_numbers(axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _new_axes(height: float = 4) -> Axes:
-    _, axes = _pyplot().subplots(figsize=(9, height), layout="constrained")
-    new: Axes = axes
-    return new
-
-
-def _pyplot() -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise OptionError("plots need the package matplotlib: pip install 'state-processor[plots]'") from None
-    return pyplot

@@ -33,8 +33,9 @@ class QueryWriter(QueryMethods):
         """Return a reader of the source savepoint that does not use its plan."""
 
     def _migrated_rows(self, state: MigratedState) -> SparkRows:
-        rows = self._source_reader().read_keyed_state(
-            state.operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
+        operator, reader = self._recorded(state.operator), self._source_reader()
+        rows = reader.read_keyed_state(
+            operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
         )
         return SparkRows(migrated_entries(state, rows))
 

@@ -98,7 +98,8 @@ class SavepointWriter(QueryMethods, StateWriter):
     def _migrated_rows(self, state: MigratedState) -> ArrowRows:
         access = replace(self._build.access, plan=None)  # its names are not those of the state
         options = {**access.values(), "metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
-        scan = StateScan.open_path(self._build.source_directory, state.operator, state.old.name, None, None, options)
+        operator = self._recorded(state.operator)
+        scan = StateScan.open_path(self._build.source_directory, operator, state.old.name, None, None, options)
         return ArrowRows.of(migrated_entries(state, scan.schema, scan.read()))
 
     def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> ArrowQueryRows:

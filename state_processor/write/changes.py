@@ -51,6 +51,8 @@ class OperatorChanges:
         New state of the coordinator.
     rewrites
         Whether all keyed state is written again, because files of the source savepoint may not stay.
+    erases
+        Whether the entries that rows and deletions replace also leave the files of the source savepoint that stay.
     asynchronous
         Whether the operator uses the asynchronous state API; ``None`` keeps the API of the source savepoint.
     """
@@ -69,6 +71,7 @@ class OperatorChanges:
     renamed: OperatorIdentifier | None = None
     coordinator: bytes | None = None
     rewrites: bool = False
+    erases: bool = False
     asynchronous: bool | None = None
 
     def copy(self) -> OperatorChanges:

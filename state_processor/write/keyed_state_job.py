@@ -101,7 +101,9 @@ def _bases(outcome: OperatorOutcome) -> dict[int, BaseStore]:
     snapshot = snapshot_for_tasks(source.snapshot)
     handles = {k.subtask: k.handle for k in source.handles if not k.raw}
     return {
-        i: BaseStore(snapshot, handle, families, patched, patched & source.timers, outcome.format.shares_files)
+        i: BaseStore(
+            snapshot, handle, families, patched, patched & source.timers, outcome.format.shares_files, outcome.changes.erases
+        )
         for i, handle in handles.items()
         if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
     }

@@ -13,6 +13,7 @@ from state_processor.options.access import read_plan
 from state_processor.options.values import PLAN
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write import keyed_changes
 from state_processor.write.build import SavepointBuild
 from state_processor.write.column_checks import naming
@@ -179,6 +180,12 @@ class QueryMethods(ABC):
             self._build.rename_operators(migration.renamed)
         self._query_migration = migration.report
         return self
+
+    def _recorded(self, operator: OperatorIdentifier) -> OperatorIdentifier:
+        """Return the identifier of an operator in ``_metadata``: it differs for a query that was submitted as text."""
+        recorded = {} if self._build.snapshot is None else self._build.snapshot.recorded_ids
+        found = recorded.get(operator.uid_hash)
+        return operator if found is None else OperatorIdentifier.for_uid_hash(found)
 
     @abstractmethod
     def _migrated_rows(self, state: MigratedState) -> Rows:

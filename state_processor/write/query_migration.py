@@ -92,7 +92,8 @@ class QueryMigration:
             found = ", ".join(str(draft.identifier) for draft in drafts) or "none"
             raise OptionError(
                 f"the old plan has none of the operators of the savepoint ({found}): give the plan of the query that wrote it, "
-                "which ran with the default table.exec.uid.format"
+                "which ran with the default table.exec.uid.format. For a query that was submitted as text, open the savepoint "
+                "with plan=, its plan that was compiled later"
             )
         if isinstance(drop, str):
             raise OptionError(f"drop={drop!r}: expected a list of operators, found text; write drop=[{drop!r}]")

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from os import PathLike
+from os import PathLike, fspath
 from typing import Final, Unpack
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.snapshot import locate_metadata
+from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer, find_pointers, read_pointer
+from state_processor.backends.metadata.discovery import POINTER_PREFIX, is_checkpoint_name
+from state_processor.backends.metadata.snapshot import METADATA_FILE, locate_metadata
 from state_processor.backends.retention.file_tree import is_below, real_path
 from state_processor.backends.retention.file_uses import FileUses, find_file_uses
 from state_processor.backends.retention.removal import (
     Removal,
     check_all_readable,
+    check_not_named,
     check_old_enough,
     is_checkpoint,
     is_savepoint_name,
+    named_by_pointers,
     removal_of_orphans,
     removal_of_snapshots,
     snapshots_to_retain,
@@ -178,12 +182,14 @@ def dispose(
     older_than: Duration = GUARD,
     delete: bool = False,
     also: Sequence[Directory] = (),
+    high_availability: Directory | None = None,
     **options: Unpack[DirectoryOptions],
 ) -> RemovalSummary:
     """Remove a savepoint or checkpoint with the files that no other snapshot uses (Flink: ``flink savepoint -d``).
 
     Files below the directory of the snapshot, and for a checkpoint below the directory of its job, are removed. The snapshots of
-    the jobs and savepoints next to it are searched for users of these files.
+    the jobs and savepoints next to it are searched for users of these files. Do not remove the snapshot that a job has started
+    from before the first checkpoint of the job: until then, no snapshot names the files that the job uses.
 
     Parameters
     ----------
@@ -195,6 +201,9 @@ def dispose(
         Remove the snapshot. By default nothing is removed.
     also
         Further directories with snapshots that may use these files.
+    high_availability
+        A file ``completedCheckpoint…``, or a directory with such files (``high-availability.storageDir``). A checkpoint that they
+        name is not removed, because a recovering job restores it. Such files in the searched directories are always used.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
@@ -204,19 +213,20 @@ def dispose(
         If the snapshot does not exist.
     WriteError
         If another snapshot uses files in the directory of this one, the ``_metadata`` of a snapshot can't be read, the snapshot
-        is too young, or a file can't be removed.
+        is too young, a file of high availability names it, or a file can't be removed.
     OptionError
         If ``older_than`` is not a duration.
     """
     access = SnapshotAccess.of(**options)
     storage, age, now = access.storage(), _age("older_than", older_than), _now()
     directory = Location.parse(real_path(locate_metadata(path, storage))).parent
-    job = directory.parent
-    root = job.parent if _is_job(job) else directory
-    uses = _find(_searched(root, also), storage, access)
+    root = _root_of(directory)
+    beside = _snapshots_beside(directory, storage) if root == directory else []
+    uses = _find([*_searched(root, also), *beside], storage, access)
     removed = [found for found in uses.snapshots.values() if found.directory == str(directory)]
     check_all_readable(uses)
     check_old_enough(removed, age, now)
+    check_not_named(removed, _named(uses, high_availability, storage))
     return _carried_out(removal_of_snapshots(uses, str(root), removed), uses, storage, delete=delete)
 
 
@@ -229,6 +239,7 @@ def retain(
     older_than: Duration = GUARD,
     delete: bool = False,
     also: Sequence[Directory] = (),
+    high_availability: Directory | None = None,
     **options: Unpack[DirectoryOptions],
 ) -> RemovalSummary:
     """Remove old checkpoints of each job below a directory, with the files that no other snapshot uses. Savepoints stay.
@@ -247,6 +258,9 @@ def retain(
         Remove the checkpoints. By default nothing is removed.
     also
         Further directories with snapshots that may use these files.
+    high_availability
+        A file ``completedCheckpoint…``, or a directory with such files (``high-availability.storageDir``). A checkpoint that they
+        name is not removed, because a recovering job restores it. Such files in the searched directories are always used.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
@@ -269,6 +283,7 @@ def retain(
     root, uses = _uses(directory, also, access)
     checkpoints = [s for s in uses.snapshots.values() if is_checkpoint(s) and is_below(s.directory, root)]
     kept = {s.directory for s in snapshots_to_retain(checkpoints, keep, stays, now)}
+    kept |= _named(uses, high_availability, access.storage()).keys()
     old = [s for s in checkpoints if s.directory not in kept and s.written is not None and now - s.written > guard]
     return _carried_out(removal_of_snapshots(uses, root, old), uses, access.storage(), delete=delete)
 
@@ -289,6 +304,26 @@ def _searched(root: Location, also: Iterable[Directory]) -> list[str]:
         raise OptionError(f"{spelled('also')}: expected a list of directories, found {also!r}")
     has_siblings = _is_job(root) or is_savepoint_name(root.name)
     return [str(root.parent if has_siblings else root), *(str(Location.given(other)) for other in also)]
+
+
+def _root_of(directory: Location) -> Location:
+    """Return the directory below which files are removed: for a checkpoint, the one with the files of its job."""
+    if _is_job(directory.parent):
+        return directory.parent.parent
+    return directory.parent if is_checkpoint_name(directory.name) else directory
+
+
+def _snapshots_beside(directory: Location, storage: Storage) -> list[str]:
+    """Return the directories of snapshots next to a snapshot. They may have names of any form."""
+    beside = (entry.path for entry in storage.list(str(directory.parent)) if entry.is_directory)
+    return [path for path in beside if storage.is_file(str(Location.parse(path).joined(METADATA_FILE)))]
+
+
+def _named(uses: FileUses, high_availability: Directory | None, storage: Storage) -> dict[str, CheckpointPointer]:
+    """Return the snapshots that files of high availability name: the given ones, and those in the searched directories."""
+    pointers = [] if high_availability is None else find_pointers(fspath(high_availability), storage)
+    found = (path for path, file in uses.files.items() if file.location.name.startswith(POINTER_PREFIX))
+    return named_by_pointers(uses.snapshots.values(), [*pointers, *(read_pointer(path, storage) for path in found)])
 
 
 def _is_job(directory: Location) -> bool:

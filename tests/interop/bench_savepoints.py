@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.interop import flink
@@ -15,6 +17,8 @@ from tests.interop import flink
 VERSION = "1.20.5"
 KEYS = {"long_long": 5_000_000, "string_pojo": 1_000_000}
 """The kinds, with the number of keys each has. Both hold one VALUE state ``value`` of operator ``bench``."""
+SETTINGS = dict.fromkeys(("state.backend.incremental", "execution.checkpointing.incremental"), "true")
+CLAIM = dict.fromkeys(("execution.savepoint-restore-mode", "execution.state-recovery.claim-mode"), "CLAIM")
 VARIANTS = {"canonical": "hashmap-canonical", "native": "rocksdb-native"}
 
 
@@ -39,6 +43,56 @@ def bench_savepoint(kind: str, variant: str = "canonical") -> Path:
             (written,) = Path(output).glob("savepoint-*")
             shutil.move(written, target)
     return target
+
+
+def bench_checkpoints(keys: int, changed: Mapping[str, Sequence[int]]) -> dict[str, Path]:
+    """Return incremental checkpoints of RocksDB that Flink wrote, written first if they are not there.
+
+    Args:
+        keys: the number of keys of the checkpoint ``before`` (key n holds 7 n + 3).
+        changed: by the name of a later checkpoint, the keys that hold another value there. Each is the next one after ``before``.
+    """
+    target = flink.CACHE / "bench" / f"checkpoints-{keys}"
+    paths = {name: target / name for name in ("before", *changed)}
+    if not all(path.is_dir() for path in paths.values()):
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as output:
+            arguments = [output, "long_long", str(keys), VARIANTS["native"]]
+            flink.run(VERSION, "BenchSavepoint", arguments, heap="6g", timeout=3600, short=False)
+            (written,) = Path(output).glob("savepoint-*")
+            paths["before"].symlink_to(_checkpoint(written, target, []))
+        for name, some in changed.items():
+            paths[name].symlink_to(_checkpoint(paths["before"].resolve(), target, some))
+    return {name: path.resolve() for name, path in paths.items()}
+
+
+def _checkpoint(start: Path, target: Path, changed: Sequence[int]) -> Path:
+    """Restore a snapshot, change the values of keys, and take a checkpoint that shares its files; the snapshot stays."""
+    steps = [{"operator": "bench", "state": "value", "key": key, "value": -key - 1} for key in changed]
+    state = {"name": "value", "kind": "VALUE", "value_type": "LONG"}
+    settings = SETTINGS | (CLAIM if start.name.startswith("chk-") else {})
+    with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as saved:
+        shutil.copytree(start.parent, saved, copy_function=os.link, dirs_exist_ok=True)
+        request = flink.request(
+            [{"uid": "bench", "key_type": "LONG", "states": [state]}],
+            start,
+            backend="rocksdb",
+            steps=steps,
+            savepoint_to=target,
+            format="incremental",
+            settings=settings,
+            printed=False,
+        )
+        (answer,) = flink.restore(VERSION, [request], timeout=3600)
+        if "error" in answer:
+            raise flink.FlinkError(answer["error"])
+        for file in Path(saved).rglob("*"):  # Flink removes a checkpoint that a job claims after the next one
+            kept = start.parent / file.relative_to(saved)
+            if file.is_file() and not kept.exists():
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, kept)
+    return Path(answer["savepoint"])
 
 
 if __name__ == "__main__":

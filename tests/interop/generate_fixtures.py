@@ -26,6 +26,9 @@ FILE_SINKS = "sinks"
 PLANS = "sql-plans"
 """A case of many queries, each with its compiled plan: those of ``sql_queries``."""
 
+TEXTS = "sql-text"
+"""The same queries, submitted as text: their plans are compiled later."""
+
 EVOLUTION = "evolution"
 """A case of three jobs with three versions of a class."""
 
@@ -99,11 +102,12 @@ def generate_sinks(version: str) -> Path:
     return target
 
 
-def generate_plans(version: str) -> Path:
+def generate_plans(version: str, case: str = PLANS) -> Path:
     """Write plans and savepoints of all queries into one archive."""
-    archive = ARCHIVES / "sql" / version / "queries.tar.xz"
+    is_text = case == TEXTS
+    archive = ARCHIVES / ("sql-text" if is_text else "sql") / version / "queries.tar.xz"
     with tempfile.TemporaryDirectory(prefix="flink-queries-") as temporary:
-        sql_queries.generate(version, Path(temporary))
+        (sql_queries.generate_text if is_text else sql_queries.generate)(version, Path(temporary))
         pack(archive, list(Path(temporary).iterdir()))
     return archive
 
@@ -195,7 +199,7 @@ def _compact(value: Any) -> str:
 
 def main(cases: list[str]) -> None:
     packed = {case for plan in PACKED.values() for case in plan}
-    known = {*CASES, "baskets", FILE_SINKS, PLANS, *packed}
+    known = {*CASES, "baskets", FILE_SINKS, PLANS, TEXTS, *packed}
     if set(cases) - known:
         sys.exit(f"no such case: {', '.join(sorted(set(cases) - known))}; there are {', '.join(sorted(known))}")
     made = []
@@ -208,7 +212,7 @@ def main(cases: list[str]) -> None:
     for path in made:
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         print(f"{path.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")
-    archives = [generate_plans(version) for version in VERSIONS if PLANS in cases]
+    archives = [generate_plans(version, case) for case in (PLANS, TEXTS) if case in cases for version in VERSIONS]
     for version, plan in PACKED.items():
         archives += generate_packed(version, {case: variants for case, variants in plan.items() if case in cases})
         while archives:
@@ -217,4 +221,6 @@ def main(cases: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [*CASES, "baskets", FILE_SINKS, PLANS, *{case: None for plan in PACKED.values() for case in plan}])
+    main(
+        sys.argv[1:] or [*CASES, "baskets", FILE_SINKS, PLANS, TEXTS, *{case: None for plan in PACKED.values() for case in plan}]
+    )

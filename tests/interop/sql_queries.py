@@ -334,6 +334,25 @@ def generate(version: str, target: Path, names: Sequence[str] = tuple(QUERIES)) 
             (target / name / "changes.json").write_text(json.dumps(changes, indent=1) + "\n", "utf-8")
 
 
+def generate_text(version: str, target: Path, names: Sequence[str] = tuple(QUERIES)) -> None:
+    """Write ``savepoint`` of queries that are submitted as text, and ``plan.json``, which is compiled afterwards.
+
+    Raises
+    ------
+        FlinkError: a query failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="queries-") as temporary:
+        files = Path(temporary)
+        write_lines(files, "1", FIRST)
+        for name in names:
+            (target / name).mkdir()
+        plans = {name: target / name / "plan.json" for name in names}
+        runs = [request(QUERIES[name], files, plan, to=str(target / name), text=True) for name, plan in plans.items()]
+        for name, answer in zip(names, answered(version, runs, AT_ONCE), strict=True):
+            Path(answer["savepoint"].removeprefix("file:")).rename(target / name / "savepoint")
+        answered(version, [request(QUERIES[name], files, plan) for name, plan in plans.items()])
+
+
 AT_ONCE = 4
 """Queries that run at the same time: they wait most of it."""
 

@@ -24,6 +24,13 @@ MANY_TABLES = {
     "state.backend.rocksdb.compaction.level.target-file-size-base": "4kb",
 }
 PARALLELISM = (2, 2, 2, 2, 2, 3)
+MERGED = dict.fromkeys(
+    (f"{options}.file-merging.enabled" for options in ("state.checkpoints", "execution.checkpointing")), "true"
+)
+CHANGELOG = dict.fromkeys(("state.backend.changelog.enabled", "state.changelog.enabled"), "true")
+MATERIALIZED = dict.fromkeys(
+    (f"{options}.periodic-materialize.interval" for options in ("state.backend.changelog", "state.changelog")), "50 ms"
+)
 
 
 def steps(rng: random.Random, keys: list[str]) -> list[dict[str, Any]]:
@@ -86,3 +93,42 @@ def test_checkpoints_of_random_changes(version: str, backend: str, tmp_path: Pat
             found += len(incremental)
     assert found > 100
     assert read < stored or backend == "forst"  # tables of few entries are read whole
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("rocksdb", MERGED), ("rocksdb", CHANGELOG), ("hashmap", CHANGELOG)])
+def test_merged_files_and_changelogs(backend: str, kind: dict[str, str], tmp_path: Path) -> None:
+    version, rng = "2.3.0", random.Random(f"{backend} {kind}")
+    fixture = FIXTURES / version / f"orders-{backend}-native"
+    operators: e.Operators = json.loads((fixture / "expected.json").read_text("utf-8"))["operators"]
+    checkpoints, everything, start = tmp_path / "checkpoints", tmp_path / "everything", fixture / "savepoint"
+    keys = ["amelia", "anders", "beatriz", "clara", "zoë", *(f"newcomer {i}" for i in range(40))]
+    written: list[Path] = []
+    for settings in (INCREMENTAL, CLAIMED | kind, CLAIMED | kind | MATERIALIZED, CLAIMED | kind):
+        request = flink.request(
+            operators,
+            start,
+            backend=backend,
+            steps=steps(rng, keys),
+            savepoint_to=checkpoints,
+            format="incremental",
+            settings=settings | MANY_TABLES,
+            printed=False,
+        )
+        (answer,) = flink.restore(version, [request], changelogs=checkpoints)
+        assert "error" not in answer, answer["error"][:3000]
+        start = Path(answer["savepoint"])
+        written.append(start)
+        shutil.copytree(checkpoints, everything, dirs_exist_ok=True)
+    shutil.copytree(everything, checkpoints, dirs_exist_ok=True)  # Flink has removed the checkpoints that jobs claimed
+    methods, found = [], 0
+    for old, new in [*pairwise(written), (written[-1], written[1])]:
+        for row in sp.arrow.diff_summary(old, new, "orders").to_pylist():
+            state = row["state_name"]
+            incremental = changes(old, new, state, full=False)
+            assert incremental == changes(old, new, state, full=True), f"{state}, {old} and {new}"
+            assert len(incremental) == row["inserts"] + row["deletes"] + row["updates"]
+            found += len(incremental)
+            if state == "total":
+                methods.append(row["method"])
+    assert found > 60
+    assert methods.count("incremental") >= (4 if backend == "rocksdb" else 1)

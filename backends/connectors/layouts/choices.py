@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from state_processor.backends.connectors.layouts.codecs import INT, Codec, Content, read_all, to_bytes
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
@@ -100,6 +100,16 @@ class KeptList(list[Any]):
     written: bytes
 
 
+class KeptText(str):
+    """As :class:`KeptDict`, of text."""
+
+    __slots__ = ("written",)
+    written: bytes
+
+
+_KEPT: Final[Mapping[type, type[KeptDict | KeptList | KeptText]]] = {dict: KeptDict, list: KeptList, str: KeptText}
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A value with more than one form in bytes. Content that was read and not changed is written in the form that it had."""
@@ -114,14 +124,14 @@ class Kept:
         start = source.position
         content = self.codec.read(source)
         written = bytes(source.data[start : source.position])
-        if not isinstance(content, (dict, list)) or self._usual(content) == written:
+        if type(content) not in _KEPT or self._usual(content) == written:
             return content
-        kept = KeptDict(content) if isinstance(content, dict) else KeptList(content)
+        kept = _KEPT[type(content)](content)
         kept.written = written
         return kept
 
     def write(self, content: Content, target: DataOutput) -> None:
-        if isinstance(content, (KeptDict, KeptList)):
+        if isinstance(content, (KeptDict, KeptList, KeptText)):
             before = self.codec.read(DataInput(content.written))
             if before == content:
                 target.write_bytes(content.written)
@@ -133,6 +143,30 @@ class Kept:
             return to_bytes(self.codec, content)
         except UNWRITABLE:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstThatReads:
+    """A value in the first of some layouts that can read it, at any place. The first layout writes it."""
+
+    layouts: tuple[Codec, ...]
+
+    @property
+    def min_size(self) -> int:
+        return min(layout.min_size for layout in self.layouts)
+
+    def read(self, source: DataInput) -> Content:
+        start, problem = source.position, None
+        for layout in self.layouts:
+            source.position = start
+            try:
+                return layout.read(source)
+            except StateProcessorError as error:
+                problem = problem or error
+        raise problem or source.corrupt("no layout", start)
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        self.layouts[0].write(content, target)
 
 
 @dataclass(frozen=True, slots=True)

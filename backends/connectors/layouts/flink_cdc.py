@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from state_processor.backends.connectors.layouts.choices import Cases, Enumerated, Kept, Versions, of_version
+from state_processor.backends.connectors.layouts.choices import (
+    Cases,
+    Enumerated,
+    FirstThatReads,
+    Kept,
+    Versions,
+    of_version,
+)
 from state_processor.backends.connectors.layouts.codecs import (
     BOOL,
     INT,
@@ -45,11 +52,11 @@ from state_processor.backends.connectors.layouts.java_values import (
 from state_processor.serializers.java.object_input import JavaInstance
 from state_processor.serializers.java.object_output import JavaClassDescription
 
-_PACKAGE: Final = "org.apache.flink.cdc.connectors"
-MYSQL_SPLITS: Final = f"{_PACKAGE}.mysql.source.split.MySqlSplitSerializer"
-MYSQL_ASSIGNER: Final = f"{_PACKAGE}.mysql.source.assigners.state.PendingSplitsStateSerializer"
-BASE_SPLITS: Final = f"{_PACKAGE}.base.source.meta.split.SourceSplitSerializer"
-BASE_ASSIGNER: Final = f"{_PACKAGE}.base.source.assigner.state.PendingSplitsStateSerializer"
+PACKAGE: Final = "org.apache.flink.cdc.connectors"
+MYSQL_SPLITS: Final = f"{PACKAGE}.mysql.source.split.MySqlSplitSerializer"
+MYSQL_ASSIGNER: Final = f"{PACKAGE}.mysql.source.assigners.state.PendingSplitsStateSerializer"
+BASE_SPLITS: Final = f"{PACKAGE}.base.source.meta.split.SourceSplitSerializer"
+BASE_ASSIGNER: Final = f"{PACKAGE}.base.source.assigner.state.PendingSplitsStateSerializer"
 
 STATUSES: Final = {
     0: "INITIAL_ASSIGNING",
@@ -229,9 +236,13 @@ def _flagged(table: Codec) -> Codec:
 
 
 _FLAGGED: Final = _flagged(UTF)
-_FACTORY: Final = "org.apache.flink.cdc.connectors.base.source.meta.offset.OffsetFactory"
-_FACTORIES: Final = {f"{_PACKAGE}.postgres.source.offset.PostgresOffsetFactory": -9086775444826524796}
-"""Factories of offsets whose class is known by its number, which the compiler derives from the class."""
+_FACTORY: Final = "base.source.meta.offset.OffsetFactory"
+_PACKAGES: Final = (PACKAGE, "com.ververica.cdc.connectors")
+_FACTORIES: Final = {
+    f"{PACKAGE}.postgres.source.offset.PostgresOffsetFactory": -9086775444826524796,
+    **{f"{package}.oracle.source.meta.offset.RedoLogOffsetFactory": 1 for package in _PACKAGES},
+}
+"""Factories of offsets whose class is known by its number, which the compiler derives from most classes."""
 
 
 def _factory_content(found: Any) -> Content:
@@ -246,14 +257,21 @@ def _factory_object(content: Content) -> Any:
     return JavaInstance(content)
 
 
-_OFFSET_FACTORY: Final = HexText(
-    JavaObjectCodec(
-        _factory_content,
-        _factory_object,
-        described(
-            JavaClassDescription(_FACTORY, 1),
-            *(JavaClassDescription(name, uid, parent=_FACTORY) for name, uid in _FACTORIES.items()),
-        ),
+_OFFSET_FACTORY: Final = Kept(
+    HexText(
+        JavaObjectCodec(
+            _factory_content,
+            _factory_object,
+            described(
+                *(JavaClassDescription(f"{package}.{_FACTORY}", 1) for package in _PACKAGES),
+                *(
+                    JavaClassDescription(name, uid, parent=f"{package}.{_FACTORY}")
+                    for name, uid in _FACTORIES.items()
+                    for package in _PACKAGES
+                    if name.startswith(package)
+                ),
+            ),
+        )
     )
 )
 
@@ -281,11 +299,25 @@ def _base_info(version: int, offset: Codec) -> Codec:
 
 
 def _base_schemas(version: int) -> Codec:
+    """Return the codec of schemas. Releases before 2.4 wrote ids without their flag, although later ones expect it."""
     texts = TEXT if version >= 2 else UTF
     changes = {first: change_codec(texts, first) for first in (False, True)}
-    return ListOf(
+    flagged = ListOf(
         Struct.of(("tableId", _FLAGGED), ("change", lambda content: changes[catalog_first(content["tableId"])])),
     )
+    if version >= 4:
+        return flagged
+    return Kept(FirstThatReads((ListOf(Struct.of(("tableId", DOUBLE_QUOTED), ("change", changes[True]))), flagged)))
+
+
+def _with_known_tables(split: dict[str, Any]) -> Content:
+    """Return a split of the log. Its schemas have the parts of ids whose names contain points."""
+    ids = [entry["tableId"] for entry in split["tableSchemas"]]
+    known = {(table_text(found, ""), catalog_first(found)): found for found in ids}
+    for info in split["finishedSnapshotSplitInfos"]:
+        found = info["tableId"]
+        info["tableId"] = known.get((table_text(found, ""), catalog_first(found)), found)
+    return split
 
 
 def _base_split(version: int) -> Cases:
@@ -299,7 +331,8 @@ def _base_split(version: int) -> Cases:
     if version >= 6:
         stream += Struct.of(("isSnapshotCompleted", BOOL))
     table = _FLAGGED if version >= 4 else id_codec('"')
-    return Cases({1: ("snapshot", _snapshot_split(table, offset, schemas)), 2: ("stream", stream)})
+    with_ids = Mapped(stream, _with_known_tables, lambda content: content)
+    return Cases({1: ("snapshot", _snapshot_split(table, offset, schemas)), 2: ("stream", with_ids)})
 
 
 BASE_SPLIT: Final = {version: _base_split(version) for version in range(1, 7)}

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from state_processor.backends.connectors.layouts.choices import Versions, of_version
+from state_processor.backends.connectors.layouts.choices import OneOf, Versions, of_version
 from state_processor.backends.connectors.layouts.codecs import (
     BOOL,
     BYTES,
@@ -83,7 +83,12 @@ _WHAT: Final = (
 )
 COMMITTER_ELEMENT: Final = Struct.of((None, Remark("what", _WHAT)), ("entries", ListOf(_ENTRY)))
 _COMMITTABLE: Final = Struct.of(("jobId", UTF), ("operatorId", UTF), ("checkpointId", LONG), ("manifest", BYTES))
-_DYNAMIC: Final = Struct.of(("tableName", UTF), ("branch", UTF), ("jobId", UTF), ("operatorId", UTF), ("checkpointId", LONG))
+_TARGET: Final = Struct.of(("tableName", UTF), ("branch", UTF))
+_FIRST_TARGET: Final = _TARGET + Struct.of(
+    ("schemaId", INT), ("specId", INT), ("upsertMode", BOOL), ("equalityFields", ListOf(INT))
+)
+_JOB: Final = Struct.of(("jobId", UTF), ("operatorId", UTF), ("checkpointId", LONG))
+_ONE_MANIFEST: Final = _JOB + Struct.of(("manifest", BYTES))
 
 
 # Source
@@ -145,8 +150,8 @@ LAYOUTS: Final[Mapping[str, Versions]] = {
     DELTA_MANIFESTS: DELTAS,
     COMMITTABLES: {1: _COMMITTABLE},
     DYNAMIC_COMMITTABLES: {
-        1: _DYNAMIC + Struct.of(("manifest", BYTES)),
-        2: _DYNAMIC + Struct.of(("manifests", ListOf(BYTES))),
+        1: OneOf((_FIRST_TARGET + _ONE_MANIFEST, _TARGET + _ONE_MANIFEST)),
+        2: _TARGET + _JOB + Struct.of(("manifests", ListOf(BYTES))),
     },
     COMMITTER_STATE: {0: COMMITTER_ELEMENT},
     WRITE_RESULTS: {1: WRITE_RESULT},

@@ -18,6 +18,14 @@ _LONG: Final = "Ljava/lang/Long;"
 _STRUCT: Final = "Lorg/apache/iceberg/types/Types$StructType;"
 _EXPRESSION: Final = "Lorg/apache/iceberg/expressions/Expression;"
 _LITERAL: Final = "Lorg/apache/iceberg/expressions/Literal;"
+_COMPARABLE: Final = {
+    "Boolean": 1507343750249867288,
+    "Integer": -1128431206649548252,
+    "Long": 6229832616188949603,
+    "Float": 7758837622016073718,
+    "Double": -3301793845948748147,
+}
+"""Literals of numbers, and the numbers of their classes."""
 FILES: Final = "[Lorg.apache.iceberg.DataFile;"
 DELETES: Final = "[Lorg.apache.iceberg.DeleteFile;"
 _DELETE_FIELDS: Final = "[Lorg/apache/iceberg/DeleteFile;"
@@ -152,6 +160,40 @@ CLASSES: Final = {
             f"{EXPRESSIONS}.SerializationProxies$ConstantExpressionProxy",
             -8658517682245371015,
             (("Ljava/lang/Boolean;", "trueOrFalse"),),
+        ),
+        JavaClassDescription(f"{EXPRESSIONS}.And", -2020238359745978219, ((_EXPRESSION, "left"), (_EXPRESSION, "right"))),
+        JavaClassDescription(f"{EXPRESSIONS}.Or", 6976766107769249644, ((_EXPRESSION, "left"), (_EXPRESSION, "right"))),
+        JavaClassDescription(f"{EXPRESSIONS}.Not", 709583337068022365, ((_EXPRESSION, "child"),)),
+        JavaClassDescription(
+            f"{EXPRESSIONS}.Predicate",
+            6794290644423754532,
+            (
+                ("Lorg/apache/iceberg/expressions/Expression$Operation;", "op"),
+                ("Lorg/apache/iceberg/expressions/Term;", "term"),
+            ),
+        ),
+        JavaClassDescription(
+            f"{EXPRESSIONS}.UnboundPredicate",
+            7574595489516288470,
+            (("Ljava/util/List;", "literals"),),
+            f"{EXPRESSIONS}.Predicate",
+        ),
+        JavaClassDescription(f"{EXPRESSIONS}.NamedReference", -5281321515271189545, ((STRING_TYPE, "name"),)),
+        JavaClassDescription(f"{EXPRESSIONS}.Literals$BaseLiteral", 8619824965478888066, (("Ljava/lang/Object;", "value"),)),
+        JavaClassDescription(
+            f"{EXPRESSIONS}.Literals$ComparableLiteral", -3528552192654302789, parent=f"{EXPRESSIONS}.Literals$BaseLiteral"
+        ),
+        JavaClassDescription(
+            f"{EXPRESSIONS}.Literals$StringLiteral", -4321402179087588009, parent=f"{EXPRESSIONS}.Literals$BaseLiteral"
+        ),
+        *(
+            JavaClassDescription(f"{EXPRESSIONS}.Literals${kind}Literal", uid, parent=f"{EXPRESSIONS}.Literals$ComparableLiteral")
+            for kind, uid in _COMPARABLE.items()
+        ),
+        JavaClassDescription(
+            f"{ICEBERG}.BaseFileScanTask$SplitScanTask",
+            -6919142976182914618,
+            (("J", "len"), ("J", "offset"), ("Lorg/apache/iceberg/FileScanTask;", "fileScanTask")),
         ),
         JavaClassDescription(
             f"{ICEBERG}.PartitionSpec",

@@ -70,11 +70,23 @@ def file_content(found: JavaInstance) -> dict[str, Any]:
         "sortOrderId": unboxed(found.get("sortOrderId")),
         **{name: _bounds(found.get(name)) for name in _BOUND_NAMES},
         "partition": [unboxed(value) for value in found.get("partitionData").get("data")],
+        **{name: value for name in _LATER if (value := unboxed(found.fields.get(name))) is not None},
     }
 
 
 _COUNTS: Final = ("columnSizes", "valueCounts", "nullValueCounts", "nanValueCounts")
 _BOUND_NAMES: Final = ("lowerBounds", "upperBounds")
+_LATER: Final = {
+    "contentOffset": "Long",
+    "contentSizeInBytes": "Long",
+    "referencedDataFile": None,
+    "firstRowId": "Long",
+    "dataSequenceNumber": "Long",
+    "fileSequenceNumber": "Long",
+    "fileOrdinal": "Long",
+    "manifestLocation": None,
+}
+"""Fields that are part of the content only where they are set, such as those of deletion vectors: the class of the value."""
 _RESULTS: Final[Mapping[str, tuple[str, bool]]] = {
     "dataFiles": (FILES, True),
     "deleteFiles": (DELETES, True),
@@ -101,15 +113,18 @@ class FileObjects:
     """The objects of one stream. Objects that Java shares are made once."""
 
     def __init__(self) -> None:
-        self._boxed: dict[tuple[str, int], JavaInstance] = {}
+        self._boxed: dict[tuple[str, Any], JavaInstance] = {}
         self._maps: list[tuple[Content, JavaInstance]] = []
         self._unpartitioned: JavaInstance | None = None
 
-    def box(self, kind: str, value: int | None) -> JavaInstance | None:
+    def box(self, kind: str, value: Any) -> JavaInstance | None:
+        """Return a boxed value. Java has small integers once."""
         if value is None:
             return None
         new = JavaInstance(f"java.lang.{kind}", {"value": value})
-        return self._boxed.setdefault((kind, value), new) if value in _BOXED_ONCE else new
+        if kind == "Boolean" or (kind in ("Integer", "Long") and value in _BOXED_ONCE):
+            return self._boxed.setdefault((kind, value), new)
+        return new
 
     def counts(self, content: Content) -> JavaInstance | None:
         if content is None:
@@ -144,6 +159,7 @@ class FileObjects:
     def file(self, content: Content) -> JavaInstance:
         partition = self.partition(content)
         metadata = content["keyMetadata"]
+        later = {name: kind for name, kind in _LATER.items() if content.get(name) is not None}
         return JavaInstance(
             content["class"],
             {
@@ -163,6 +179,7 @@ class FileObjects:
                 "recordCount": self.box("Long", content["recordCount"]),
                 "sortOrderId": self.box("Integer", content["sortOrderId"]),
                 "splitOffsets": _array("[J", content["splitOffsets"]),
+                **{name: content[name] if kind is None else self.box(kind, content[name]) for name, kind in later.items()},
             },
         )
 

@@ -252,7 +252,7 @@ def _of_checkpoint(version: int) -> Codec:
 
 _COORDINATOR: Final = Struct.of(
     ("commitUser", UTF),
-    ("committerStates", ListOf(Struct.of(("key", STRING), (None, Constant(BOOL, False)), ("value", BYTES)))),
+    ("committerStates", ListOf(Struct.of(("key", STRING), ("value", Optional(BYTES, BOOL, False, True))))),
 )
 _PARTITION: Final = Framed(_ROW_BYTES)
 WRITER_STATE: Final[Codec] = Struct.of(
@@ -268,23 +268,24 @@ WRITER_STATE: Final[Codec] = Struct.of(
 # Splits
 
 _MAGIC: Final = -2394839472490812314
-_DATA_SPLIT: Final = JavaClassDescription(
-    "org.apache.paimon.table.source.DataSplit",
-    7,
-    (
-        ("I", "bucket"),
-        ("Z", "isStreaming"),
-        ("Z", "rawConvertible"),
-        ("J", "snapshotId"),
-        ("Ljava/lang/String;", "bucketPath"),
-        ("Ljava/util/List;", "dataDeletionFiles"),
-        ("Ljava/util/List;", "dataFiles"),
+_DATA_SPLIT: Final = "org.apache.paimon.table.source.DataSplit"
+_LIST: Final = "Ljava/util/List;"
+_WITH_BEFORE: Final = range(1, 9)
+"""The versions of releases whose splits can have files from before a change. Later releases have other splits for them."""
+
+
+def _class_of_split(version: int) -> JavaClassDescription:
+    """Return the description of the class, whose fields the releases changed: primitive types first, then by name."""
+    before = ((_LIST, "beforeDeletionFiles"), (_LIST, "beforeFiles")) if version in _WITH_BEFORE else ()
+    buckets = (("Ljava/lang/Integer;", "totalBuckets"),) if version >= 6 else ()
+    fields = (
+        *(("I", "bucket"), ("Z", "isStreaming"), ("Z", "rawConvertible"), ("J", "snapshotId")),
+        *before,
+        *(("Ljava/lang/String;", "bucketPath"), (_LIST, "dataDeletionFiles"), (_LIST, "dataFiles")),
         ("Lorg/apache/paimon/data/BinaryRow;", "partition"),
-        ("Ljava/lang/Integer;", "totalBuckets"),
-    ),
-    flags=WRITES_MORE,
-    custom=True,
-)
+        *buckets,
+    )
+    return JavaClassDescription(_DATA_SPLIT, 7, fields, flags=WRITES_MORE, custom=True)
 
 
 def _data_split(version: int) -> Codec:
@@ -296,7 +297,7 @@ def _data_split(version: int) -> Codec:
     fields = Struct.of(("snapshotId", LONG), ("partition", UntypedRow(sized=True)), ("bucket", INT), ("bucketPath", UTF))
     if version >= 6:
         fields += Struct.of(("totalBuckets", Optional(INT)))
-    if version < 5:
+    if version in _WITH_BEFORE:
         fields += Struct.of(("beforeFiles", files), ("beforeDeletionFiles", deletions))
     else:
         fields += Struct.of((None, Constant(INT, 0)), (None, Constant(BYTE, 0)))
@@ -321,7 +322,7 @@ class _JavaSplit:
     def read(self, source: DataInput) -> dict[str, Any]:
         start = source.position
         name, data = read_custom_object(source)
-        if name != _DATA_SPLIT.name:
+        if name != _DATA_SPLIT:
             raise UnsupportedFormatError(f"{source.source}, offset {start}: splits of the class {name} are not known")
         inner = DataInput(data, f"{source.source}, data of the split at offset {start}")
         version = 1
@@ -334,10 +335,10 @@ class _JavaSplit:
 
     def write(self, content: Content, target: DataOutput) -> None:
         version = content["dataSplitVersion"]
-        data = to_bytes(of_version(DATA_SPLIT, version, _DATA_SPLIT.name), content)
+        data = to_bytes(of_version(DATA_SPLIT, version, _DATA_SPLIT), content)
         if version > 1:
             data = to_bytes(LONG, _MAGIC) + to_bytes(INT, version) + data
-        target.write_bytes(write_custom_object(_DATA_SPLIT, data))
+        target.write_bytes(write_custom_object(_class_of_split(version), data))
 
 
 _SOURCE_SPLIT: Final = Struct.of(("id", UTF), ("split", Kept(_JavaSplit())), ("recordsToSkip", LONG))

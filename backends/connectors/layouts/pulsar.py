@@ -29,6 +29,7 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaInstance
 from state_processor.serializers.java.object_output import JavaClassDescription
+from state_processor.serializers.runtime.pulsar import read_varint, signed
 
 _PACKAGE: Final = "org.apache.flink.connector.pulsar"
 SPLITS: Final = f"{_PACKAGE}.source.split.PulsarPartitionSplitSerializer"
@@ -42,8 +43,9 @@ _STOP: Final = f"{_PACKAGE}.source.enumerator.cursor.stop"
 _INCLUSIVE: Final = ("Z", "inclusive")
 _TIME: Final = ("J", "timestamp")
 _MESSAGE: Final = ("Lorg/apache/pulsar/client/api/MessageId;", "messageId")
+NEVER_STOP: Final = f"{_STOP}.NeverStopCursor"
 _CURSORS: Final = described(
-    JavaClassDescription(f"{_STOP}.NeverStopCursor", -3113601090292771786),
+    JavaClassDescription(NEVER_STOP, -3113601090292771786),
     JavaClassDescription(f"{_STOP}.PublishTimestampStopCursor", 4386276745339324527, (_INCLUSIVE, _TIME)),
     JavaClassDescription(f"{_STOP}.EventTimestampStopCursor", 2391576769339369027, (_INCLUSIVE, _TIME)),
     JavaClassDescription(f"{_STOP}.LatestMessageStopCursor", 1702059838323965723, (_INCLUSIVE, _MESSAGE)),
@@ -79,10 +81,10 @@ def message_id(text: str) -> dict[str, Any] | None:
     source = DataInput(bytes.fromhex(text), "message id")
     found: dict[str, Any] = dict(_ID_DEFAULTS)
     while not source.at_end():
-        tag = source.read_unsigned_varint()
+        tag = read_varint(source)
         if tag & 7 != _VARINT or tag >> 3 not in _ID_FIELDS:
             return None
-        found[_ID_FIELDS[tag >> 3]] = _signed(_varint(source))
+        found[_ID_FIELDS[tag >> 3]] = signed(read_varint(source))
     return found
 
 
@@ -96,20 +98,6 @@ def message_bytes(content: Mapping[str, Any]) -> str:
         target.write_unsigned_varint(number << 3)
         target.write_unsigned_varint(value & (1 << 64) - 1)
     return target.to_bytes().hex()
-
-
-def _varint(source: DataInput) -> int:
-    start, value = source.position, 0
-    for shift in range(0, 70, 7):
-        byte = source.read_unsigned_byte()
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (1 << 64) - 1
-    raise source.corrupt("variable-length integer of more than ten bytes", start)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
 
 
 _ID: Final = "latestConsumedId"

@@ -11,6 +11,7 @@ from state_processor.backends.connectors.layouts import (
     element_serializers,
     flink_cdc,
     iceberg,
+    java_states,
     kinesis_consumer,
     paimon,
     pulsar,
@@ -29,6 +30,8 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.third_party import message_of
 
+_BEFORE_DONATION: Final = "com.ververica.cdc.connectors"
+"""The package of Flink CDC before 3.1."""
 TUPLES: Final = "org.apache.flink.api.java.typeutils.runtime.TupleSerializer"
 
 LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType(
@@ -39,6 +42,7 @@ LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType(
         **paimon.LAYOUTS,
         **pulsar.LAYOUTS,
         **element_serializers.LAYOUTS,
+        **java_states.LAYOUTS,
         TUPLES: {0: OneOf((kinesis_consumer.STREAM_SHARD, paimon.WRITER_STATE))},
     }
 )
@@ -54,8 +58,9 @@ def full_name(serializer: str, layouts: Mapping[str, Versions]) -> str:
     OptionError
         Several packages have a class of this name.
     """
-    if serializer in layouts:
-        return serializer
+    now = serializer.replace(_BEFORE_DONATION, flink_cdc.PACKAGE, 1)
+    if now in layouts:
+        return now
     found = [name for name in layouts if name.rpartition(".")[2] == serializer]
     if len(found) > 1:
         raise OptionError(f"serializer {serializer!r} is ambiguous; name one of {', '.join(found)}")

@@ -433,6 +433,46 @@ def decode_index(  # type: ignore[no-untyped-def]
     result[ROWS] = rows
 
 
+@inlined_kernel
+def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
+    """Write a number; return where it ends."""
+    while value >= 0x80:
+        out[at] = (value & 0x7F) | 0x80
+        value >>= 7
+        at += 1
+    out[at] = value
+    return at + 1
+
+
+@entry_point(read(uint8), read(int64, 2), int64, written(uint8), written(int64))
+def encode_index(keys, table, is_delta, out, starts):  # type: ignore[no-untyped-def]
+    """Write the entries of an index, each of which is a restart; return their size.
+
+    Parameters
+    ----------
+    keys, table
+        The blocks, as :func:`decode_index` has them, with tags if the index has tags.
+    is_delta
+        Whether handles are stored as differences: the first one after a restart is stored whole, without its length.
+    out, starts
+        Receive the entries, and where each begins.
+    """
+    at = np.int64(0)
+    for row in range(len(table)):
+        starts[row] = at
+        begin = table[row, SEPARATOR]
+        size = table[row, SEPARATOR_END] - begin
+        out[at] = 0
+        at = _put_varint(out, at + 1, size)
+        if is_delta == 0:
+            ends = _put_varint(out, _put_varint(out, at, table[row, OFFSET]), table[row, SIZE])
+            at = _put_varint(out, at, ends - at)
+        for i in range(size):
+            out[at + i] = keys[begin + i]
+        at = _put_varint(out, _put_varint(out, at + size, table[row, OFFSET]), table[row, SIZE])
+    return at
+
+
 @entry_point(read(uint8), read(int64, 2), read(uint8), int64)
 def first_from(data, table, key, key_size):  # type: ignore[no-untyped-def]
     """Return the number of the first block of an index whose separator is not before a key."""

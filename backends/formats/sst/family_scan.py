@@ -173,6 +173,20 @@ def plain_content(table: Table) -> Iterator[Bytes]:
 
     Deleted and replaced entries, range deletions, the index and properties are included.
     """
+    for decoding in _decodings(table, 0):
+        yield decoding.content
+    yield table.blocks().keys
+    yield from table.plain_metadata()
+
+
+def stored_entries(table: Table, prefix: int) -> Iterator[tuple[Bytes, Numbers]]:
+    """Yield all entries of a table, also replaced ones and deletions: bytes, and entries in the form of :mod:`framing`."""
+    for decoding in _decodings(table, prefix):
+        yield decoding.data, decoding.table[: decoding.rows]
+
+
+def _decodings(table: Table, prefix: int) -> Iterator[_Decoding]:
+    """Yield the decoded blocks of a table, some at a time."""
     scan = TableScan(table, b"", _BEHIND_ALL, None)
     lower, upper = Bound(b""), Bound(_BEHIND_ALL)
     first = 0
@@ -180,16 +194,14 @@ def plain_content(table: Table) -> Iterator[Bytes]:
         behind = max(first + 1, int(np.searchsorted(scan.sizes, scan.sizes[first] + _COMPRESSED)) - 1)
         piece, room = Piece(scan, first, behind, len(scan.blocks), scan.raw(first, behind)), _Room()
         while True:
-            decoding = _Decoding([[piece]], lower, upper, room, 0, table.where)
+            decoding = _Decoding([[piece]], lower, upper, room, prefix, table.where)
             try:
                 decoding.decoded()
                 break
             except _NoRoom as full:
                 room = full.more
-        yield decoding.content
+        yield decoding
         first = behind
-    yield np.frombuffer(b"\0".join(map(scan.blocks.separator, range(len(scan.blocks)))), dtype=np.uint8)
-    yield from table.plain_metadata()
 
 
 class _Decoding:

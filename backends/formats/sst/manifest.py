@@ -7,7 +7,7 @@ manifest. RocksDB since 6.20 reads the written manifests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.formats.sst.crc32c import masked_checksum
+from state_processor.backends.formats.sst.plain_blocks import varint
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 
 DEFAULT_FAMILY: Final = "default"
@@ -82,7 +83,7 @@ class TableFile:
     def in_epoch(self, epoch: int | None) -> TableFile:
         """Return the file in another epoch; with ``None``, RocksDB orders files by sequence numbers."""
         details = tuple((tag, value) for tag, value in self.details if tag != _EPOCH)
-        return replace(self, details=details if epoch is None else (*details, (_EPOCH, _varint(epoch))))
+        return replace(self, details=details if epoch is None else (*details, (_EPOCH, varint(epoch))))
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,23 @@ class Manifest:
     def without_files(self) -> Manifest:
         """Return the manifest of a store with the same families, but without files."""
         return replace(self, families={number: replace(family, files=()) for number, family in self.families.items()})
+
+    def with_files(self, files: Mapping[int, Sequence[TableFile]]) -> Manifest:
+        """Return the manifest with other files of its column families, by their ids."""
+        families = {number: replace(family, files=tuple(files[number])) for number, family in self.families.items()}
+        return replace(self, families=families)
+
+    def with_numbers_for_all(self) -> Manifest:
+        """Return the manifest with a number for a new version of each file; see :meth:`spare_number`."""
+        return replace(self, next_file=self.next_file + len(self._numbers))
+
+    def spare_number(self, file: TableFile) -> int:
+        """Return the number for a new version of a file, in a manifest of :meth:`with_numbers_for_all`."""
+        return self.next_file - len(self._numbers) + self._numbers.index(file.number)
+
+    @property
+    def _numbers(self) -> list[int]:
+        return [file.number for file in self.files]
 
     def above(self, below: Manifest) -> Manifest:
         """Return the manifest of a store with additional files of another store; all entries of the other store are older.
@@ -259,8 +277,8 @@ def write_manifest(manifest: Manifest) -> bytes:
     edits: list[bytes] = []
     for number, family in sorted(manifest.families.items()):
         which = _field(_FAMILY, number) if number else b""
-        added = which + _varint(_ADD_FAMILY) + _text(family.name.encode()) if number else b""
-        edits.append(added + _varint(_COMPARATOR) + _text(family.comparator))
+        added = which + varint(_ADD_FAMILY) + _text(family.name.encode()) if number else b""
+        edits.append(added + varint(_COMPARATOR) + _text(family.comparator))
         edits.append(which + _field(_LOG_NUMBER, family.log_number) + b"".join(map(_file_bytes, family.files)))
     counters = (
         (_PREVIOUS_LOG, 0),
@@ -276,10 +294,10 @@ def write_manifest(manifest: Manifest) -> bytes:
 
 
 def _file_bytes(file: TableFile) -> bytes:
-    numbers = b"".join(map(_varint, (_NEW_FILE, file.level, file.number, file.size)))
-    keys = _text(file.smallest) + _text(file.largest) + b"".join(map(_varint, file.sequences))
-    details = b"".join(_varint(tag) + _text(value) for tag, value in file.details)
-    return numbers + keys + details + _varint(_END_OF_DETAILS)
+    numbers = b"".join(map(varint, (_NEW_FILE, file.level, file.number, file.size)))
+    keys = _text(file.smallest) + _text(file.largest) + b"".join(map(varint, file.sequences))
+    details = b"".join(varint(tag) + _text(value) for tag, value in file.details)
+    return numbers + keys + details + varint(_END_OF_DETAILS)
 
 
 # Logs (RocksDB: log_format.h)
@@ -374,21 +392,12 @@ class _Bytes:
         return CorruptSnapshotError(f"{self.where}: an edit of the manifest ends in the middle of a value")
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _field(tag: int, value: int) -> bytes:
-    return _varint(tag) + _varint(value)
+    return varint(tag) + varint(value)
 
 
 def _text(value: bytes) -> bytes:
-    return _varint(len(value)) + value
+    return varint(len(value)) + value
 
 
 _READERS: Final[Mapping[int, Callable[[_Bytes], Any]]] = {

@@ -15,23 +15,28 @@ import numpy as np
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import CHECKSUMS, TRAILER, BlockFormat, Bytes, Numbers, RawBlocks
 from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
 from state_processor.backends.formats.sst.range_deletions import Deletion, fragments
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 
-_FOOTER: Final = 53
-_HANDLES: Final = 40
-_MAGIC: Final = 0x88E241B785F4CFF7
+FOOTER: Final = 53
+"""Bytes of the footer."""
+HANDLES: Final = 40
+"""Bytes of the places of blocks in the footer."""
+MAGIC: Final = 0x88E241B785F4CFF7
 _OTHER_MAGICS: Final = {
     0xDB4775248B80FB57: "a block-based table of format version 0",
     0x8242229663BF9564: "a plain table",
     0x4F3418EB7A8F13B8: "a plain table",
     0x926789D0C5F17873: "a cuckoo table",
 }
-_RANGE_DELETIONS: Final = b"rocksdb.range_del"
+RANGE_DELETIONS: Final = b"rocksdb.range_del"
+"""The name of the block of range deletions."""
 _EXTENDED_MAGIC: Final = bytes((0x3E, 0, 0x7A, 0))
 _VERSIONS: Final = range(2, 7)
-_WITH_CONTEXT: Final = 6
+WITH_CONTEXT: Final = 6
+"""The first version whose checksums depend on offsets."""
 _TAIL: Final = 16 << 10
 _REMOTE_TAIL: Final = 64 << 10
 _FIRST_BLOCKS: Final = 1 << 12
@@ -112,6 +117,12 @@ class Table:
     ----------
     tail, tail_begin
         The last bytes of the file, and their offset.
+    version, format
+        The version of the format, and the common properties of all blocks.
+    keys_are_exact
+        Whether separators of the index do not have tags.
+    is_delta
+        Whether the index stores handles as differences.
 
     Raises
     ------
@@ -125,18 +136,18 @@ class Table:
         self.stream = stream
         self.file = file
         self.where = where
-        if stream.size < _FOOTER:
+        if stream.size < FOOTER:
             raise CorruptSnapshotError(f"{where}: {stream.size} bytes are too few for a table")
         size = min(stream.size, _REMOTE_TAIL if stream.is_remote else _TAIL)
         self.tail_begin = stream.size - size
         self.tail = stream.read(self.tail_begin, size)
-        footer = bytes(self.tail[-_FOOTER:])
-        self._version = self._checked_version(footer)
-        if self._version >= _WITH_CONTEXT:
+        footer = bytes(self.tail[-FOOTER:])
+        self.version = self._checked_version(footer)
+        if self.version >= WITH_CONTEXT:
             self.format, metaindex, self._index_handle = self._newer_footer(footer)
         else:
             self.format, metaindex, self._index_handle = self._older_footer(footer)
-        self._meta = {name: self._handle(value, 0)[:2] for name, value in _small_entries(*self._block(metaindex), self.where)}
+        self._meta = {name: self._handle(value, 0)[:2] for name, value in block_entries(self.plain_block(metaindex), self.where)}
         self._check_meta()
 
     @property
@@ -152,7 +163,7 @@ class Table:
     @property
     def has_range_deletions(self) -> bool:
         """Whether the table deletes ranges of keys; its first and its last key are then bounds of these, perhaps."""
-        return _RANGE_DELETIONS in self._meta
+        return RANGE_DELETIONS in self._meta
 
     def has_other_keys(self) -> CorruptSnapshotError:
         """Return the error for a table whose first or last key is not the one of the manifest."""
@@ -164,8 +175,8 @@ class Table:
     @cached_property
     def sequence(self) -> int:
         """The sequence number of all entries, if the table was ingested; else -1 (RocksDB: ``GetGlobalSequenceNumber``)."""
-        version = int.from_bytes(self._properties.get(b"rocksdb.external_sst_file.version", b"\0"), "little")
-        own = int.from_bytes(self._properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
+        version = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.version", b"\0"), "little")
+        own = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
         if version < 2:
             return -1
         largest = self.file.sequences[1]
@@ -181,10 +192,10 @@ class Table:
 
     def _number(self, name: bytes) -> int:
         """Return a property that is a varint; 0 if the table does not have it."""
-        return sum((byte & 0x7F) << 7 * i for i, byte in enumerate(self._properties.get(name, b"")[:9]))
+        return read_varint(self.properties.get(name, b""))
 
-    def blocks(self, lower: bytes, upper: bytes) -> BlockList:
-        """Return the blocks that may have keys from ``lower`` to before ``upper``."""
+    def blocks(self, lower: bytes = b"", upper: bytes | None = None) -> BlockList:
+        """Return the blocks that may have keys from ``lower`` to before ``upper``, by default all blocks."""
         if self._index_type != _PARTITIONED:
             return self._listed(*self._index, lower, upper)
         parts = self._listed(*self._index, lower, upper)
@@ -202,18 +213,15 @@ class Table:
         """Return the numbers of blocks of a list whose keys are all before ``upper``, and that may have keys before it."""
         behind = blocks.first_from(upper)
         # keys of the block after a separator without a tag are larger than the separator
-        if behind > 0 and self._keys_are_exact and blocks.separator(behind - 1) + b"\0" == upper.key:
+        if behind > 0 and self.keys_are_exact and blocks.separator(behind - 1) + b"\0" == upper.key:
             return behind, behind
         return behind, min(len(blocks), behind + 1)
 
     @cached_property
     def deletions(self) -> list[Deletion]:
         """The range deletions within the keys of the table, as fragments that don't overlap."""
-        handle = self._meta.get(_RANGE_DELETIONS)
-        if handle is None:
-            return []
         found = []
-        for key, end in _small_entries(*self._block(handle), self.where):
+        for key, end in self.stored_deletions:
             if len(key) < k.TAG_BYTES or key[-k.TAG_BYTES] != k.RANGE_DELETION:
                 raise CorruptSnapshotError(f"{self.where}: its range deletions include an entry of another type")
             tag = int.from_bytes(key[-k.TAG_BYTES :], "little")
@@ -222,14 +230,19 @@ class Table:
                 found.append(Deletion(begin, end, tag >> 8 if self.sequence < 0 else self.sequence))
         return fragments(found)
 
+    @cached_property
+    def stored_deletions(self) -> list[tuple[bytes, bytes]]:
+        """The range deletions as they are stored: internal keys, and exclusive ends."""
+        handle = self._meta.get(RANGE_DELETIONS)
+        return [] if handle is None else list(block_entries(self.plain_block(handle), self.where))
+
     def plain_metadata(self) -> Iterator[Bytes]:
         """Yield the decompressed blocks of metadata, and each bound of a range deletion as a whole."""
         for name, handle in self._meta.items():
             data, size = self._block(handle)
             yield data[:size]
-            if name == _RANGE_DELETIONS:
-                bounds = (bound for entry in _small_entries(data, size, self.where) for bound in entry)
-                yield from (np.frombuffer(bound, dtype=np.uint8) for bound in bounds)
+            if name == RANGE_DELETIONS:
+                yield from (np.frombuffer(bound, dtype=np.uint8) for entry in self.stored_deletions for bound in entry)
 
     @property
     def _end(self) -> bytes:
@@ -239,22 +252,23 @@ class Table:
         return self.largest if is_end_of_deletion else self.largest + b"\0"
 
     @cached_property
-    def _properties(self) -> dict[bytes, bytes]:
+    def properties(self) -> dict[bytes, bytes]:
+        """The properties by name."""
         handle = self._meta.get(b"rocksdb.properties")
         if handle is None:
             raise CorruptSnapshotError(f"{self.where}: the block of properties is missing")
         if handle[1] > _MOST_PROPERTIES:
             raise CorruptSnapshotError(f"{self.where}: its properties have {handle[1]} bytes")
-        return dict(_small_entries(*self._block(handle), self.where))
+        return dict(block_entries(self.plain_block(handle), self.where))
 
     def _check_meta(self) -> None:
         """Refuse unsupported features."""
-        properties = self._properties
+        properties = self.properties
         comparator = properties.get(b"rocksdb.comparator", COMPARATOR)
         merge_operator = properties.get(b"rocksdb.merge.operator", b"")
         self._index_type = int.from_bytes(properties.get(b"rocksdb.block.based.table.index.type", b"\0"), "little")
-        self._keys_are_exact = properties.get(b"rocksdb.index.key.is.user.key", b"\0") not in (b"\0", b"")
-        self._is_delta = properties.get(b"rocksdb.index.value.is.delta.encoded", b"\0") not in (b"\0", b"")
+        self.keys_are_exact = properties.get(b"rocksdb.index.key.is.user.key", b"\0") not in (b"\0", b"")
+        self.is_delta = properties.get(b"rocksdb.index.value.is.delta.encoded", b"\0") not in (b"\0", b"")
         operands = properties.get(b"rocksdb.merge.operands", b"\0") not in (b"\0", b"")
         if comparator != COMPARATOR:
             what = "has user-defined timestamps" if comparator.endswith(b".u64ts") else "is not in the order of bytes"
@@ -278,22 +292,23 @@ class Table:
             raise CorruptSnapshotError(f"{self.where}: the index is missing")
         return self._block(handle)
 
-    def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes) -> BlockList:
+    def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes | None) -> BlockList:
         """Return the blocks that a block of an index lists."""
-        exact, delta, first = self._keys_are_exact, self._is_delta, self._index_type == _WITH_FIRST_KEY
-        above, below = Bound(lower), Bound(upper)
+        exact, delta, first = self.keys_are_exact, self.is_delta, self._index_type == _WITH_FIRST_KEY
+        above, below = Bound(lower), Bound(upper or b"")
+        below_size = -1 if upper is None else below.size
         buffer, room, most = data, 0, _FIRST_BLOCKS
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         while True:
             table = np.empty((min(most, size // 3 + 1), k.INDEX_FIELDS), dtype=np.int64)
             k.decode_index(
-                *(buffer, 0, size, above.padded, below.padded, above.size, below.size),
+                *(buffer, 0, size, above.padded, below.padded, above.size, below_size),
                 *(0 if exact else k.TAG_BYTES, int(delta), int(first), table, size, size + room, result),
             )
             if result[k.STATUS] != k.FULL or room > _MOST_KEY_BYTES:
                 break
             room, most = 4 * max(room, size) + 4096, 8 * most
-            buffer = np.empty(size + room + k.SLACK, dtype=np.uint8)
+            buffer = np.zeros(size + room + k.SLACK, dtype=np.uint8)
             buffer[:size] = data[:size]
         if result[k.STATUS] != k.DONE:
             raise CorruptSnapshotError(f"{self.where}: its index is damaged")
@@ -303,7 +318,7 @@ class Table:
 
     def _check_places(self, rows: Numbers) -> None:
         """Refuse blocks of an index that overlap, or that are not within the file."""
-        end = self.stream.size - _FOOTER
+        end = self.stream.size - FOOTER
         places = rows[:, [k.OFFSET, k.SIZE]]
         ends = places.sum(axis=1) + TRAILER
         # A place is compared first: the sum of two large numbers overflows
@@ -311,6 +326,11 @@ class Table:
             raise CorruptSnapshotError(
                 f"{self.where}: its index lists blocks that overlap, or that are behind the end of the file"
             )
+
+    def plain_block(self, place: tuple[int, int]) -> bytes:
+        """Read a block at an offset, of a size, and decompress it."""
+        data, size = self._block(place)
+        return data[:size].tobytes()
 
     def _block(self, handle: tuple[int, int]) -> tuple[Bytes, int]:
         """Read one block; return its bytes with additional space, and its size."""
@@ -333,7 +353,7 @@ class Table:
         version = int.from_bytes(footer[-12:-8], "little")
         if magic in _OTHER_MAGICS:
             raise self._unsupported(f"it is {_OTHER_MAGICS[magic]}; supported are block-based tables of format versions 2 to 6")
-        if magic != _MAGIC:
+        if magic != MAGIC:
             raise CorruptSnapshotError(f"{self.where}: its end is not the end of a table")
         if version not in _VERSIONS:
             raise self._unsupported(f"its format version is {version}; supported are versions 2 to 6")
@@ -342,15 +362,15 @@ class Table:
         return version
 
     def _older_footer(self, footer: bytes) -> tuple[BlockFormat, tuple[int, int], tuple[int, int] | None]:
-        offset, size, at = self._handle(footer[1 : 1 + _HANDLES], 0)
-        return BlockFormat(footer[0], 0), (offset, size), self._handle(footer[1 : 1 + _HANDLES], at)[:2]
+        offset, size, at = self._handle(footer[1 : 1 + HANDLES], 0)
+        return BlockFormat(footer[0], 0), (offset, size), self._handle(footer[1 : 1 + HANDLES], at)[:2]
 
     def _newer_footer(self, footer: bytes) -> tuple[BlockFormat, tuple[int, int], tuple[int, int] | None]:
         if footer[1:5] != _EXTENDED_MAGIC:
             raise CorruptSnapshotError(f"{self.where}: its footer is damaged")
         expected, context, size = (int.from_bytes(footer[i : i + 4], "little") for i in (5, 9, 13))
         form = BlockFormat(footer[0], context)
-        place = self.stream.size - _FOOTER
+        place = self.stream.size - FOOTER
         if form.checksum != k.NO_CHECKSUM:
             computed = form.checksum_of(memoryview(footer[:5] + bytes(4) + footer[9:]))
             if context:
@@ -378,30 +398,3 @@ class Table:
 
 def _text(name: bytes) -> str:
     return repr(name.decode("utf-8", "replace"))
-
-
-def _small_entries(data: Bytes, size: int, where: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the entries of a block of properties, of names of blocks, or of range deletions: keys and values."""
-    content = data[:size].tobytes()
-    if size < 4 or 4 + 4 * (restarts := int.from_bytes(content[-4:], "little")) > size:
-        raise CorruptSnapshotError(f"{where}: a block of metadata is damaged")
-    end, at, key = size - 4 - 4 * restarts, 0, b""
-    while at < end:
-        sizes = []
-        for _ in range(3):
-            value = shift = 0
-            while True:
-                if at >= end or shift > 28:
-                    raise CorruptSnapshotError(f"{where}: a block of metadata is damaged")
-                byte = content[at]
-                value |= (byte & 0x7F) << shift
-                shift, at = shift + 7, at + 1
-                if byte < 0x80:
-                    break
-            sizes.append(value)
-        shared, unshared, length = sizes
-        if shared > len(key) or at + unshared + length > end:
-            raise CorruptSnapshotError(f"{where}: a block of metadata is damaged")
-        key = key[:shared] + content[at : at + unshared]
-        at += unshared + length
-        yield key, content[at - length : at]

@@ -18,6 +18,7 @@ from state_processor.backends.connectors.layouts import (
     iceberg,
     iceberg_first_split,
     iceberg_manifests,
+    jackson,
     java_values,
     kinesis_consumer,
     paimon,
@@ -151,12 +152,19 @@ def _(codec: codecs.Framed) -> Strategy:
 def _(codec: codecs.Mapped) -> Strategy:
     if codec.after_reading is java_values._only:
         return SCALARS
+    if codec.after_reading is flink_cdc._with_known_tables:
+        return strategy(codec.codec)
     return strategy(codec.codec).map(codec.after_reading)
 
 
 @content_of.register
 def _(codec: choices.Kept) -> Strategy:
     return strategy(codec.codec)
+
+
+@content_of.register
+def _(codec: choices.FirstThatReads) -> Strategy:
+    return strategy(codec.layouts[0])
 
 
 @content_of.register
@@ -226,7 +234,7 @@ def _(codec: paimon.VersionLast) -> Strategy:
 
 @content_of.register
 def _(codec: paimon._JavaSplit) -> Strategy:
-    name = paimon._DATA_SPLIT.name
+    name = paimon._DATA_SPLIT
     return st.sampled_from([*paimon.DATA_SPLIT]).flatmap(
         lambda version: strategy(paimon.DATA_SPLIT[version]).map(
             lambda content: {"class": name, "dataSplitVersion": version} | content
@@ -457,13 +465,13 @@ def _first_split() -> Strategy:
             "task-type": "file-scan-task",
             "schema": {"type": "struct", "schema-id": 0, "fields": []},
             "spec": {"spec-id": 0, "fields": []},
-            "data-file": iceberg_first_split._file_json(file),
+            "data-file": iceberg_first_split._file_json(file, []),
             "start": 0,
             "length": file["fileSizeInBytes"],
             "delete-files": [],
             "residual-filter": residual,
         }
-        return iceberg._task(json.dumps(found, ensure_ascii=False, separators=(",", ":")))
+        return iceberg._task(jackson.json_text(found))
 
     tasks = st.lists(st.builds(task, FILES, st.booleans()), max_size=1)
     return st.fixed_dictionaries({"fileOffset": numbers(4), "recordOffset": LONGS, "tasks": tasks})
@@ -502,4 +510,4 @@ for _version in (2, 3):
 for _version in range(3):
     SPECIAL[id(pulsar.LAYOUTS[pulsar.SPLITS][_version])] = _pulsar_split(_version)
 for _version, _codec in flink_cdc.BASE_SPLIT.items():
-    SPECIAL[id(dict(_codec.by_number[2][1].fields)["finishedSnapshotSplitInfos"].codec)] = _base_info(_version)  # type: ignore[attr-defined]
+    SPECIAL[id(dict(_codec.by_number[2][1].codec.fields)["finishedSnapshotSplitInfos"].codec)] = _base_info(_version)  # type: ignore[attr-defined]

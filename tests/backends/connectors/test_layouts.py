@@ -33,6 +33,7 @@ SPECIMENS = [*sorted((CORPUS / "connectors").glob("*.jsonl"))]
 WITHOUT_STRATEGY = {
     "org.apache.flink.api.java.typeutils.runtime.TupleSerializerSnapshot",
     "org.apache.flink.table.runtime.typeutils.SortedMapSerializerSnapshot",
+    "org.apache.flink.runtime.state.JavaSerializer",
 }
 GENERATED = [(name, version) for name, versions in LAYOUTS.items() for version in versions if name not in WITHOUT_STRATEGY]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import cramjam
 import pytest
 
 from state_processor.backends.files.relocation import Relocation
@@ -27,21 +26,13 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
-from state_processor.serializers.io import DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import Timer, TimerSerializer
+from tests.backends.changelogs import KEY, VOID, Log, group_of
 from tests.corpus import FIXTURES
 
 BASES = ("orders-hashmap-native", "orders-hashmap-canonical", "orders-rocksdb-native", "orders-rocksdb-incremental")
-MAX_PARALLELISM = 128
-KEY = StringSerializer()
 TIMERS = "_timer_state/event_user-timers"
-VOID = b"\x00"
-_METADATA = 8
-
-
-def group_of(key: str) -> int:
-    return int(key_group(KEY.hash_code(key), MAX_PARALLELISM))
 
 
 def owner(snapshot: Snapshot, key: str) -> KeyedHandle:
@@ -51,47 +42,6 @@ def owner(snapshot: Snapshot, key: str) -> KeyedHandle:
 def opened(base: str) -> Snapshot:
     directory = FIXTURES / "2.3.0" / base
     return open_snapshot(next(directory.glob("savepoint/**/_metadata")).parent)
-
-
-class Log:
-    """A log as Flink writes it."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
-        self._changes: list[h.StateChange] = []
-
-    def announce(self, meta: state_headers.StateMetaInfo) -> None:
-        self._ids[meta.name] = len(self._ids) + 7
-        target = DataOutput()
-        target.write_byte(_METADATA)
-        target.write_int(7)
-        meta.write(target)
-        if meta.backend_type == "KEY_VALUE":
-            target.write_bytes(b"\x00\x00")  # neither time-to-live nor default value
-        target.write_short(self._ids[meta.name])
-        target.write_byte(0)
-        self._changes.append(h.StateChange(-1, target.to_bytes()))
-
-    def change(self, state: str, operation: int, key: str, data: bytes = b"", scope: bytes | None = None) -> None:
-        where = KEY.serialize(key) + VOID if scope is None else scope
-        self._changes.append(h.StateChange(group_of(key), struct.pack(">bh", operation, self._ids[state]) + where + data))
-
-    def handle(self, groups: h.KeyGroupRange) -> h.InMemoryChangelogStateHandle:
-        return h.InMemoryChangelogStateHandle(groups, 0, 1, tuple(self._changes), "log")
-
-    def file(self, *, compressed: bool, before: bytes = b"") -> tuple[bytes, int]:
-        """The content of a file of the log, and the offset of the changes in it."""
-        by_group: dict[int, list[bytes]] = {}
-        for change in self._changes:
-            by_group.setdefault(change.key_group, []).append(change.data)
-        data = struct.pack(">i", len(by_group))
-        for group in sorted(by_group):
-            data += struct.pack(">ii", len(by_group[group]), group)
-            data += b"".join(struct.pack(">i", len(c)) + c for c in by_group[group])
-        plain = before + data
-        if compressed:
-            return b"\x01" + bytes(cramjam.snappy.compress(plain)), len(before)
-        return b"\x00" + plain, len(before)
 
 
 def on_top(handle: KeyedHandle, *changes: h.ChangelogStateHandle, materialized: bool = True) -> KeyedHandle:

@@ -32,11 +32,16 @@ READ_IN_PYTHON = {
     "PythonDecimalSerializer": _RECORDS,
     **dict.fromkeys(("VariableIntegerSerializer", "HadoopTextSerializer", "MapWritableSerializer"), _HADOOP),
     **dict.fromkeys(("EmptySerializer", "FixedBytesSerializer"), _RECORDS),
+    **dict.fromkeys(("TopicSubscriptionSerializer", "MessageIdSerializer"), _RECORDS),
+    "ProtobufSerializer": "the package protobuf parses messages",
+    "UuidSerializer": "the text of a UUID has no instruction",
 }
 WRITTEN_IN_PYTHON = {
     **READ_IN_PYTHON,
     "NothingSerializer": "has no values",
     "StreamElementSerializer": "is of elements in flight, which are only read",
+    "ConstantSerializer": "has one value, in no bytes",
+    "DurationSerializer": _RECORDS,
     "DefaultSerializer": "is of fields that a reader adds, which are only read",
 }
 

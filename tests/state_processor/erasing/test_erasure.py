@@ -99,7 +99,9 @@ def test_what_reading_still_finds_is_not_clean(everywhere: Path, tmp_path: Path)
     assert report.remaining == []
     assert "NOT CLEAN" in str(report)
     content = json.loads(report.to_json())
-    assert (content["clean"], content["sought"]) == (False, {"key": ["zoë@example.com"]})
+    assert (content["clean"], content["sought"]) == (False, {"key": ["key 1"]})
+    assert json.loads(report.to_json(reveal=True))["sought"] == {"key": ["zoë@example.com"]}
+    assert "zoë" not in report.to_json() + str(report)
     assert content["source_sha256"] != content["target_sha256"]
 
 
@@ -142,6 +144,8 @@ def test_the_command_writes_the_report(everywhere: Path, tmp_path: Path, capsys:
     assert "report.json exists" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
     assert cli.main([*again, "--overwrite"]) == 0
+    assert json.loads(file.read_text("utf-8"))["sought"] == {"key": ["key 1"]}
+    assert cli.main([*again, "--overwrite", "--reveal"]) == 0
     assert json.loads(file.read_text("utf-8"))["sought"] == {"key": ["3"]}
     capsys.readouterr()
     only_keys = ["erase", str(everywhere), str(tmp_path / "other"), "--key", "zoë@example.com", "--remove", "keys", "--json"]

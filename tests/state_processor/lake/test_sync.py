@@ -235,7 +235,7 @@ def test_the_command_follows(
             raise KeyboardInterrupt
         take(job, len(waits), {"amelia": len(waits)})
 
-    monkeypatch.setattr("state_processor.lake.sync.time.sleep", wait)
+    monkeypatch.setattr("state_processor.lake.sync.sleep", wait)
     job.parent.mkdir()
     file = tmp_path / "totals.parquet"
     follow = ["--follow", "--interval", "1500ms", "--json"]

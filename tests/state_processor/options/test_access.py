@@ -21,6 +21,7 @@ READING: dict[str, Callable[..., Any]] = {
     "read_timers": lambda **o: sp.arrow.read_timers(ORDERS_PATH, "orders", **o),
     "read_raw_state": lambda **o: sp.arrow.read_raw_state(ORDERS_PATH, "orders", **o),
     "read_channel_state": lambda **o: sp.arrow.read_channel_state(ORDERS_PATH, **o),
+    "read_channel_records": lambda **o: sp.arrow.read_channel_records(ORDERS_PATH, "orders", "LONG", **o),
     "read_source_splits": lambda **o: sp.arrow.read_source_splits(ORDERS_PATH, "orders", **o),
     "read_sink_state": lambda **o: sp.arrow.read_sink_state(ORDERS_PATH, "orders", **o),
     "operators": lambda **o: sp.arrow.operators(ORDERS_PATH, **o),

@@ -62,6 +62,7 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (arrow.read_timers, TimerSnapshotOptions),
     (arrow.read_raw_state, OpeningOptions),
     (arrow.read_channel_state, OpeningOptions),
+    (arrow.read_channel_records, OpeningOptions),
     (arrow.read_source_splits, OpeningOptions),
     (arrow.read_sink_state, OpeningOptions),
     (arrow.operators, OpeningOptions),

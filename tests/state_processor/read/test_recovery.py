@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
 from state_processor.errors import CorruptSnapshotError, NotASnapshotError
 from tests.claimed_checkpoints import claimed_checkpoint
 from tests.corpus import FIXTURES
@@ -39,6 +41,22 @@ def test_a_file_of_high_availability_names_the_checkpoint(version: str, tmp_path
         found = {s.path: (s.recovers, s.pointers) for s in sp.list_snapshots(tmp_path / "jobs", high_availability=place)}
         assert found[str(checkpoint)] == (True, (str(pointer),))
         assert len(found) == 2
+
+
+def test_files_of_high_availability_are_found(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (pointer,) = (FIXTURES / "high-availability" / "2.3.0").iterdir()
+    checkpoint, other = jobs_directory("2.3.0", tmp_path / "jobs")
+    shutil.copytree(checkpoint, other, dirs_exist_ok=True)
+    newer = read_metadata((other / "_metadata").read_bytes())
+    (other / "_metadata").write_bytes(write_metadata(replace(newer, checkpoint_id=9)))
+    assert {s.path for s in sp.list_snapshots(tmp_path) if s.recovers} == {str(other)}
+    place = tmp_path / "ha" / "cluster" / pointer.name
+    place.parent.mkdir(parents=True)
+    shutil.copy(pointer, place)
+    (place.parent / "completedCheckpointDamaged").write_bytes(b"?")
+    found = {s.path: s.pointers for s in sp.list_snapshots(tmp_path) if s.recovers}
+    assert found == {str(checkpoint): (str(place),)}
+    assert "completedCheckpointDamaged" in caplog.text
 
 
 def test_flink_takes_no_other_checkpoint_if_the_named_one_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

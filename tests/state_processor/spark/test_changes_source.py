@@ -60,11 +60,17 @@ def limit(number: int) -> ReadLimit:
     return ReadMaxFiles(number)
 
 
+def begun(stream: LimitedChangesReader) -> Any:
+    """The end of the first micro-batch of a query that begins with the newest checkpoint."""
+    return stream.latestOffset(stream.initialOffset(), limit(1))
+
+
 def test_each_checkpoint_is_a_micro_batch(job: Path) -> None:
     take(job, 1)
     stream = reader(job)
     assert stream.getDefaultReadLimit() == limit(1)
-    start = stream.initialOffset()
+    start = begun(stream)
+    assert read(stream, stream.initialOffset(), start) == []
     assert stream.latestOffset(start, limit(1)) == start
     take(job, 2, LATER)
     take(job, 3, {"amelia": 7})
@@ -94,7 +100,7 @@ def test_a_look_reads_the_metadata_of_new_checkpoints_alone(job: Path, monkeypat
 
     stream = reader(job)
     monkeypatch.setattr(discovery, "read_metadata", noted)
-    start = stream.initialOffset()
+    start = begun(stream)
     assert len(read_by_looks) == 3
     assert stream.latestOffset(start, limit(1)) == start
     assert len(read_by_looks) == 3
@@ -119,7 +125,7 @@ def test_starting_checkpoint(start: str, ids: set[int], job: Path) -> None:
 def test_values_before(job: Path) -> None:
     take(job, 1, {"amelia": 4})
     stream = reader(job, before="true", state="items")
-    start = stream.initialOffset()
+    start = begun(stream)
     take(job, 2, {"amelia": 5})
     (row,) = read(stream, start, stream.latestOffset(start, limit(1)))
     assert list(row) == [
@@ -137,8 +143,9 @@ def test_a_repeated_micro_batch_is_the_same_or_full(job: Path) -> None:
     """Spark plans a micro-batch again after a restart: with the same offsets, in a new process."""
     for number, totals in ((1, {}), (2, LATER), (3, {"amelia": 7})):
         take(job, number, totals)
-    start = reader(job, startingCheckpoint="1").initialOffset()
-    end = reader(job).latestOffset(start, limit(1))
+    first = reader(job, startingCheckpoint="1")
+    start = first.initialOffset()
+    end = first.latestOffset(start, limit(1))
     once = read(reader(job), start, end)
     assert changes(read(reader(job), start, end)) == changes(once)
     remove(job / "chk-1")
@@ -157,10 +164,99 @@ def test_a_repeated_micro_batch_is_the_same_or_full(job: Path) -> None:
         read(reader(job, failOnDataLoss="true"), start, end)
 
 
+def test_the_first_micro_batch_is_repeated_where_the_query_began(job: Path) -> None:
+    """Spark logs its end alone; newer checkpoints, or an id that is gone, do not move the begin."""
+    take(job, 1)
+    end = begun(reader(job))
+    take(job, 2, {"amelia": 2})
+    again = reader(job)
+    assert read(again, again.initialOffset(), end) == []
+    assert changes(read(again, end, again.latestOffset(end, limit(1)))) == [(2, "update", "amelia", 2)]
+    by_id = reader(job, startingCheckpoint="1")
+    end = by_id.latestOffset(by_id.initialOffset(), limit(1))
+    remove(job / "chk-1")
+    found = read(by_id, by_id.initialOffset(), end)
+    assert {(r["_checkpoint_id"], r["_full"]) for r in found} == {(2, True)}
+
+
+def test_a_second_plan_of_a_micro_batch_is_the_same(job: Path) -> None:
+    """Spark plans a micro-batch for each action of ``foreachBatch``: rows are not full for one, and changes for another."""
+    take(job, 1)
+    stream = reader(job)
+    start = begun(stream)
+    take(job, 2, LATER)
+    end = stream.latestOffset(start, limit(1))
+    parts = stream.partitions(start, end)
+    remove(job / "chk-1")
+    take(job, 3, start=job / "chk-2")
+    assert stream.partitions(start, end) == parts
+    with pytest.raises(sp.MissingFileError, match="was removed while it was read"):
+        read(stream, start, end)
+
+
+def test_a_micro_batch_ends_where_numbers_of_checkpoints_go_back(job: Path) -> None:
+    """A job is restored from an earlier checkpoint: sinks order a micro-batch by the number."""
+    for number in (1, 2, 3):
+        take(job, number, {"amelia": number})
+    take(job, 12, {"amelia": 12})
+    restored = job.parent / ("f" * 32)
+    for number in (13, 14):
+        take(restored, number, {"amelia": 100 + number}, start=job / "chk-1")
+    take(job, 13, {"amelia": 13})
+    (job / "chk-13" / "_metadata").touch()
+    for number in (13, 14):
+        (restored / f"chk-{number}" / "_metadata").touch()
+    stream = reader(job, startingCheckpoint="12")
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    second = stream.latestOffset(first, ReadAllAvailable())
+    assert changes(read(stream, stream.initialOffset(), first)) == [(13, "update", "amelia", 13)]
+    assert {(r["_checkpoint_id"], r["value"]) for r in read(stream, first, second) if r["key"] == "amelia"} == {
+        (13, 113),
+        (14, 114),
+    }
+    earlier = older(job, startingCheckpoint="12")
+    found = read(earlier, earlier.initialOffset(), earlier.latestOffset())
+    assert {(r["_checkpoint_id"], r["_full"]) for r in found} == {(14, True)}
+    assert sorted((r["key"], r["value"]) for r in found) == rows(restored / "chk-14")
+
+
+def test_a_checkpoint_without_the_state(job: Path) -> None:
+    """A job that starts again without state registers it with its first record."""
+    first = take(job, 1)
+    stream = reader(job)
+    offset = begun(stream)
+    for number in (2, 3):
+        sp.arrow.SavepointWriter.from_existing(first).remove_state(UID, "total").write(
+            job / f"chk-{number}", checkpoint_id=number
+        )
+    take(job, 4, {"amelia": 4}, start=first)
+    (job / "chk-4" / "_metadata").touch()
+    found = []
+    for _ in range(3):
+        offset, before = stream.latestOffset(offset, limit(1)), offset
+        found.append(read(stream, before, offset))
+    assert {r["_change"] for r in found[0]} == {"delete"}
+    assert len(found[0]) == len(rows(first))
+    assert found[1] == []
+    assert sorted((r["key"], r["value"]) for r in found[2]) == rows(job / "chk-4")
+
+
+def test_the_checkpoint_of_a_query_belongs_to_one_state(job: Path) -> None:
+    take(job, 1)
+    offset = begun(reader(job))
+    other = reader(job, state="session")
+    with pytest.raises(
+        sp.OptionError, match=r"has read state 'total' of operator [0-9a-f]{32}, not state 'session' of .*: choose"
+    ):
+        other.latestOffset(offset, limit(1))
+    with pytest.raises(sp.OptionError, match="choose another checkpointLocation"):
+        other.partitions(offset, offset)
+
+
 def test_a_checkpoint_that_is_removed_while_tasks_read(job: Path) -> None:
     take(job, 1)
     stream = reader(job)
-    start = stream.initialOffset()
+    start = begun(stream)
     take(job, 2, LATER)
     parts = stream.partitions(start, stream.latestOffset(start, limit(1)))
     for file in (p for p in (job / "chk-1").iterdir()):
@@ -191,6 +287,41 @@ def test_available_now_ends_at_the_newest_checkpoint_of_its_start(job: Path) -> 
     assert seen == [2, 3]
 
 
+@pytest.mark.parametrize("start", ["snapshot", "1"])
+def test_available_now_reads_a_newer_checkpoint_if_its_end_is_gone(start: str, job: Path) -> None:
+    """A query that runs for a moment each hour gets on, however fast the job takes checkpoints."""
+    for number in (1, 2):
+        take(job, number, {"amelia": number})
+    stream = reader(job, startingCheckpoint=start)
+    offset = stream.latestOffset(stream.initialOffset(), limit(1))
+    stream = reader(job, startingCheckpoint=start)
+    stream.prepareForTriggerAvailableNow()
+    take(job, 3, {"amelia": 3})
+    assert stream.latestOffset(offset, limit(1)) == offset
+    take(job, 4, {"amelia": 4})
+    stream.prepareForTriggerAvailableNow()
+    take(job, 5, {"amelia": 5})
+    for number in (1, 2, 3, 4):
+        remove(job / f"chk-{number}")
+    following = stream.latestOffset(offset, limit(1))
+    assert {(r["_checkpoint_id"], r["_full"]) for r in read(stream, offset, following)} == {(5, True)}
+    assert stream.latestOffset(following, limit(1)) == following
+    first = stream.latestOffset(stream.initialOffset(), limit(1)) if start == "snapshot" else following
+    assert first["checkpoint"]["checkpoint_id"] == 5
+
+
+def test_the_first_micro_batch_of_older_versions_is_repeated_where_the_query_began(job: Path) -> None:
+    take(job, 1)
+    stream = older(job)
+    end = stream.latestOffset()
+    take(job, 2, {"amelia": 2})
+    assert read(stream, stream.initialOffset(), end) == []
+    assert changes(read(stream, end, stream.latestOffset())) == [(2, "update", "amelia", 2)]
+    missing = older(job, startingCheckpoint="7")
+    with pytest.raises(sp.NotFoundError, match="checkpoint 7 of the option startingCheckpoint was not whole at the start"):
+        read(missing, missing.initialOffset(), missing.latestOffset())
+
+
 def test_the_reader_of_older_versions(job: Path) -> None:
     """Their Spark asks for the newest offset without the start."""
     for number in (1, 2, 3):
@@ -218,7 +349,7 @@ def test_the_reader_of_older_versions(job: Path) -> None:
 def test_another_type_of_the_value_is_refused(job: Path, tmp_path: Path) -> None:
     take(job, 1)
     stream = reader(job)
-    start = stream.initialOffset()
+    start = begun(stream)
     writer = sp.arrow.SavepointWriter.from_existing(job / "chk-1").remove_state(UID, "total")
     writer.with_keyed_state(
         UID, [{"key": "amelia", "total": "text"}], key="key", states={"total": sp.ValueState(sp.Types.STRING())}
@@ -250,7 +381,7 @@ def test_what_is_missing(job: Path) -> None:
         source(job).schema()
     take(job, 1)
     with pytest.raises(sp.NotFoundError, match=r"checkpoint 7 is not whole in .*; whole checkpoints: 1"):
-        reader(job, startingCheckpoint="7").initialOffset()
+        begun(reader(job, startingCheckpoint="7"))
     with pytest.raises(sp.OptionError, match="is a stream: use spark"):
         source(job).reader(source(job).schema())
     with pytest.raises(sp.OptionError, match="name the operator by the option uid or uidHash, and the state by state"):

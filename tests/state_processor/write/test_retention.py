@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import state_processor as sp
 from state_processor import cli
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
+from state_processor.backends.retention import file_uses
 from tests.claimed_checkpoints import FIXTURES, SAVEPOINT, claimed_checkpoint
 
 JOB = "9219181524fcb88610db0f9620df1f57"
@@ -202,6 +204,128 @@ def test_links_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
     aged(tmp_path)
     assert sp.orphans(tmp_path / "inside", older_than="0s", delete=True).files == ()
     assert (outside / STRAY).exists()
+
+
+def sharing(before: Path, after: Path) -> None:
+    """Write a savepoint that refers to files of another one."""
+    shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint", before)
+    writer = sp.arrow.SavepointWriter.from_existing(before)
+    writer.update_keyed_state("orders", "total", [{"key": "amelia", "value": 1}])
+    writer.write(after, format="native", backend="rocksdb", share_files=True)
+
+
+def test_snapshots_behind_links_are_users(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    sharing(inside / "before", outside / "after")
+    aged(tmp_path)
+    assert sp.dispose(inside / "before").shared_files == 0
+    (inside / "linked").symlink_to(outside)
+    with pytest.raises(sp.WriteError, match=rf"before can't be removed: {outside}/after uses"):
+        sp.dispose(inside / "before", also=[inside], delete=True)
+    (inside / "before" / "_metadata").unlink()
+    (inside / "before").rename(inside / SAVEPOINT)
+    (inside / "before").symlink_to(SAVEPOINT)
+    before = content(inside / SAVEPOINT)
+    assert sp.orphans(inside, older_than="0s", delete=True).searched == 1
+    assert content(inside / SAVEPOINT) < before  # what the other savepoint does not use
+    assert {use.snapshots for use in sp.files(inside)} == {(str(outside / "after"),)}
+
+
+def test_a_link_to_its_own_directory(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    (job / "again").symlink_to(tmp_path)
+    assert sp.dispose(job / "chk-3", delete=True).shared_files > 0
+    assert complete(job / "chk-4") == {"chk-4": True}
+
+
+def test_savepoints_with_names_of_checkpoints_stay(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint", job / "chk-9")
+    aged(job / "chk-9", 1.5)
+    assert names(sp.retain(tmp_path, keep=1, delete=True).snapshots) == {"chk-2", "chk-3"}
+    assert complete(tmp_path) == {"chk-4": True, "chk-9": True}
+
+
+def test_checkpoints_without_the_directory_of_a_job(tmp_path: Path) -> None:
+    """Flink writes them with ``execution.checkpointing.create-subdir: false``."""
+    job = job_with_checkpoints(tmp_path / "made").rename(tmp_path / "checkpoints")
+    assert sp.dispose(job / "chk-2", delete=True).shared_files > 0
+    assert complete(job) == {"chk-3": True, "chk-4": True}
+    sp.dispose(job / "chk-3", delete=True)
+    sp.dispose(job / "chk-4", delete=True)
+    assert content(job) == set()
+
+
+def test_snapshots_beside_a_savepoint_of_any_name_are_searched(tmp_path: Path) -> None:
+    sharing(tmp_path / "before", tmp_path / "after")
+    aged(tmp_path)
+    with pytest.raises(sp.WriteError, match=rf"before can't be removed: {tmp_path}/after uses"):
+        sp.dispose(tmp_path / "before", delete=True)
+    assert (tmp_path / "before" / "_metadata").exists()
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_checkpoints_that_high_availability_names_stay(tmp_path: Path, given: bool) -> None:
+    pointers = FIXTURES / "high-availability" / "2.3.0"
+    shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-incremental" / "savepoint", tmp_path, dirs_exist_ok=True)
+    (named,) = tmp_path.glob("*/chk-*")
+    shutil.copytree(named, named.parent / "chk-99")
+    metadata = read_metadata((named / "_metadata").read_bytes())
+    (named.parent / "chk-99" / "_metadata").write_bytes(write_metadata(replace(metadata, checkpoint_id=99)))
+    if not given:
+        shutil.copytree(pointers, tmp_path / "ha" / "cluster")
+    aged(tmp_path)
+    high_availability = pointers if given else None
+    assert sp.retain(tmp_path, keep=1, delete=True, high_availability=high_availability).snapshots == ()
+    with pytest.raises(sp.WriteError, match=rf"nothing is removed: .*/completedCheckpoint\S+ names {named}, so that job"):
+        sp.dispose(named, delete=True, also=[tmp_path], high_availability=high_availability)
+    assert cli.main(["retain", str(tmp_path), "--keep", "1", "--high-availability", str(pointers)]) == 1
+    assert complete(tmp_path)[named.name]
+
+
+def test_a_damaged_file_of_high_availability_stops_removals(tmp_path: Path) -> None:
+    job_with_checkpoints(tmp_path)
+    (tmp_path / "completedCheckpoint0123").write_bytes(b"?")
+    with pytest.raises(sp.StateProcessorError, match="completedCheckpoint0123"):
+        sp.retain(tmp_path, keep=1, delete=True)
+    assert complete(tmp_path) == {"chk-2": True, "chk-3": True, "chk-4": True}
+
+
+def test_files_from_the_future_are_young(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path)
+    (job / "shared" / STRAY).write_bytes(b"?")
+    aged(tmp_path, -2)
+    assert sp.orphans(tmp_path, older_than="0s").files == ()
+    assert sp.retain(tmp_path, keep=1, older_than="0s").snapshots == ()
+    with pytest.raises(sp.WriteError, match="chk-2 was written"):
+        sp.dispose(job / "chk-2", older_than="0s", delete=True)
+
+
+def test_ages_do_not_depend_on_the_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_with_checkpoints(tmp_path)
+    aged(tmp_path, 1.2)
+    for zone in ("Pacific/Kiritimati", "Etc/GMT+12"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        assert len(sp.retain(tmp_path, keep=1, older_than="28h").snapshots) == 2
+        assert sp.retain(tmp_path, keep=1, older_than="29h").snapshots == ()
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_snapshot_that_vanishes_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running job subsumes a checkpoint between the listing and the reading of its ``_metadata``."""
+    job = job_with_checkpoints(tmp_path)
+    opened = file_uses.open_snapshot
+
+    def subsuming(path: str, **options: Any) -> Any:
+        if "chk-2" in path:
+            shutil.rmtree(job / "chk-2")
+        return opened(path, **options)
+
+    monkeypatch.setattr(file_uses, "open_snapshot", subsuming)
+    assert names(sp.retain(tmp_path, keep=1, delete=True).snapshots) == {"chk-3"}
+    assert complete(tmp_path) == {"chk-4": True}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -25,8 +25,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.Obje
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.TableEnvironment;
+import org.apache.flink.table.api.TableResult;
 
-/** Runs compiled plans of queries that print their changes, from a savepoint or from nothing, and stops them with one. */
+/** Runs queries that print their changes, as compiled plans or as text, from a savepoint or from nothing, and stops them with one. */
 public final class SqlPlans {
 
     private static final long QUIET = 1500;
@@ -92,7 +93,8 @@ public final class SqlPlans {
                 TableEnvironment.create(EnvironmentSettings.newInstance().inStreamingMode().withConfiguration(configuration).build());
         request.get("tables").forEach(statement -> tables.executeSql(statement.asText()));
         Path plan = Path.of(request.get("plan").asText());
-        if (!Files.exists(plan)) {
+        boolean isText = request.path("text").asBoolean();
+        if (!isText && !Files.exists(plan)) {
             tables.executeSql("COMPILE PLAN '" + plan + "' FOR " + request.get("insert").asText());
         }
         if (!request.has("to")) {
@@ -100,7 +102,11 @@ public final class SqlPlans {
         }
         String name = request.get("name").asText();
         ObjectNode answer = Json.object();
-        JobClient job = tables.loadPlan(PlanReference.fromFile(plan.toString())).execute().getJobClient().orElseThrow();
+        TableResult submitted =
+                isText
+                        ? tables.executeSql(request.get("insert").asText())
+                        : tables.loadPlan(PlanReference.fromFile(plan.toString())).execute();
+        JobClient job = submitted.getJobClient().orElseThrow();
         try {
             waitForTasks(job);
             waitForSilence(job, name, request.get("lines").asInt());

@@ -1,0 +1,288 @@
+"""Operators of a query that was submitted as text: they are matched with the operators of a plan that is compiled later.
+
+A job that runs a compiled plan has uids from the plan. A job that was submitted as text has none: Flink computes the ids of its
+operators from the shape of the graph. The same ids are computed from the plan. If the job had another shape, operators are
+matched by their states, types and names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from logging import getLogger
+from typing import Final
+
+from state_processor.backends.metadata.given_uids import some_of
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.state_listing import Survey, surveys
+from state_processor.backends.sql.meaning import has_state, meaning_of
+from state_processor.backends.sql.naming import names_from_plan, refuse_plan, with_plan
+from state_processor.backends.sql.plan import CompiledPlan, PlanNode
+from state_processor.backends.sql.translation import COMMITTER, TranslatedOperator, translations
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError
+
+_LOG: Final = getLogger("state_processor")
+_NAME: Final = re.compile(r"(?:Source: |Sink: )?(.+)\[(\d+)\].*")
+_OF_SINKS: Final = frozenset({"sink", COMMITTER, "streaming-writer", "compact-coordinator", "compact-operator"}) | {
+    "partition-committer",
+    "discarding-sink",
+    "constraint-validator",
+    "timestamp-inserter",
+}
+_OPERATOR_STATES: Final[Mapping[str, frozenset[str]]] = {
+    "SourceReaderState": frozenset({"source"}),
+    "writer_raw_states": frozenset({"sink"}),
+    "streaming_committer_raw_states": frozenset({COMMITTER}),
+    "bucket-states": frozenset({"streaming-writer", "sink"}),
+}
+"""Operators that have a state outside of keys."""
+
+
+@dataclass(frozen=True)
+class QueryMatch:
+    """The match of an operator of a snapshot.
+
+    Attributes
+    ----------
+    operator
+        The operator of the snapshot.
+    found
+        The operator of the plan; ``None`` if none or several are possible.
+    evidence
+        What the match is based on.
+    candidates
+        The possible operators, if there are several.
+    """
+
+    operator: OperatorState
+    found: TranslatedOperator | None
+    evidence: tuple[str, ...] = ()
+    candidates: tuple[TranslatedOperator, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueryMatches:
+    """The matches of the operators of a snapshot. ``by_id`` is true if the ids confirm the shape of the graph."""
+
+    matches: tuple[QueryMatch, ...]
+    by_id: bool
+
+    @property
+    def found(self) -> dict[str, TranslatedOperator]:
+        """The operators of the plan, by the recorded ids of the operators of the snapshot."""
+        return {one.operator.operator_id: one.found for one in self.matches if one.found is not None}
+
+
+def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
+    """Return the snapshot with a plan: with the uids of the plan, also for a query that was submitted as text.
+
+    Operators without a uid get ids and uids of the plan. So a savepoint that is written from the snapshot can be restored by a
+    job that runs the plan.
+
+    Raises
+    ------
+    OptionError
+        If no operator of the snapshot can be matched with the plan.
+    """
+    operators = snapshot.metadata.operators
+    if not operators or any(o.operator_id in plan.operators for o in operators):
+        return with_plan(snapshot, plan)
+    matches = match_query(snapshot, plan)
+    if not matches.found:
+        refuse_plan(snapshot)
+    _log_open(matches)
+    renamed = tuple(_renamed(o, matches.found.get(o.operator_id)) for o in operators)
+    recorded = {new.operator_id: old.operator_id for old, new in zip(operators, renamed, strict=True) if new is not old}
+    metadata = replace(snapshot.metadata, operators=renamed)
+    return with_plan(replace(snapshot, metadata=metadata, recorded_ids=recorded), plan)
+
+
+def _renamed(operator: OperatorState, found: TranslatedOperator | None) -> OperatorState:
+    return operator if found is None else replace(operator, operator_id=operator_id(found.uid), uid=found.uid)
+
+
+def _log_open(matches: QueryMatches) -> None:
+    for one in matches.matches:
+        if one.found is None and (one.candidates or one.operator.state_size):
+            known = some_of([found.planned.label for found in one.candidates]) if one.candidates else "none"
+            _LOG.warning(
+                "%s: operator %s keeps its id; operators of the plan that fit: %s",
+                spelled("plan"), one.operator.name or one.operator.operator_id, known,
+            )  # fmt: skip
+
+
+def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
+    """Match the operators of a snapshot with the operators of a plan.
+
+    If the ids of all operators follow from the plan, they decide; the states have to fit. Otherwise each operator with state is
+    matched if one operator of the plan alone fits its states, types and name.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot of a job without uids.
+    plan
+        The plan of the query.
+    """
+    operators = snapshot.metadata.operators
+    surveyed = dict(zip((o.operator_id for o in operators), surveys(snapshot, operators), strict=True))
+    known = _by_id(operators, plan, surveyed)
+    if known is not None:
+        evidence = ("the id follows from the plan", "the states fit")
+        return QueryMatches(tuple(_decided(o, known.get(o.operator_id), evidence) for o in operators), by_id=True)
+    return QueryMatches(tuple(_by_structure(operators, plan, surveyed)), by_id=False)
+
+
+def _decided(operator: OperatorState, found: TranslatedOperator | None, evidence: tuple[str, ...]) -> QueryMatch:
+    return QueryMatch(operator, found, evidence if found is not None else ())
+
+
+def _by_id(
+    operators: Sequence[OperatorState], plan: CompiledPlan, surveyed: Mapping[str, Survey]
+) -> dict[str, TranslatedOperator] | None:
+    """Return the operators of the plan by ids, if one shape of the graph explains all operators but those of sinks."""
+    best: list[Mapping[str, TranslatedOperator]] = []
+    most = 0
+    ids = {o.operator_id for o in operators}
+    for translated in translations(plan):
+        confirmed = len(ids & translated.keys())
+        if confirmed < max(most, 1) or not _explains(translated, operators, surveyed):
+            continue
+        best, most = ([translated] if confirmed > most else [*best, translated]), confirmed
+        if ids == translated.keys():
+            break
+    if not best:
+        return None
+    first, *others = best
+    agreed = {
+        uid_hash: found
+        for uid_hash, found in first.items()
+        if uid_hash in ids and all(other.get(uid_hash) == found for other in others)
+    }
+    return agreed or None
+
+
+def _explains(
+    translated: Mapping[str, TranslatedOperator], operators: Sequence[OperatorState], surveyed: Mapping[str, Survey]
+) -> bool:
+    """Return whether a graph has the operators of the snapshot with their states; sinks of unknown connectors may differ."""
+    ids = {o.operator_id for o in operators}
+    for uid_hash, found in translated.items():
+        if uid_hash not in ids and found.transformation not in _OF_SINKS:
+            return False
+    for operator in operators:
+        states = surveyed[operator.operator_id][0]
+        match = translated.get(operator.operator_id)
+        if match is None and any(state.is_keyed for name in states for state in states[name]):
+            return False
+        if match is not None and not fits(match, states):
+            return False
+    return True
+
+
+def fits(operator: TranslatedOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
+    """Return whether an operator of a plan may have these states: names, kinds, key and row types."""
+    for name, (state, *_) in states.items():
+        if not state.is_keyed:
+            if name in _OPERATOR_STATES and operator.transformation not in _OPERATOR_STATES[name]:
+                return False
+            continue
+        if not has_state(operator.transformation):
+            return False
+        if state.is_timer:
+            continue
+        try:
+            if meaning_of(operator.planned, state) is None:
+                return False
+            names_from_plan(operator.planned, state)
+        except OptionError:
+            return False
+    return True
+
+
+def _by_structure(operators: Sequence[OperatorState], plan: CompiledPlan, surveyed: Mapping[str, Survey]) -> Iterable[QueryMatch]:
+    usual = next(translations(plan)).values()
+    possible = sorted((one for one in usual if _may_have_state(one)), key=lambda one: plan.nodes.index(one.node))
+    ranked = _by_name(operators, possible)
+    candidates: dict[str, list[TranslatedOperator]] = {}
+    for operator in operators:
+        states = surveyed[operator.operator_id][0]
+        if not states:
+            continue
+        named = ranked.get(operator.operator_id)
+        candidates[operator.operator_id] = [
+            one for one in possible if fits(one, states) and (named is None or one is named) and _has_states(one, states)
+        ]
+    decided = _eliminated(candidates)
+    for operator in operators:
+        found = decided.get(operator.operator_id)
+        left = candidates.get(operator.operator_id, [])
+        evidence = ("the states fit",) if left else ()
+        if operator.operator_id in ranked and left:
+            evidence = (f"name {operator.name!r}", *evidence)
+        yield QueryMatch(operator, found, evidence, () if found is not None else tuple(left))
+
+
+def _may_have_state(one: TranslatedOperator) -> bool:
+    return has_state(one.transformation) or one.transformation in ("source", "sink", COMMITTER, "streaming-writer")
+
+
+def _has_states(one: TranslatedOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
+    """Return whether states outside of keys alone may be states of an operator: most operators have keyed states."""
+    keyed = any(state.is_keyed for found in states.values() for state in found)
+    return keyed or one.transformation in ("source", "sink", COMMITTER, "streaming-writer", "async-calc")
+
+
+def _eliminated(candidates: Mapping[str, Sequence[TranslatedOperator]]) -> dict[str, TranslatedOperator]:
+    """Return the operators that are the only possible ones, after those that are needed by others are taken away."""
+    decided: dict[str, TranslatedOperator] = {}
+    while True:
+        taken = {one.uid for one in decided.values()}
+        left = {key: [one for one in found if one.uid not in taken] for key, found in candidates.items() if key not in decided}
+        single = {key: found[0] for key, found in left.items() if len(found) == 1}
+        uids = [one.uid for one in single.values()]
+        fresh = {key: one for key, one in single.items() if uids.count(one.uid) == 1}
+        if not fresh:
+            return decided
+        decided |= fresh
+
+
+def _by_name(operators: Sequence[OperatorState], possible: Sequence[TranslatedOperator]) -> dict[str, TranslatedOperator]:
+    """Return operators by the names that snapshots of Flink 2 have: ``Join[7]``. The numbers have the order of the plan."""
+    named: dict[str, list[tuple[int, str]]] = {}
+    for operator in operators:
+        match = _NAME.fullmatch(operator.name or "")
+        if match is not None:
+            named.setdefault(match[1], []).append((int(match[2]), operator.operator_id))
+    planned: dict[str, list[TranslatedOperator]] = {}
+    for one in possible:
+        if one.transformation not in (COMMITTER, "streaming-writer"):
+            planned.setdefault(_shown_name(one), []).append(one)
+    return {
+        uid_hash: one
+        for name, found in named.items()
+        if len(found) == len(planned.get(name, ()))
+        for (_, uid_hash), one in zip(sorted(found), planned[name], strict=True)
+    }
+
+
+def _shown_name(one: TranslatedOperator) -> str:
+    """Return the name of an operator without its number (Flink: ``ExecNodeBase.getSimplifiedName``)."""
+    if one.transformation == "upsert-materialize":
+        return "SinkMaterializer"
+    if one.transformation == "source":
+        return _table(one.node, "scanTableSource")
+    if one.transformation == "sink":
+        return _table(one.node, "dynamicTableSink")
+    return "".join(part.capitalize() for part in one.node.kind.split("-"))
+
+
+def _table(node: PlanNode, member: str) -> str:
+    """Return the name of a table without its catalog and database."""
+    identifier = str(node.at(member, "table", "identifier", default=""))
+    return identifier.rpartition("`.`")[2].strip("`").replace("``", "`")

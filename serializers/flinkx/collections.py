@@ -1,0 +1,280 @@
+"""Collections of Scala, immutable, mutable and sorted (flink-scala-api: ``ListSerializer``, ``MapSerializer``, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
+from state_processor.serializers.codec import Codec
+from state_processor.serializers.core.collections import ListCodec, MapCodec
+from state_processor.serializers.core.templates import DelegatingSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.doors import registering
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.flinkx.names import SERIALIZERS
+from state_processor.serializers.flinkx.nulls import NullMarked
+from state_processor.serializers.flinkx.parts import PartsSnapshot, register_parts
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
+from state_processor.serializers.paths import ELEMENT, KEY, VALUE
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+COLLECTION_SNAPSHOT: Final = f"{SERIALIZERS}CollectionSerializerSnapshot"
+SORTED_COLLECTION_SNAPSHOT: Final = f"{SERIALIZERS}SortedCollectionSerializerSnapshot"
+MAP_SNAPSHOT: Final = f"{SERIALIZERS}MapSerializer$MapSerializerSnapshot"
+MUTABLE_MAP_SNAPSHOT: Final = f"{SERIALIZERS}MutableMapSerializerSnapshot"
+SORTED_MAP_SNAPSHOTS: Final = (
+    f"{SERIALIZERS}SortedMapSerializerSnapshot",
+    f"{SERIALIZERS}MutableSortedMapSerializerSnapshot",
+)
+
+_LISTS: Final = ("List", "ListCC", "Vector", "Seq", "Array")
+_NULLABLE_LISTS: Final = ("MutableArrayDeque", "MutableBuffer", "MutableQueue")
+_SETS: Final = ("Set",)
+_NULLABLE_SETS: Final = ("MutableSet", "SortedSet", "MutableSortedSet")
+KINDS: Final = {f"{SERIALIZERS}{name}Serializer": name for name in (*_LISTS, *_NULLABLE_LISTS, *_SETS, *_NULLABLE_SETS)}
+"""The names of collections by the classes of their serializers."""
+
+
+class SetCodec(ListCodec):
+    """A size and the elements, which are distinct."""
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.distinct(column, distinct_values(self.element, of_set=True))
+        super().emit_encode(builder, column)
+
+
+class CollectionSerializer(DelegatingSerializer):
+    """A list, set, sequence, vector, array, buffer or queue: its size and its elements. A sorted one has an ordering.
+
+    Parameters
+    ----------
+    serializer_class
+        The Java class of the serializer; it tells the kind of collection.
+    element_class
+        The Java class of an element.
+    element
+        The serializer of an element.
+    ordering
+        The serializer of the ordering of a sorted collection. It writes no bytes.
+    """
+
+    def __init__(
+        self, serializer_class: str, element_class: str, element: TypeSerializer, ordering: TypeSerializer | None = None
+    ) -> None:
+        kind = KINDS[serializer_class]
+        codec: Codec = SetCodec(element) if kind in (*_SETS, *_NULLABLE_SETS) else ListCodec(element)
+        super().__init__(NullMarked(codec) if kind in (*_NULLABLE_LISTS, *_NULLABLE_SETS) else codec)
+        self.serializer_class = serializer_class
+        self.element_class = element_class
+        self.element = element
+        self.ordering = ordering
+
+    def __str__(self) -> str:
+        return f"{_spelled(KINDS[self.serializer_class])}<{self.element}>"
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        return (ELEMENT,) if self.ordering is None else (ELEMENT, "ordering")
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element,) if self.ordering is None else (self.element, self.ordering)
+
+    @property
+    def column_parts(self) -> Sequence[tuple[str, Codec]]:
+        return ((ELEMENT, self.element),)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return CollectionSerializer(self.serializer_class, self.element_class, *children)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        kind = _SORTED_COLLECTION if self.ordering is not None else _COLLECTION
+        name = SORTED_COLLECTION_SNAPSHOT if self.ordering is not None else COLLECTION_SNAPSHOT
+        return kind(name, (self.serializer_class, self.element_class), [c.snapshot() for c in self.children])
+
+
+class ScalaMapSerializer(DelegatingSerializer):
+    """A map: its size, and key and value of each entry. Null values exist only if the serializer of values supports null.
+
+    Parameters
+    ----------
+    snapshot_class
+        The class of the snapshot; it tells the kind of map.
+    key, value
+        The serializers of keys and values.
+    ordering
+        The serializer of the ordering of a sorted map. It writes no bytes.
+    """
+
+    def __init__(
+        self, snapshot_class: str, key: TypeSerializer, value: TypeSerializer, ordering: TypeSerializer | None = None
+    ) -> None:
+        codec: Codec = MapCodec(key, value)
+        super().__init__(codec if snapshot_class == MAP_SNAPSHOT else NullMarked(codec))
+        self.key = key
+        self.value = value
+        self.ordering = ordering
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"{_spelled(_simple(self._snapshot_class))}<{self.key},{self.value}>"
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        return (KEY, VALUE) if self.ordering is None else (KEY, VALUE, "ordering")
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.key, self.value) if self.ordering is None else (self.key, self.value, self.ordering)
+
+    @property
+    def column_parts(self) -> Sequence[tuple[str, Codec]]:
+        return ((KEY, self.key), (VALUE, self.value))
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return ScalaMapSerializer(self._snapshot_class, *children)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return _MAPS[self._snapshot_class](self._snapshot_class, (), [c.snapshot() for c in self.children])
+
+
+def _simple(snapshot_class: str) -> str:
+    return snapshot_class.removeprefix(SERIALIZERS).partition("Serializer")[0]
+
+
+def _spelled(name: str) -> str:
+    """Return ``SORTED_SET`` for ``SortedSet``."""
+    return "".join(f"_{c}" if c.isupper() and i and not name[i - 1].isupper() else c for i, c in enumerate(name)).upper()
+
+
+# Orderings
+
+_ORDERED: Final = ("Boolean", "Byte", "Char", "Short", "Int", "Long", "Float", "Double", "BigInt", "BigDecimal", "String")
+ORDERINGS: Final = {
+    f"{SERIALIZERS}{name}OrderingSerializerSnapshot": name
+    for name in ("Unit", *(f"Default{of}" for of in _ORDERED), "FloatIeee", "DoubleIeee")
+}
+"""The names of orderings by the classes of their snapshots."""
+WRAPPED_ORDERINGS: Final = {f"{SERIALIZERS}{name}OrderingSerializerSnapshot": name for name in ("Reverse", "Option")}
+"""The names of orderings that are made of another one."""
+
+
+class OrderingSerializer(SimpleSerializer):
+    """An ordering of the elements of a sorted collection, in no bytes.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+
+    length = min_size = 0
+
+    def __init__(self, name: str, snapshot_class: str) -> None:
+        super().__init__(snapshot_class)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"ORDERING<{self.name}>"
+
+    def read(self, source: DataInput) -> None:
+        return None
+
+    def write(self, value: None, target: DataOutput) -> None:
+        return None
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.null()
+
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        """Append nothing: a column of this type has only nulls."""
+
+
+class WrappedOrderingSerializer(DelegatingSerializer):
+    """The reverse of an ordering, or an ordering of options.
+
+    Parameters
+    ----------
+    inner
+        The serializer of the ordering that it is made of.
+    snapshot_class
+        The class of the snapshot.
+    """
+
+    content: TypeSerializer
+
+    def __init__(self, inner: TypeSerializer, snapshot_class: str) -> None:
+        super().__init__(inner)
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"{WRAPPED_ORDERINGS[self._snapshot_class].upper()}<{self.content}>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.content,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (inner,) = children
+        return WrappedOrderingSerializer(inner, self._snapshot_class)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return _WRAPPED_ORDERING(self._snapshot_class, (), [self.content.snapshot()])
+
+
+# Snapshots
+
+
+def _collection(snapshot: PartsSnapshot) -> TypeSerializer:
+    serializer_class, element_class = snapshot.names
+    if serializer_class not in KINDS:
+        raise UnsupportedFormatError(
+            f"collections that {serializer_class} writes: this class is not of flink-scala-api, its bytes are not known; give it "
+            f"a snapshot class of its own and describe that one with {registering('register_snapshot()')}"
+        )
+    element, *ordering = [n.restore_serializer() for n in snapshot.nested]
+    return CollectionSerializer(serializer_class, element_class, element, *map(_without_bytes, ordering))
+
+
+def _map(snapshot: PartsSnapshot) -> TypeSerializer:
+    key, value, *ordering = [n.restore_serializer() for n in snapshot.nested]
+    return ScalaMapSerializer(snapshot.class_name, key, value, *map(_without_bytes, ordering))
+
+
+def _wrapped_ordering(snapshot: PartsSnapshot) -> TypeSerializer:
+    return WrappedOrderingSerializer(snapshot.nested[0].restore_serializer(), snapshot.class_name)
+
+
+def _without_bytes(ordering: TypeSerializer) -> TypeSerializer:
+    if ordering.length != 0:
+        raise UnsupportedFormatError(
+            f"a sorted collection whose ordering has content ({ordering}): only orderings without content are supported, such as "
+            "Ordering.Int, its reverse, and case objects"
+        )
+    return ordering
+
+
+_COLLECTION: Final = register_parts((COLLECTION_SNAPSHOT,), _collection, 2, names=2, nested=(ELEMENT,), decisive=(0,))
+_SORTED_COLLECTION: Final = register_parts(
+    (SORTED_COLLECTION_SNAPSHOT,), _collection, 2, names=2, nested=(ELEMENT, "ordering"), decisive=(0,)
+)
+_SORTED_MAP: Final = register_parts(SORTED_MAP_SNAPSHOTS, _map, 1, nested=(KEY, VALUE, "ordering"))
+_MAPS: Final = {
+    MAP_SNAPSHOT: register_parts((MAP_SNAPSHOT,), _map, 2, nested=(KEY, VALUE)),
+    MUTABLE_MAP_SNAPSHOT: register_parts((MUTABLE_MAP_SNAPSHOT,), _map, 1, nested=(KEY, VALUE)),
+    **dict.fromkeys(SORTED_MAP_SNAPSHOTS, _SORTED_MAP),
+}
+_WRAPPED_ORDERING: Final = register_parts(tuple(WRAPPED_ORDERINGS), _wrapped_ordering, 1, nested=("",))
+for _snapshot, _name in ORDERINGS.items():
+    register_simple(OrderingSerializer(_name, _snapshot))

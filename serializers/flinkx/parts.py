@@ -1,0 +1,131 @@
+"""Snapshots that hold names of classes and nested snapshots, and no composite snapshot of Flink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import ClassVar
+
+from state_processor.serializers.base import (
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+    write_versioned_snapshot,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.paths import default_names
+from state_processor.serializers.registry import provide_snapshots
+
+Create = Callable[["PartsSnapshot"], TypeSerializer]
+
+
+class PartsSnapshot(TypeSerializerSnapshot):
+    """A snapshot of names and nested snapshots, one after the other. :func:`register_parts` makes a subclass for each class.
+
+    Compatible are the same names with compatible nested serializers. flink-scala-api before 2.4 accepts any snapshot of the same
+    class; its jobs then fail at the first value, or read wrong values.
+
+    Parameters
+    ----------
+    class_name
+        The Java class of the snapshot.
+    names
+        Names of classes and constants.
+    nested
+        The nested snapshots.
+    """
+
+    name_count: ClassVar[int] = 0
+    nested_count: ClassVar[int] = 0
+    decisive: ClassVar[Sequence[int]] = ()
+    """The names that may not change."""
+    nested_names: ClassVar[Sequence[str]] = ()
+    create: ClassVar[Create]
+
+    def __init__(
+        self,
+        class_name: str,
+        names: Sequence[str] = (),
+        nested: Sequence[TypeSerializerSnapshot] = (),
+        version: int | None = None,
+    ) -> None:
+        super().__init__(class_name, version)
+        self.names = tuple(names)
+        self.nested = tuple(nested)
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> PartsSnapshot:
+        names = [source.read_utf() for _ in range(cls.name_count)]
+        with source.nested("serializer snapshots"):
+            nested = [read_versioned_snapshot(source) for _ in range(cls.nested_count)]
+        return cls(class_name, names, nested, version)
+
+    def write(self, target: DataOutput) -> None:
+        for name in self.names:
+            target.write_utf(name)
+        for snapshot in self.nested:
+            write_versioned_snapshot(snapshot, target)
+
+    @property
+    def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
+        names = self.nested_names or default_names(len(self.nested))
+        return tuple(zip(names, self.nested, strict=True))
+
+    def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> PartsSnapshot:
+        new = copy(self)
+        new.nested = tuple(children)
+        return new
+
+    def restore_serializer(self) -> TypeSerializer:
+        return type(self).create(self)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, PartsSnapshot)
+        for number in self.decisive:
+            if self.names[number] != new.names[number]:
+                return SchemaCompatibility.incompatible(f"{self.names[number]} was written, {new.names[number]} is required")
+        pairs = zip(self.nested, new.nested, strict=True)
+        return SchemaCompatibility.worst(*(old.resolve_schema_compatibility(other) for old, other in pairs))
+
+
+def register_parts(
+    class_names: Sequence[str],
+    create: Create,
+    version: int,
+    *,
+    names: int = 0,
+    nested: Sequence[str] = (),
+    decisive: Sequence[int] | None = None,
+) -> type[PartsSnapshot]:
+    """Register a snapshot of names and nested snapshots under the names of its classes.
+
+    Parameters
+    ----------
+    class_names
+        The Java classes of such snapshots.
+    create
+        Makes the serializer of a snapshot.
+    version
+        The version that new snapshots have.
+    names
+        How many names come first.
+    nested
+        The names of the nested types in paths, one for each.
+    decisive
+        The names that may not change; by default all.
+    """
+    found: type[PartsSnapshot] = type(
+        "PartsSnapshot",
+        (PartsSnapshot,),
+        {
+            "current_version": version,
+            "name_count": names,
+            "nested_count": len(nested),
+            "nested_names": tuple(nested),
+            "decisive": tuple(range(names)) if decisive is None else tuple(decisive),
+            "create": staticmethod(create),
+        },
+    )
+    provide_snapshots(class_names, found)
+    return found

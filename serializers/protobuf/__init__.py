@@ -1,0 +1,1 @@
+"""Messages of Protocol Buffers that serializers write, and the serializers of Stateful Functions."""

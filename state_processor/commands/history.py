@@ -1,0 +1,75 @@
+"""The command ``history``: sizes of states, operators and key groups in many snapshots, and what grows."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from state_processor.commands.arguments import add_output, positive
+from state_processor.commands.listing import add_directory
+from state_processor.commands.printing import NAMES, filled, print_json, print_table, with_operator, with_sizes
+from state_processor.display.text_tables import count_text, size_text
+from state_processor.options.flags import flag_values
+from state_processor.read.growth import SNAPSHOTS, growth, state_label
+from state_processor.read.history import history
+from state_processor.serializers.errors import OptionError
+
+_BY = {"state": "state", "key-group": "key_group"}
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parsers of the command line."""
+    text = (
+        "Show the sizes of operators and states in all snapshots below a directory, and their growth per hour. Entries are "
+        "estimates of RocksDB: no entry is decoded."
+    )
+    over_time = commands.add_parser("history", help="sizes of states in all snapshots below a directory", description=text)
+    add_directory(over_time)
+    over_time.add_argument("--by", choices=tuple(_BY), default="state", help="what rows are about (default: %(default)s)")
+    text = "show the trend of each state over all snapshots, and which states grow without a visible bound"
+    over_time.add_argument("--growth", action="store_true", help=text)
+    text = f"with --growth: the fewest snapshots that show a trend (default: {SNAPSHOTS})"
+    over_time.add_argument("--at-least", type=positive, metavar="N", help=text)
+    add_output(over_time, _history)
+
+
+def _history(options: argparse.Namespace) -> None:
+    if options.growth:
+        _growth(options)
+        return
+    if options.at_least is not None:
+        raise OptionError("--at-least is for --growth: add that")
+    by: Any = _BY[options.by]
+    rows = history(options.path, by=by, depth=options.depth, **flag_values(options)).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    shown = [
+        with_sizes(with_operator(row))
+        | {"time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        | {"per_hour": "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"}
+        for row in rows
+    ]
+    key_group = ["key_group"] if by == "key_group" else []
+    columns = ["time", "checkpoint_id", "operator", "state_name", *key_group, "size", "per_hour", "entries_estimate"]
+    print_table(columns, shown, options)
+
+
+def _growth(options: argparse.Namespace) -> None:
+    if options.by != "state":
+        raise OptionError("--growth shows states, and the number of key groups that have grown: leave out --by")
+    at_least = SNAPSHOTS if options.at_least is None else options.at_least
+    rows = growth(options.path, at_least=at_least, depth=options.depth, **flag_values(options)).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    shown = [
+        with_operator(row)
+        | {"state_name": state_label(row, rows)}
+        | {"trend": f"{row['trend']}, no bound" if row["grows_without_bound"] else row["trend"]}
+        | {"size": size_text(row["last_size"]), "entries_estimate": count_text(row["entries_estimate"])}
+        for row in rows
+    ]
+    jobs = ["job_id"] if len({row["job_id"] for row in rows}) > 1 else []
+    columns = ["operator", "state_name", *jobs, "size", *filled(["entries_estimate"], shown)]
+    print_table([*columns, "trend", "evidence"], shown, options, whole=NAMES | {"evidence"})

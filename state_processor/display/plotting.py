@@ -1,0 +1,55 @@
+"""Parts of plots with matplotlib, which is imported when a plot is made (``pip install 'state-processor[plots]'``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from state_processor.serializers.errors import OptionError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def show_dates(axes: Axes) -> None:
+    """Label days since 1970 as dates."""
+    from matplotlib import dates
+
+    untyped: Any = dates
+    locator = untyped.AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
+
+
+def show_whole_numbers(axes: Axes) -> None:
+    """Label only whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def new_axes(height: float = 4) -> Axes:
+    """Return the axes of a new figure of 9 inches, with a height in inches.
+
+    Raises
+    ------
+    OptionError
+        If matplotlib is not installed.
+    """
+    _, axes = pyplot().subplots(figsize=(9, height), layout="constrained")
+    new: Axes = axes
+    return new
+
+
+def pyplot() -> Any:
+    """Return ``matplotlib.pyplot``.
+
+    Raises
+    ------
+    OptionError
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot as found
+    except ImportError:
+        raise OptionError("plots need the package matplotlib: pip install 'state-processor[plots]'") from None
+    return found

@@ -1,0 +1,50 @@
+"""SQL is compiled to plans by the planner of an installed Flink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import state_processor as sp
+from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.serializers.errors import OptionError
+from tests.interop import flink
+
+pytestmark = pytest.mark.interop
+
+TABLES = """
+SET 'table.exec.state.ttl' = '1 d';
+CREATE TABLE orders (customer STRING, amount BIGINT) WITH ('connector' = 'datagen');
+CREATE TABLE results (customer STRING, total BIGINT) WITH ('connector' = 'print');
+"""
+
+
+def test_a_query_is_compiled_without_a_job() -> None:
+    sql = f"{TABLES} INSERT INTO results SELECT customer, SUM(amount) FROM orders GROUP BY customer;"
+    plan = sp.plan_from_sql(sql, flink=flink.distribution("2.3.0"))
+    nodes = CompiledPlan.parse(plan).nodes
+    assert [node.kind for node in nodes] == ["table-source-scan", "exchange", "group-aggregate", "sink"]
+    assert nodes[2].has_ttl == {0: True}
+
+
+def test_the_reason_of_a_refusal_is_shown() -> None:
+    with pytest.raises(OptionError, match=r"Flink 2\.3\.0 did not compile the SQL: (?s:.*)missing"):
+        sp.plan_from_sql(f"{TABLES} INSERT INTO results SELECT missing, 1 FROM orders", flink=flink.distribution("2.3.0"))
+
+
+def test_other_versions_and_missing_jars_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLINK_HOME", str(tmp_path))
+    with pytest.raises(OptionError, match="expected a Flink distribution with lib/flink-dist"):
+        sp.plan_from_sql("INSERT INTO results SELECT 1")
+    for folder, name in (("lib", "flink-dist-2.3.0"), ("lib", "flink-table-planner"), ("lib", "flink-table-runtime")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"{name}.jar").touch()
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt" / "flink-sql-client.jar").touch()
+    with pytest.raises(OptionError, match=r"expected Flink 1\.20, found Flink 2\.3\.0 in .*apache-flink-libraries==1\.20"):
+        sp.plan_from_sql("INSERT INTO results SELECT 1", flink="1.20")
+    monkeypatch.delenv("FLINK_HOME")
+    monkeypatch.setattr("state_processor.job.plan_compiler.find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"neither FLINK_HOME nor the package apache-flink-libraries; pip install"):
+        sp.plan_from_sql("INSERT INTO results SELECT 1")

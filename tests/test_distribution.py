@@ -1,0 +1,45 @@
+"""The order in which modules are given to the processes of xdist."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pytest
+
+from tests import distribution
+from tests.distribution import ModuleScheduling
+
+
+class Given:
+    """A scheduler's process, and the modules that it was given."""
+
+    def __init__(self) -> None:
+        self.modules: list[str] = []
+
+
+def given(modules: list[str], processes: int) -> list[list[str]]:
+    """Return the modules that each process is given, which asks for the next one when it has time."""
+    scheduler = ModuleScheduling.__new__(ModuleScheduling)
+    scheduler._tracks = {}
+    scheduler.workqueue = OrderedDict((module, {}) for module in modules)
+    nodes = [Given() for _ in range(processes)]
+    spent = [0] * processes
+    while scheduler.workqueue:
+        first = spent.index(min(spent))
+        module = scheduler.next_module(nodes[first])  # type: ignore[arg-type]
+        del scheduler.workqueue[module]
+        nodes[first].modules.append(module)
+        spent[first] += distribution.SECONDS.get(module, 1)
+    return [node.modules for node in nodes]
+
+
+def test_a_process_stays_in_its_track_and_takes_long_modules_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, bootstrap, deployment, notebooks, basic = (
+        "tests/interop/test_sql_names.py",
+        "tests/interop/test_sql_bootstrap.py",
+        "tests/packaging/test_deployment.py",
+        "tests/notebooks/test_notebooks.py",
+        "tests/serializers/core/test_basic.py",
+    )
+    monkeypatch.setattr(distribution, "SECONDS", {names: 40, bootstrap: 90, deployment: 100, notebooks: 60})
+    assert given([basic, names, bootstrap, notebooks, deployment], 2) == [[deployment, notebooks], [bootstrap, names, basic]]
