@@ -20,7 +20,8 @@ from tests.waiting import end_of
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _SCRIPT: Final = """#!/bin/sh
-if [ "$2" = pyspark.daemon ]; then shift 2; exec "{python}" -IS "{root}/tests/daemon_client.py" "{address}" "$@"; fi
+case "$2" in pyspark.daemon|pyspark.sql.streaming.python_streaming_source_runner)
+shift; exec "{python}" -IS "{root}/tests/daemon_client.py" "{address}" "$@";; esac
 exec "{python}" "$@"
 """
 """Only a part of Spark's Python workers come from what ``spark.python.daemon.module`` names."""
@@ -32,7 +33,7 @@ _SILENT: Final = ("-W", "ignore::DeprecationWarning:__main__")
 
 @contextmanager
 def interpreter() -> Iterator[str]:
-    """Give a program that Spark takes for Python, whose ``pyspark.daemon`` is a fork of :mod:`tests.worker_daemon`."""
+    """Give a program that Spark takes for Python: its daemons and streaming sources are forks of :mod:`tests.worker_daemon`."""
     with TemporaryDirectory() as folder:
         address = f"{folder}/socket"
         program = Path(folder, "python")

@@ -1,4 +1,6 @@
-"""The process that forks each ``pyspark.daemon`` of sessions of the tests: it has imported what their workers would import.
+"""The process that forks each ``pyspark.daemon`` of sessions of the tests, and each process of a streaming source.
+
+It has imported what their workers would import.
 
 It ends when its input does. Workers of sessions of other programs (the demo, installed packages) import everything themselves.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -25,7 +28,7 @@ from state_processor.backends.formats.framing import index_canonical
 
 
 def become_daemon(client: socket.socket) -> None:
-    """Run ``pyspark.daemon`` with the files, environment, directory and arguments of a client, which waits for the end of it."""
+    """Run a module of pyspark with the files, environment, directory and arguments of a client, which waits for the end of it."""
     _, files, _, _ = socket.recv_fds(client, 1, 3)
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -37,11 +40,9 @@ def become_daemon(client: socket.socket) -> None:
     os.chdir(request["directory"])
     paths = [request["directory"], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     sys.path[:] = list(dict.fromkeys([*filter(None, paths), *sys.path]))
-    sys.argv[1:] = request["arguments"]
+    module, *sys.argv[1:] = request["arguments"]
     client.sendall(str(os.getpid()).encode())
-    from pyspark.daemon import manager  # in Spark 4.0 it reads the arguments when it is imported
-
-    manager()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def main() -> None:

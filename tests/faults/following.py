@@ -1,8 +1,8 @@
 """Kills of what follows a running job: ``python -m tests.faults.following --version 2.3.0 --seconds 300``.
 
-Real Flink runs a job with a checkpoint each half second. ``sync`` keeps tables of Delta, Iceberg and Parquet equal to its state,
-and a query of Spark a table of Delta. Their processes are killed at random moments and started again. In the end each table
-equals the savepoint of the job.
+Real Flink runs a job with a checkpoint each second. ``sync`` keeps tables of Delta, Iceberg and Parquet equal to its state. A
+query of Spark keeps a table of Delta and a ledger of changes. Their processes are killed at random moments and started again. In
+the end each table equals the savepoint of the job.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import math
 import multiprocessing
 import os
 import random
+import re
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,13 +33,16 @@ from pyiceberg.catalog import load_catalog
 
 import state_processor as sp
 from state_processor import cli
-from tests.faults.followed_stream import STARTED
+from tests.faults import followed_stream
+from tests.faults.followed_stream import STATE, UID
 from tests.interop import flink
-from tests.waiting import end_of
+from tests.spark_python import interpreter
 
-UID, STATE = "totals", "total"
 _LAST_RUN_SECONDS = 300.0
 """The last run of what follows a job is killed after this time, and fails then."""
+STARTED = "the query starts"
+BATCH = '{"batch"'
+STREAM = "stream"
 
 
 @dataclass
@@ -49,15 +54,15 @@ class Follower:
     start
         Starts it. With ``True`` it reads what is left, and ends.
     longest
-        Seconds after which it is killed at the latest, counted from the line ``started``.
+        Seconds after which it is killed at the latest, counted from one of the texts ``begins``.
     read
         Returns the rows of its table.
     log
         The file of its output.
     expected
         Exit codes of the last run; 1 is for a table that has the newest checkpoint already.
-    started
-        The line of its log after which it reads checkpoints. Without a line, it reads them at once.
+    begins
+        Texts of its log; the kill is counted from a random one of them. Without a text, it is counted from the start.
     """
 
     start: Callable[[bool], Child]
@@ -65,7 +70,7 @@ class Follower:
     read: Callable[[], pa.Table]
     log: Path
     expected: tuple[int, ...] = (0, 1)
-    started: str = ""
+    begins: tuple[str, ...] = ("",)
     kills: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -73,22 +78,23 @@ class Follower:
         """Run it until the job has ended, and kill it at random moments; then have it read what is left."""
         chance = random.Random(seed)
         while not ended.is_set():
-            code = self._once(False, chance.uniform(0.3, self.longest) if self.kills < most else None, ended)
+            seconds = chance.uniform(0.3, self.longest) if self.kills < most else None
+            code = self._once(False, seconds, chance.choice(self.begins), ended)
             if code is not None and not ended.is_set():
                 self.problems.append(f"ended by itself with {code}")
                 return
-        code = self._once(True, _LAST_RUN_SECONDS, threading.Event())
+        code = self._once(True, _LAST_RUN_SECONDS, "", threading.Event())
         if code not in self.expected:
             self.problems.append(f"the last run ended with {code}")
 
-    def _once(self, to_the_end: bool, seconds: float | None, ended: threading.Event) -> int | None:
+    def _once(self, to_the_end: bool, seconds: float | None, begin: str, ended: threading.Event) -> int | None:
         """Run it once; return its exit code, ``None`` if it was killed: after some seconds, or because the job has ended."""
-        earlier = self._starts()
+        earlier = self._number_of(begin)
         child = self.start(to_the_end)
         until = math.inf
         while child.code() is None and time.monotonic() < until and not ended.is_set():
             time.sleep(0.02)
-            if seconds is not None and until == math.inf and (not self.started or self._starts() > earlier):
+            if seconds is not None and until == math.inf and (not begin or self._number_of(begin) > earlier):
                 until = time.monotonic() + seconds
         if child.code() is not None:
             return child.code()
@@ -96,9 +102,9 @@ class Follower:
         self.kills += 1
         return None
 
-    def _starts(self) -> int:
-        """Return how often it has started."""
-        return self.log.read_text("utf-8", "replace").count(self.started) if self.started and self.log.exists() else 0
+    def _number_of(self, text: str) -> int:
+        """Return how often its log has a text."""
+        return self.log.read_text("utf-8", "replace").count(text) if text and self.log.exists() else 0
 
 
 class Child(Protocol):
@@ -111,28 +117,13 @@ class Child(Protocol):
         """Kill it with its children."""
 
 
-class Command:
-    """A process of a command, such as Spark's driver with its JVM."""
-
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        with log.open("ab") as output:
-            self._process = subprocess.Popen([*command], stdout=output, stderr=output, start_new_session=True)
-
-    def code(self) -> int | None:
-        return self._process.poll()
-
-    def kill(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
-        end_of(self._process)
-
-
 class Fork:
-    """A fork of a process that has imported the command line: its start takes no time, so that kills meet its work."""
+    """A fork of a process that has imported what it needs: its start takes no time, so that kills meet its work."""
 
     context: ClassVar[Any] = multiprocessing.get_context("forkserver")
 
-    def __init__(self, arguments: Sequence[str], log: Path) -> None:
-        self._process = self.context.Process(target=_run_command, args=([*arguments], str(log)), daemon=True)
+    def __init__(self, run: Callable[..., int], *arguments: Any, log: Path) -> None:
+        self._process = self.context.Process(target=_run, args=(run, arguments, str(log)), daemon=True)
         self._process.start()
 
     def code(self) -> int | None:
@@ -140,24 +131,71 @@ class Fork:
         return found
 
     def kill(self) -> None:
-        self._process.kill()
+        """Kill it with the JVM that it has started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it does not have its own group yet
+            self._process.kill()
         self._process.join()
 
 
-Fork.context.set_forkserver_preload(["state_processor.cli", "deltalake", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow"])
+Fork.context.set_forkserver_preload(
+    ["state_processor.cli", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "tests.faults.followed_stream"]
+)
 
 
-def _run_command(arguments: Sequence[str], log: str) -> None:
+def _run(run: Callable[..., int], arguments: Sequence[Any], log: str) -> None:
+    os.setsid()
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for stream in (1, 2):
         os.dup2(output, stream)
-    code = cli.main(arguments)
+    code = 1
+    try:
+        code = run(*arguments)
+    except BaseException:
+        traceback.print_exc()
     sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(code)
 
 
-def followers(root: Path, checkpoints: Path, kinds: Sequence[str]) -> dict[str, Follower]:
-    """Return what follows, by the kind of the table."""
+class StartedSparks:
+    """Starts queries in sessions of Spark that have started before: the next one starts while a query runs."""
+
+    def __init__(self, places: Mapping[str, Path], log: Path, python: str) -> None:
+        self._places = places
+        self._python = python
+        self._log = log
+        self._spare: tuple[Fork, Any] | None = None
+
+    def __call__(self, to_the_end: bool) -> Child:
+        """Start the query; with ``True`` it ends when it has read all checkpoints."""
+        if self._spare is None or self._spare[0].code() is not None:
+            self._spare = self._session()
+        child, told = self._spare
+        told.send(to_the_end)
+        told.close()
+        self._spare = None if to_the_end else self._session()
+        return child
+
+    def _session(self) -> tuple[Fork, Any]:
+        asked, told = Fork.context.Pipe(duplex=False)
+        return Fork(_follow_in_spark, asked, self._places, self._python, log=self._log), told
+
+
+def _follow_in_spark(asked: Any, places: Mapping[str, Path], python: str) -> int:
+    def note(line: str) -> None:
+        print(line, flush=True)
+
+    spark = followed_stream.session(python)
+    to_the_end = asked.recv()
+    note(STARTED)
+    followed_stream.follow(spark, places, note, to_the_end=to_the_end)
+    return 0
+
+
+def tables(root: Path, checkpoints: Path, kinds: Sequence[str]) -> dict[str, Follower]:
+    """Return processes of ``sync``, by the kind of their table."""
     sync = ["sync", str(checkpoints), "--uid", UID, "--state", STATE, "--json", "--to"]
     follow = ["--follow", "--interval", "100ms"]
     catalog = {"uri": f"sqlite:///{root}/catalog.db", "warehouse": root.as_uri()}
@@ -170,29 +208,45 @@ def followers(root: Path, checkpoints: Path, kinds: Sequence[str]) -> dict[str, 
         "delta": lambda: DeltaTable(root / "delta").to_pyarrow_table(),
         "parquet": lambda: pq.read_table(root / "totals.parquet"),
         "iceberg": lambda: load_catalog("default", type="sql", **catalog).load_table("lake.totals").scan().to_arrow(),
-        "stream": lambda: DeltaTable(root / "streamed").to_pyarrow_table(),
     }
-    stream = [sys.executable, "-m", "tests.faults.followed_stream", str(checkpoints), f"{root}/streamed", f"{root}/query"]
-    found = {}
-    for kind in kinds:
-        log = root / f"{kind}.log"
-        if kind == "stream":
-            found[kind] = Follower(partial(_start_stream, stream, log), 60, reads[kind], log, (0,), STARTED)
-        else:
-            found[kind] = Follower(partial(_start_sync, [*sync, *to[kind]], follow, log), 6, reads[kind], log)
-    return found
+    logs = {kind: root / f"{kind}.log" for kind in kinds}
+    return {k: Follower(partial(_start_sync, [*sync, *to[k]], follow, logs[k]), 6, reads[k], logs[k]) for k in kinds}
 
 
-def _start_stream(command: Sequence[str], log: Path, to_the_end: bool) -> Child:
-    return Command([*command, "--once"] if to_the_end else command, log)
+def places_of_stream(root: Path, checkpoints: Path) -> dict[str, Path]:
+    """Return where the stream keeps what, see :func:`tests.faults.followed_stream.follow`."""
+    return {"checkpoints": checkpoints, "table": root / "streamed", "ledger": root / "ledger.parquet", "query": root / "query"}
+
+
+def rows_of_stream(places: Mapping[str, Path]) -> pa.Table:
+    """Return the rows of both tables of the stream."""
+    table, ledger = DeltaTable(places["table"]).to_pyarrow_table(), pq.read_table(places["ledger"])
+    assert _rows(table) == _rows(ledger), "the tables of the stream differ"
+    return table
+
+
+def stream(root: Path, checkpoints: Path, python: str) -> Follower:
+    """Return processes of the stream."""
+    places, log = places_of_stream(root, checkpoints), root / "stream.log"
+    return Follower(StartedSparks(places, log, python), 8, partial(rows_of_stream, places), log, (0,), (STARTED, BATCH))
 
 
 def _start_sync(arguments: Sequence[str], follow: Sequence[str], log: Path, to_the_end: bool) -> Child:
-    return Fork(arguments if to_the_end else [*arguments, *follow], log)
+    return Fork(cli.main, arguments if to_the_end else [*arguments, *follow], log=log)
 
 
 def follow_a_job(
-    version: str, root: Path, runs: str, *, kinds: Sequence[str], retained: int, seed: int, most: int, keys: int, rate: int
+    version: str,
+    root: Path,
+    runs: str,
+    followers: Callable[[Path, Path], dict[str, Follower]],
+    *,
+    interval: int = 500,
+    retained: int,
+    seed: int,
+    most: int,
+    keys: int,
+    rate: int,
 ) -> dict[str, Follower]:
     """Run a job with followers, and compare their tables with its savepoint.
 
@@ -200,7 +254,8 @@ def follow_a_job(
         version: of Flink.
         root: a directory.
         runs: of the job, see :func:`tests.interop.flink.run_with_checkpoints`.
-        kinds: what follows.
+        followers: returns what follows, for the directory and the checkpoint directory.
+        interval: milliseconds between checkpoints.
         retained: number of checkpoints that Flink keeps.
         seed: of the random moments.
         most: kills of each follower at the most.
@@ -209,13 +264,13 @@ def follow_a_job(
     checkpoints, savepoints = root / "checkpoints", root / "savepoints"
     checkpoints.mkdir()
     savepoints.mkdir()
-    found, ended, result = followers(root, checkpoints, kinds), threading.Event(), list[Any]()
+    found, ended, result = followers(root, checkpoints), threading.Event(), list[Any]()
 
     def job() -> None:
         try:
             result.append(
                 flink.run_with_checkpoints(
-                    version, checkpoints, savepoints, interval=500, retained=retained, keys=keys, rate=rate, runs=runs
+                    version, checkpoints, savepoints, interval=interval, retained=retained, keys=keys, rate=rate, runs=runs
                 )
             )
         except Exception as error:
@@ -252,20 +307,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--version", default="2.3.0")
     parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--interval", type=int, default=1000, help="milliseconds between checkpoints")
     parser.add_argument("--kills", type=int, default=50, help="of each follower at the most")
-    parser.add_argument("--retained", type=int, default=5)
-    parser.add_argument("--kind", dest="kinds", action="append", choices=("delta", "parquet", "iceberg", "stream"))
+    parser.add_argument("--retained", type=int, default=20)
+    parser.add_argument("--kind", dest="kinds", action="append", choices=("delta", "parquet", "iceberg", STREAM))
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     part = options.seconds * 1000 // 3
-    kinds = options.kinds or ["delta", "parquet", "iceberg", "stream"]
+    kinds = options.kinds or ["delta", "parquet", "iceberg", STREAM]
     print(f"seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="following-", ignore_cleanup_errors=True) as directory:
+    with tempfile.TemporaryDirectory(prefix="following-", ignore_cleanup_errors=True) as directory, ExitStack() as stack:
+        python = stack.enter_context(interpreter()) if STREAM in kinds else ""
+
+        def followers(root: Path, checkpoints: Path) -> dict[str, Follower]:
+            found = tables(root, checkpoints, [kind for kind in kinds if kind != STREAM])
+            return found | ({STREAM: stream(root, checkpoints, python)} if STREAM in kinds else {})
+
         found = follow_a_job(
             options.version,
             Path(directory),
             f"2:{part},3:{part},1:{part}",
-            kinds=kinds,
+            followers,
+            interval=options.interval,
             retained=options.retained,
             seed=options.seed,
             most=options.kills,
@@ -274,9 +337,9 @@ def main() -> int:
         )
         for kind, follower in found.items():
             log = follower.log.read_text("utf-8", "replace")
-            full, some = log.count('"is_full": true'), log.count('"is_full": false')
-            commits = "" if kind == "stream" else f"commits of all rows {full}, of changes {some}; "
-            print(f"{kind}: {follower.kills} kills; {commits}{'; '.join(follower.problems) or 'equal'}")
+            full, some = (len(re.findall(rf'"(?:is_)?full": {flag}', log)) for flag in ("true", "false"))
+            problems = "; ".join(follower.problems) or "equal"
+            print(f"{kind}: {follower.kills} kills; of all rows {full}, of changes {some}; {problems}")
             if follower.problems:
                 print(log[-3000:])
     return 1 if any(f.problems for f in found.values()) else 0

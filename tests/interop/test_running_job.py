@@ -5,21 +5,69 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.following import follow_a_job
+import state_processor as sp
+from tests.faults import followed_stream
+from tests.faults.following import Follower, follow_a_job, places_of_stream, rows_of_stream, tables
 
-pytestmark = pytest.mark.interop
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 RUNS = "2:3000,3:3000"
+KINDS = ("delta", "iceberg", "parquet")
+
+
+class Query:
+    """A query in the session of the tests: a kill stops it, wherever it is."""
+
+    def __init__(self, spark: SparkSession, root: Path, checkpoints: Path, to_the_end: bool) -> None:
+        self._note = partial(_note, root / "stream.log")
+        self._start = partial(
+            followed_stream.start, spark, places_of_stream(root, checkpoints), self._note, to_the_end=to_the_end
+        )
+        self._query: StreamingQuery = self._start()
+
+    def code(self) -> int | None:
+        """Return 0 if it has read everything, 1 if it has failed."""
+        if self._query.isActive:
+            return None
+        error = self._query.exception()
+        if error is None:
+            return 0
+        if followed_stream.is_transient(error):
+            self._query = self._start()
+            return None
+        self._note(str(error))
+        return 1
+
+    def kill(self) -> None:
+        self._query.stop()
+
+
+def _note(log: Path, line: str) -> None:
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 @pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
-def test_tables_equal_the_savepoint(version: str, tmp_path: Path) -> None:
-    kinds = ("delta", "iceberg", "parquet")
-    found = follow_a_job(version, tmp_path, RUNS, kinds=kinds, retained=3, seed=7, most=3, keys=200, rate=300)
+def test_tables_equal_the_savepoint(version: str, tmp_path: Path, spark: SparkSession) -> None:
+    def followers(root: Path, checkpoints: Path) -> dict[str, Follower]:
+        places = places_of_stream(root, checkpoints)
+        query = Follower(
+            partial(Query, spark, root, checkpoints), 3, partial(rows_of_stream, places), root / "stream.log", expected=(0,)
+        )
+        return tables(root, checkpoints, KINDS) | {"stream": query}
+
+    sp.register(spark)
+    found = follow_a_job(version, tmp_path, RUNS, followers, retained=3, seed=7, most=3, keys=200, rate=300)
     logs = {kind: follower.log.read_text("utf-8", "replace")[-2000:] for kind, follower in found.items()}
-    assert {kind: follower.problems for kind, follower in found.items()} == {kind: [] for kind in kinds}, logs
+    assert {kind: follower.problems for kind, follower in found.items()} == {kind: [] for kind in found}, logs
     assert all(follower.kills for follower in found.values())
