@@ -42,6 +42,8 @@ _USUAL = re.compile(
     r"|values of type AVRO_GENERIC<com\.teashop\.Visit> in column value are decoded one by one in Python, not by the kernel"
     # Notebook 6 loads pickles.
     r"|values of type PICKLE<.*> in column value are decoded one by one in Python, not by the kernel"
+    # Notebook 8 removes checkpoints.
+    r"|checkpoint 6 in .* is gone: the micro-batch has all values of checkpoint 8 in .*"
 )
 """What Spark logs at every start, and what notebooks are known to log."""
 
