@@ -140,7 +140,7 @@ class TableSync:
         self._state = state
         self._target = target
         self._waits = False
-        self._said = False
+        self._said: set[str] = set()
 
     @classmethod
     def of(
@@ -161,7 +161,9 @@ class TableSync:
         return cls(CheckpointSeries(checkpoints, access), wanted, target_of(to, format, to_options or {}))
 
     def follow(self, interval: str | timedelta) -> Iterator[SyncCommit]:
-        """Yield a commit for each newest checkpoint, without end. Wait for the directory and for its first whole checkpoint.
+        """Yield a commit for each newest checkpoint, without end.
+
+        Wait for the directory, for its first whole checkpoint, and for the state: some jobs register it with their first record.
 
         Parameters
         ----------
@@ -213,10 +215,14 @@ class TableSync:
             found, reason = [], str(error)
         else:
             reason = str(self._series.nothing_whole())
-        if self._waits and not found and position is None and not self._said:
-            self._said = True
-            _LOG.warning("%s. Waiting for the first checkpoint", reason)
+        if self._waits and not found and position is None:
+            self._say_once(f"{reason}. Waiting for the first checkpoint")
         return found
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            _LOG.warning("%s", text)
 
     def _check_same_state(self, position: Position) -> None:
         wanted = (self._state.operator.uid_hash, self._state.state)
@@ -247,16 +253,19 @@ class TableSync:
         self._target.apply(Changes(rows.select(_columns(reader).names), deletes, reader.identity), reached)
         return _commit(newest, rows.num_rows, pc.sum(deletes).as_py() or 0)
 
-    def _full(self, position: Position | None, newest: Checkpoint) -> SyncCommit:
+    def _full(self, position: Position | None, newest: Checkpoint) -> SyncCommit | None:
         snapshot = newest.open(self._series.access)
         if snapshot is None:
             raise MissingFileError(f"{newest} was removed while it was opened")
         try:
             reader = StepReader.open(Step(None, newest), None, snapshot, self._state)
-        except NotFoundError:
-            if position is None:
+        except NotFoundError as error:
+            if position is not None:
+                return self._empty(position, newest)
+            if not self._waits or self._state.operator.uid_hash not in {o.operator_id for o in snapshot.metadata.operators}:
                 raise
-            return self._empty(position, newest)
+            self._say_once(f"{newest}: {error} Waiting for a checkpoint with the state")
+            return None
         if not reader.identity:
             raise UnsupportedFormatError(f"{self._state}: elements of a list do not have a key; choose keyed or broadcast state")
         number = 0

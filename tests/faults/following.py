@@ -279,7 +279,7 @@ def follow_a_job(
 
     running = threading.Thread(target=job)
     running.start()
-    while not ended.is_set() and not list(checkpoints.glob("*/chk-*/_metadata")):
+    while not ended.is_set() and not _has_state(checkpoints):  # the job registers it with its first record
         time.sleep(0.05)
     threads = [threading.Thread(target=f.run, args=(ended, seed + i, most)) for i, f in enumerate(found.values())]
     for thread in threads:
@@ -296,6 +296,13 @@ def follow_a_job(
         except Exception as error:
             follower.problems.append(f"its table can't be read: {error}")
     return found
+
+
+def _has_state(checkpoints: Path) -> bool:
+    try:
+        return any(sp.arrow.read_state(path.parent, UID, STATE).schema for path in checkpoints.glob("*/chk-*/_metadata"))
+    except sp.StateProcessorError:
+        return False
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:

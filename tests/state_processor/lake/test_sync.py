@@ -17,8 +17,10 @@ from pyiceberg.catalog import load_catalog
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.lake.delta import DeltaTarget
 from state_processor.lake.position import CHECKPOINT_ID
 from state_processor.read.checkpoint_changes import StepReader
+from tests.state_processor.samples import ORDERS_PATH
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
 
 Table = tuple[str, dict[str, Any], Callable[[], pa.Table], Callable[[], str]]
@@ -224,26 +226,90 @@ def test_the_command_gives_its_options_to_the_table(job: Path, tmp_path: Path) -
 
 
 def test_the_command_follows(
-    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    job: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A commit for each checkpoint, with ``--interval`` between two looks, until Ctrl-C."""
+    """A commit for each checkpoint, with ``--interval`` between two looks, until Ctrl-C.
+
+    It waits for the directory, for a checkpoint, and for a checkpoint with the state.
+    """
     waits: list[float] = []
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
-        if len(waits) == 3:
+        if len(waits) == 5:
             raise KeyboardInterrupt
-        take(job, len(waits), {"amelia": len(waits)})
+        if len(waits) == 1:
+            job.parent.mkdir()
+        elif len(waits) == 2:
+            without = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).remove_state(UID, "total")
+            without.write(job / "chk-2", checkpoint_id=2, allow_lower_checkpoint_id=True)
+        else:
+            take(job, len(waits), {"amelia": len(waits)}, start=ORDERS_PATH)
 
     monkeypatch.setattr("state_processor.lake.sync.sleep", wait)
-    job.parent.mkdir()
     file = tmp_path / "totals.parquet"
     follow = ["--follow", "--interval", "1500ms", "--json"]
     code = cli.main(["sync", str(job.parent), "--uid", UID, "--state", "total", "--to", str(file), *follow])
     assert code == cli.INTERRUPTED
-    assert waits == [1.5] * 3
-    assert [json.loads(line)["checkpoint_id"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
-    assert content(pq.read_table(file)) == rows(job / "chk-2")
+    assert waits == [1.5] * 5
+    assert [json.loads(line)["checkpoint_id"] for line in capsys.readouterr().out.splitlines()] == [3, 4]
+    assert content(pq.read_table(file)) == rows(job / "chk-4")
+    said = [record.message for record in caplog.records if "Waiting" in record.message]
+    assert [text.partition(" Waiting for ")[2] for text in said] == ["the first checkpoint"] * 2 + ["a checkpoint with the state"]
+    assert "is not a directory" in said[0]
+    assert "no state 'total' in operator 'orders'. It has" in said[2]
+
+
+def test_another_operator_is_not_waited_for(job: Path, tmp_path: Path) -> None:
+    take(job, 1)
+    arguments = ["sync", str(job), "--uid", "order", "--state", "total", "--to", str(tmp_path / "table"), "--follow"]
+    assert cli.main(arguments) == 2
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_state_that_is_gone_leaves_an_empty_table(kind: str, job: Path, tmp_path: Path) -> None:
+    to, arguments, read, checkpoint_id = table(kind, tmp_path)
+    first = take(job, 1)
+    sp.sync(job, UID, "total", to, **arguments)
+    columns = read().schema.names
+    for number in (2, 3, 4):
+        without = sp.arrow.SavepointWriter.from_existing(first).remove_state(UID, "total")
+        without.write(job / f"chk-{number}", checkpoint_id=number)
+        if number == 4:
+            remove(job / "chk-3")
+        assert sp.sync(job, UID, "total", to, **arguments) is not None
+        assert (content(read()), checkpoint_id(), read().schema.names) == ([], str(number), columns)
+    take(job, 5, {"amelia": 5}, start=first)
+    (job / "chk-5" / "_metadata").touch()
+    sp.sync(job, UID, "total", to, **arguments)
+    assert content(read()) == rows(job / "chk-5")
+
+
+def test_a_compaction_during_a_commit(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is read again, and the changes are written once."""
+    to, _, read, _ = table("delta", tmp_path)
+    take(job, 1)
+    sp.sync(job, UID, "total", to)
+    take(job, 2, {"amelia": 5, "newcomer": 6})
+    sp.sync(job, UID, "total", to)
+    take(job, 3, {"amelia": 7, "another": 8})
+    apply, calls = DeltaTarget.apply, list[str]()
+
+    def late(target: DeltaTarget, *given: Any) -> None:
+        calls.append("apply")
+        if len(calls) == 1:
+            DeltaTable(to).optimize.z_order(["key"])
+        apply(target, *given)
+
+    monkeypatch.setattr(DeltaTarget, "apply", late)
+    commit = sp.sync(job, UID, "total", to)
+    assert commit is not None
+    assert (commit.upserts, len(calls)) == (2, 2)
+    assert content(read()) == rows(job / "chk-3")
 
 
 def test_leftovers_of_a_killed_write_are_removed(job: Path, tmp_path: Path) -> None:
