@@ -185,7 +185,16 @@ def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoi
 
 
 def run_with_checkpoints(
-    version: str, checkpoints: Path, savepoints: Path, *, interval: int, retained: int, keys: int, rate: int, runs: str
+    version: str,
+    checkpoints: Path,
+    savepoints: Path,
+    *,
+    interval: int,
+    retained: int,
+    keys: int,
+    rate: int,
+    runs: str,
+    settings: Mapping[str, str] | None = None,
 ) -> Path:
     """Run a job that takes checkpoints while it changes its state, and return its savepoint at the end: see ``RunningJob``.
 
@@ -198,6 +207,7 @@ def run_with_checkpoints(
         keys: number of keys.
         rate: records per second.
         runs: parallelism and milliseconds of each run of the job, such as ``2:5000,3:5000``.
+        settings: configuration of the job.
 
     Raises
     ------
@@ -205,6 +215,7 @@ def run_with_checkpoints(
     """
     compiled = _compiled(version, [SOURCES / "running"], [classes(version)])
     arguments = [str(checkpoints), str(savepoints), *map(str, (interval, retained, keys, rate)), runs]
+    arguments += [f"{name}={value}" for name, value in (settings or {}).items()]
     seconds = sum(int(part.partition(":")[2]) for part in runs.split(",")) / 1000
     printed = run(version, "RunningJob", arguments, class_path=[compiled], timeout=2 * seconds + 600)
     return Path(printed.strip().splitlines()[-1].removeprefix("file:"))

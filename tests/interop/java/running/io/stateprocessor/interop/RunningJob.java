@@ -31,7 +31,7 @@ import org.apache.flink.util.Collector;
  *
  * <p>Arguments: the directory for checkpoints, the directory for the savepoint at the end, milliseconds between checkpoints, number
  * of retained checkpoints, number of keys, records per second, and runs of the job such as {@code 2:5000,3:5000}: parallelism and
- * milliseconds. Prints the directory of the savepoint, which has the state of the last checkpoint.
+ * milliseconds; then settings of the job such as {@code name=value}. Prints the directory of the savepoint, which has the state of the last checkpoint.
  */
 public final class RunningJob {
 
@@ -52,7 +52,12 @@ public final class RunningJob {
             for (int i = 0; i < runs.length; i++) {
                 String[] run = runs[i].split(":");
                 emitting = true;
-                JobID job = start(cluster, graph(checkpoints, interval, keys, rate, Integer.parseInt(run[0]), i, last));
+                Configuration more = new Configuration();
+                for (int setting = 7; setting < arguments.length; setting++) {
+                    String[] parts = arguments[setting].split("=", 2);
+                    more.setString(parts[0], parts[1]);
+                }
+                JobID job = start(cluster, graph(checkpoints, interval, keys, rate, Integer.parseInt(run[0]), i, last, more));
                 Thread.sleep(Long.parseLong(run[1]));
                 emitting = false;
                 long taken = taken(cluster, job);
@@ -92,7 +97,7 @@ public final class RunningJob {
         return cluster;
     }
 
-    private static JobGraph graph(Path checkpoints, long interval, int keys, int rate, int parallelism, int seed, Path from) {
+    private static JobGraph graph(Path checkpoints, long interval, int keys, int rate, int parallelism, int seed, Path from, Configuration more) {
         Configuration settings = new Configuration();
         for (String name : new String[] {"state.backend", "state.backend.type"}) {
             settings.setString(name, "rocksdb");
@@ -108,6 +113,7 @@ public final class RunningJob {
         settings.setString("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION");
         settings.setString("execution.checkpointing.interval", interval + "ms");
         settings.setString("execution.checkpointing.min-pause", "10ms");
+        settings.addAll(more);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(settings);
         env.setParallelism(parallelism);
         env.setMaxParallelism(128);
