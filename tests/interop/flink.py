@@ -178,9 +178,30 @@ def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoi
     ------
         FlinkError: the job failed.
     """
+    return _with_sinks(version, "FileSinkJob", files, savepoints, lines, savepoint)
+
+
+def write_ahead(version: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None = None) -> Path:
+    """Run a job with a write-ahead sink and return the savepoint that it takes: see ``WriteAheadJob``.
+
+    Args:
+        version: the Flink version.
+        files: the directory that the sink sends lines to.
+        savepoints: the parent directory of the savepoint.
+        lines: how many lines the job writes; 0 to send those of the savepoint.
+        savepoint: the one that the job begins with.
+
+    Raises
+    ------
+        FlinkError: the job failed.
+    """
+    return _with_sinks(version, "WriteAheadJob", files, savepoints, lines, savepoint)
+
+
+def _with_sinks(version: str, main: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None) -> Path:
     compiled = _compiled(version, [SOURCES / "files"], [classes(version), *python_and_files(version)])
     arguments = [str(files), str(savepoints), str(lines), *([] if savepoint is None else [savepoint.as_uri()])]
-    printed = run(version, "FileSinkJob", arguments, class_path=[compiled, *python_and_files(version)], keep=True)
+    printed = run(version, main, arguments, class_path=[compiled, *python_and_files(version)], keep=True)
     return Path(printed.strip().splitlines()[-1])
 
 
