@@ -147,6 +147,14 @@ class OperatorState:
     chain_length: int = 1
 
     @property
+    def has_state(self) -> bool:
+        """Whether Flink finds state (``OperatorSubtaskState.hasState``, and the state of the coordinator)."""
+        slots = ("managed_operator", "raw_operator", "managed_keyed", "raw_keyed")
+        held = any(getattr(s, slot) is not None for s in self.subtasks for slot in slots)
+        in_flight = any(s.input_channels or s.result_subpartitions for s in self.subtasks)
+        return held or in_flight or self.coordinator_state is not None
+
+    @property
     def state_size(self) -> int:
         """Sum over the coordinator and all subtasks."""
         coordinator = self.coordinator_state.state_size if self.coordinator_state else 0

@@ -65,6 +65,9 @@ def add_commands(commands: Any) -> None:
     match.add_argument("path", metavar="OLD", help="directory of the snapshot, or its _metadata; or its signature")
     match.add_argument("job", metavar="NEW", help=f"the new job: {JOB_HELP}")
     match.add_argument("--graph", metavar="FILE", help="the graph of the job that wrote the snapshot, as Flink prints it")
+    match.add_argument(
+        "--new-graph", metavar="FILE", help="the graph of the new job, as Flink prints it: for names of its operators"
+    )
     match.add_argument("-o", "--output", metavar="FILE", help="write the mapping into a new file")
     match.add_argument("--overwrite", action="store_true", help="replace FILE")
     match.add_argument("--json", action="store_true", help="print the mapping instead of a table")
@@ -107,7 +110,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _match(options: argparse.Namespace) -> int:
-    found = match_operators(options.path, options.job, graph=options.graph, **flag_values(options))
+    found = match_operators(options.path, options.job, graph=options.graph, new_graph=options.new_graph, **flag_values(options))
     say(found.to_json() if options.json else str(found))
     if options.output is not None:
         write_text(options.output, f"{found.to_json()}\n", replaced=options.overwrite)

@@ -111,6 +111,7 @@ def match_operators(
     new: str | PathLike[str] | JobSignature,
     *,
     graph: str | PathLike[str] | None = None,
+    new_graph: str | PathLike[str] | None = None,
     **options: Unpack[SnapshotOptions],
 ) -> OperatorMatches:
     """Match the operators of a snapshot with the operators of a new job.
@@ -129,6 +130,8 @@ def match_operators(
     graph
         The graph of the job that wrote the snapshot, as the REST paths ``/jobs/:id`` and ``/jobs/:id/plan`` or
         ``getExecutionPlan()`` print it.
+    new_graph
+        The graph of the new job, in the same forms. Snapshots of Flink 1.x do not have the names of its operators.
     **options
         See :class:`~state_processor.options.groups.SnapshotOptions`.
 
@@ -144,11 +147,10 @@ def match_operators(
             return OperatorMatches(tuple(found))
     written = old if isinstance(old, JobSignature) else signature_of(old, access)
     if graph is not None:
-        shape = described(graph, access.storage())
-        if not isinstance(shape, JobGraph):
-            raise OptionError(f"graph={str(graph)!r}: expected the graph of a job as Flink prints it, found another description")
-        written = named_by(written, shape)
+        written = _with_names(written, graph, "graph", access)
     wanted = new if isinstance(new, JobSignature) else signature_of(new, replace(access, plan=None, uids=None))
+    if new_graph is not None:
+        wanted = _with_names(wanted, new_graph, "new_graph", access)
     return match_signatures(written, wanted)
 
 
@@ -179,6 +181,13 @@ def _of_query(one: QueryMatch, sure: Confidence) -> OperatorMatch:
     candidates = tuple(found.uid for found in one.candidates)
     confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
     return OperatorMatch(old, one.operator.name, None, confidence, one.evidence, candidates)
+
+
+def _with_names(job: JobSignature, graph: str | PathLike[str], option: str, access: SnapshotAccess) -> JobSignature:
+    found = described(graph, access.storage())
+    if not isinstance(found, JobGraph):
+        raise OptionError(f"{option}={str(graph)!r}: expected the graph of a job as Flink prints it, found another description")
+    return named_by(job, found)
 
 
 def named_by(job: JobSignature, graph: JobGraph) -> JobSignature:
@@ -221,7 +230,11 @@ def _differs(old: OperatorSignature, new: OperatorSignature) -> bool:
 
     Without uids, an operator may have the id that another one had before the graph of the job changed.
     """
-    return bool(old.states and new.states) and not any(map(_same_states, _evidence(old, new))) and not _shared(old, new)
+    if old.states is None or new.states is None or not (old.states or new.states):
+        return False
+    if not old.states:
+        return old.uid is None
+    return not any(map(_same_states, _evidence(old, new))) and not _shared(old, new)
 
 
 def _shared(old: OperatorSignature, new: OperatorSignature) -> bool:

@@ -42,7 +42,7 @@ def _operator(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) -> 
         states,
         asynchronous=_is_asynchronous(snapshot, operator) if backend in _STORES else None,
         backend=backend,
-        has_state=_has_state(operator),
+        has_state=operator.has_state,
     )
 
 
@@ -60,14 +60,3 @@ def _is_asynchronous(snapshot: Snapshot, operator: OperatorState) -> bool:
     headers = (handle.open(snapshot).header for handle in keyed_handles(operator, snapshot) if not handle.raw)
     first = next(headers, None)
     return first is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in first.states)
-
-
-def _has_state(operator: OperatorState) -> bool:
-    """Return whether Flink finds state (``OperatorSubtaskState.hasState`` and the state of the coordinator)."""
-    slots = ("managed_operator", "raw_operator", "managed_keyed", "raw_keyed")
-    held = any(getattr(s, slot) is not None for s in operator.subtasks for slot in slots)
-    return (
-        held
-        or operator.coordinator_state is not None
-        or any(s.input_channels or s.result_subpartitions for s in operator.subtasks)
-    )

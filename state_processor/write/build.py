@@ -202,8 +202,14 @@ class SavepointBuild:
             self._check_free(draft)
 
     def rename_operators(self, uids: Mapping[str, str]) -> None:
-        """Give operators other uids at once, by their uids or hashes. An operator may take the former uid of another."""
+        """Give operators other uids at once, by their uids or hashes. An operator may take the former uid of another.
+
+        An operator that does not have state gives up its uid, and is left out: Flink does not look for it.
+        """
         new = {self.existing(old).identifier.uid_hash: OperatorIdentifier.of(uid) for old, uid in uids.items()}
+        taken = {identifier.uid_hash for identifier in new.values()} - new.keys()
+        for draft in [draft for draft in self.drafts if draft.identifier.uid_hash in taken and draft.is_empty]:
+            del self._drafts[draft.identifier.uid_hash]
         renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
         for uid_hash, draft in renamed.items():
             draft.changes.renamed = new[uid_hash]

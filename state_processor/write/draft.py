@@ -83,6 +83,12 @@ class OperatorDraft:
         """Names of all states of the source savepoint."""
         return self.source.states if self.source is not None else ()
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the operator does not have state in the source savepoint, and gets none."""
+        has_state = self.source is None or self.source.operator.has_state
+        return not (has_state or self.changes.added or self.changes.operator_states)
+
     # The operator in the new savepoint
 
     @property

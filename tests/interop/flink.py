@@ -403,8 +403,9 @@ def restore(
 
     Returns
     -------
-        for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``savepoint`` (the
-        one written, if asked for), ``snapshots`` (by format, if asked for) and ``fired`` (what timers and windows did before it),
+        for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``plan`` (the graph of
+        the job, as the REST interface shows it), ``savepoint`` (the one written, if asked for), ``snapshots`` (by format, if
+        asked for) and ``fired`` (what timers and windows did before it),
         or ``error`` (the exceptions, from the outermost to the cause).
 
     Raises
@@ -465,7 +466,8 @@ def request(
 
     Args:
         operators: the job's operators and states, in the form of expected.json; their entries are not looked at, unless they are
-            to be filled.
+            to be filled. In a job that prints or fills its states, they may have ``name``, ``inputs`` (positions of operators; by
+            default the source) and ``anonymous``: without the uid.
         savepoint: the directory with ``_metadata``; without it the job starts with no state.
         backend: ``hashmap``, ``rocksdb`` or ``forst``.
         parallelism: of the restored job.

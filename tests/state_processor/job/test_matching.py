@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import state_processor as sp
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import write_metadata
 from state_processor.cli import BAD_INPUT, main
 from state_processor.job.job_graph import graph_of
 from state_processor.job.matching import match_signatures, named_by
@@ -68,6 +72,12 @@ TOTAL, NAMES = {"total": "LONG"}, {"names": "STRING"}
         ([op(uid_hash=A, states=TOTAL)], [], {A: (None, "no match")}),
         ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A, states=NAMES), op("o", TOTAL)], {A: ("o", "high")}),
         ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A, states=NAMES)], {A: (A, "certain")}),
+        ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A, states={}), op("o", TOTAL)], {A: ("o", "high")}),
+        (
+            [op(uid_hash=A, states={}, has_state=False), op(uid_hash=B, states=TOTAL)],
+            [op(uid_hash=A, states=TOTAL)],
+            {B: (A, "high")},
+        ),
         (
             [op("o", TOTAL), op(uid_hash=A, states=TOTAL)],
             [op("o", TOTAL), op("p", TOTAL)],
@@ -163,6 +173,28 @@ def test_a_mapping_and_a_uid_are_not_given_together(tmp_path: Path) -> None:
     old = snapshot(tmp_path / "old", "a")
     for more in ([], ["--from", "a"], ["--from", "a", "--to", "b", "--mapping", "x"]):
         assert main(["rename-uid", old, str(tmp_path / "new"), *more]) == BAD_INPUT
+
+
+def test_the_graph_of_the_new_job_names_its_operators(tmp_path: Path) -> None:
+    old = job(op(uid_hash=B, states=TOTAL, name="orders"), op(uid_hash=C, states=TOTAL, name="log"))
+    new, graph = job(op(uid_hash=A, states=TOTAL), op("p", TOTAL)), tmp_path / "graph.json"
+    graph.write_text(json.dumps(chain()), "utf-8")
+    assert sp.match_operators(old, new).mapping == {}
+    assert sp.match_operators(old, new, new_graph=graph).mapping == {B: A}
+
+
+def test_an_operator_without_state_gives_up_its_uid(tmp_path: Path) -> None:
+    old = snapshot(tmp_path / "old", "a")
+    metadata = open_snapshot(old).metadata
+    empty = replace(metadata.operators[0], operator_id=operator_id("b"), uid="b", subtasks=(), coordinator_state=None)
+    path = tmp_path / "old" / "_metadata"
+    path.write_bytes(write_metadata(replace(metadata, operators=(*metadata.operators, empty))))
+    file = tmp_path / "mapping.json"
+    file.write_text('{"a": "b"}', "utf-8")
+    assert main(["rename-uid", old, str(tmp_path / "new"), "--mapping", str(file)]) == 0
+    new = str(tmp_path / "new")
+    assert sp.arrow.operators(new)["operator_uid_hash"].to_pylist() == [operator_id("b")]
+    assert sp.arrow.states(new)["operator_uid_hash"].to_pylist() == [operator_id("b")]
 
 
 def test_another_description_in_place_of_the_graph_is_refused(tmp_path: Path) -> None:

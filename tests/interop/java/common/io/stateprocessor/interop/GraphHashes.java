@@ -41,8 +41,7 @@ public final class GraphHashes {
         }
         ObjectNode answer = Json.object().put("execution_plan", env.getExecutionPlan());
         JobGraph graph = env.getStreamGraph().getJobGraph();
-        Object plan = JsonPlanGenerator.generatePlan(graph); // text in Flink 1
-        answer.put("rest", plan instanceof String text ? text : RestMapperUtils.getStrictObjectMapper().writeValueAsString(plan));
+        answer.put("rest", plan(graph));
         List<JsonNode> ids = new ArrayList<>();
         for (JobVertex vertex : graph.getVertices()) {
             for (OperatorIDPair pair : vertex.getOperatorIDs()) {
@@ -50,6 +49,12 @@ public final class GraphHashes {
             }
         }
         return answer.set("ids", Json.array(ids));
+    }
+
+    /** The graph of a job as the REST interface shows it. */
+    static String plan(JobGraph graph) throws Exception {
+        Object plan = JsonPlanGenerator.generatePlan(graph); // text in Flink 1
+        return plan instanceof String text ? text : RestMapperUtils.getStrictObjectMapper().writeValueAsString(plan);
     }
 
     private static SingleOutputStreamOperator<Long> made(

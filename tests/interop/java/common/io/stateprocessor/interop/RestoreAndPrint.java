@@ -19,6 +19,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonWrit
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 
@@ -28,7 +29,9 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
  * <p>Arguments: a file with a JSON list of requests, and the file for the list of answers. A request has
  *
  * <ul>
- *   <li>{@code operators}: as in expected.json; entries are ignored, but for the keys of asynchronous states, which Flink can't list
+ *   <li>{@code operators}: as in expected.json; entries are ignored, but for the keys of asynchronous states, which Flink can't list.
+ *       In jobs that print or fill their states, an operator may have a {@code name} and {@code inputs}, positions of operators, and
+ *       be {@code anonymous}: without its uid
  *   <li>{@code savepoint}: the directory to restore; without it the job starts with nothing
  *   <li>{@code backend}, {@code parallelism}, {@code max_parallelism}: of the job
  *   <li>{@code steps}: a list of {operator, state, key, value} to apply, where a MAP's value is [key, value] and the states "(event
@@ -45,7 +48,8 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
  *       below {@code snapshots_to}
  * </ul>
  *
- * An answer has {@code operators}, with the entries found before the steps, {@code snapshots}, by format, {@code fired}, what timers and windows did after
+ * An answer has {@code operators}, with the entries found before the steps, {@code plan}, the graph of this job as the REST
+ * interface shows it, {@code snapshots}, by format, {@code fired}, what timers and windows did after
  * them, and {@code savepoint}, the one written; or {@code error}, the exceptions by which Flink refused.
  *
  * <p>A third argument is the directory for what the changelog backend writes.
@@ -117,13 +121,10 @@ public final class RestoreAndPrint {
             throws Exception {
         StreamExecutionEnvironment env = environment(request);
         Steps.put(JOB, List.of());
-        DataStream<Integer> source = StepJob.source(env, JOB, Long.MIN_VALUE);
-        for (OperatorSpec operator : operators) {
-            DataStream<Integer> input =
-                    operator.keyType() == null ? source : source.keyBy(index -> null, Labels.type(operator.keyType()));
-            StepJob.identify(input.transform("opened", Types.VOID, make.apply(operator)), operator);
-        }
-        JobID job = cluster.start(restoring(env, request));
+        addOpened(env, request, operators, make);
+        JobGraph graph = restoring(env, request);
+        answer.put("plan", GraphHashes.plan(graph));
+        JobID job = cluster.start(graph);
         try {
             ObjectNode snapshots = Json.object();
             for (JsonNode format : request.path("snapshots")) {
@@ -136,6 +137,42 @@ public final class RestoreAndPrint {
             answer.set("parallelism", request.get("parallelism"));
         } finally {
             cluster.cancel(job);
+        }
+    }
+
+    /** Adds the operators, each after its inputs: by default after the source. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static void addOpened(
+            StreamExecutionEnvironment env,
+            JsonNode request,
+            List<OperatorSpec> operators,
+            Function<OperatorSpec, OneInputStreamOperator<Integer, Void>> make) {
+        boolean anonymous = false;
+        for (JsonNode json : request.get("operators")) {
+            anonymous |= json.path("anonymous").asBoolean(false);
+        }
+        DataStream<Integer> source =
+                anonymous ? StepJob.anonymousSource(env, JOB) : StepJob.source(env, JOB, Long.MIN_VALUE);
+        List<DataStream<Integer>> made = new ArrayList<>();
+        for (int i = 0; i < operators.size(); i++) {
+            OperatorSpec operator = operators.get(i);
+            JsonNode json = request.get("operators").get(i);
+            DataStream<Integer> input = source;
+            for (int at = 0; at < json.path("inputs").size(); at++) {
+                DataStream<Integer> one = made.get(json.get("inputs").get(at).asInt());
+                input = at == 0 ? one : input.union(one);
+            }
+            DataStream<Integer> keyed =
+                    operator.keyType() == null ? input : input.keyBy(index -> null, Labels.type(operator.keyType()));
+            SingleOutputStreamOperator<Integer> opened =
+                    keyed.transform("opened", Types.INT, (OneInputStreamOperator) make.apply(operator));
+            if (!json.path("anonymous").asBoolean(false)) {
+                StepJob.identify(opened, operator);
+            }
+            if (json.hasNonNull("name")) {
+                opened.name(json.get("name").asText());
+            }
+            made.add(opened);
         }
     }
 

@@ -22,6 +22,10 @@ final class StepJob {
         return env.addSource(new StepSource(job, watermark), SOURCE, Types.INT).uid(SOURCE).setParallelism(1);
     }
 
+    static DataStream<Integer> anonymousSource(StreamExecutionEnvironment env, String job) {
+        return env.addSource(new StepSource(job, Long.MIN_VALUE), SOURCE, Types.INT).setParallelism(1);
+    }
+
     static void addOperators(DataStream<Integer> steps, String job, List<OperatorSpec> operators) {
         for (OperatorSpec operator : operators) {
             String id = operator.id();
