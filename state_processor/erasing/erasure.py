@@ -346,11 +346,13 @@ class Erasure:
     def _search_files(self, target: Path) -> FileProof:
         """Search in the bytes of the new savepoint. Without texts, keys are looked up in tables that stay."""
         needles = [*self.needles, *self._needles_of_keys()]
-        only_keys = bool(self.keys) and not self.needles
-        return search_files(self.snapshot, self.access.open(target), needles, self._keys_of if only_keys else None)
+        after = self.access.open(target)
 
-    def _keys_of(self, operator: OperatorState) -> dict[str, ErasedKeys]:
-        return erased_keys(survey(self.snapshot, operator)[0], operator, [list(spellings(key)) for key in self.keys])
+        def keys_of(operator: OperatorState) -> dict[str, ErasedKeys]:
+            return erased_keys(survey(after, operator)[0], operator, [list(spellings(key)) for key in self.keys])
+
+        only_keys = bool(self.keys) and not self.needles
+        return search_files(self.snapshot, after, needles, keys_of if only_keys else None)
 
     @property
     def _sought(self) -> dict[str, list[str]]:

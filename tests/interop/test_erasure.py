@@ -1,6 +1,6 @@
 """Random erasures from savepoints of Flink: real Flink restores the rest, and no byte of a file has what was erased.
 
-``STATE_PROCESSOR_EVERY_CASE=1`` tries 200 instead of 5.
+``STATE_PROCESSOR_EVERY_CASE=1`` tries 200 instead of 6.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pytest
 import state_processor as sp
 from state_processor.backends.analysis.file_search import all_parts, contents
 from state_processor.backends.metadata.snapshot import open_snapshot
-from tests.corpus import FIXTURES
+from tests.corpus import FIXTURES, packed_cases
 from tests.interop import flink
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = pytest.mark.interop
 
-NUMBER = 200 if EVERY_CASE else 5
+SEEDS = range(200) if EVERY_CASE else (0, 1, 8, 39, 77, 116)
 VERSIONS = ("1.20.5", "2.3.0")
 SOURCES = ("hashmap-canonical", "hashmap-native", "rocksdb-canonical", "rocksdb-native", "rocksdb-incremental")
 TARGETS = (
@@ -47,6 +47,12 @@ class Case:
     text: str
     target: tuple[str, str | None, str]
     expected: list[dict[str, Any]]
+    by_key: bool = False
+    """Whether the text is given as a key. No other key has it."""
+
+    @property
+    def sought(self) -> dict[str, str]:
+        return {"key" if self.by_key else "text": self.text}
 
     @property
     def path(self) -> Path:
@@ -70,7 +76,9 @@ def case_of(seed: int) -> Case:
         "fields": [entry["value"]["address"]["city"] for entry in states["profile"]["entries"] if entry["value"]["address"]],
     }
     text = chosen.choice(sorted(set(texts[action])))
-    return Case(seed, version, source, action, text, target, without(operators, action, text))
+    keys = {e["key"] for state in states.values() if "key_type" in state for e in state["entries"] if text in json_of(e)}
+    by_key = action == "keys" and keys == {text} and chosen.random() < 0.5
+    return Case(seed, version, source, action, text, target, without(operators, action, text), by_key)
 
 
 def without(operators: list[dict[str, Any]], action: str, text: str) -> list[dict[str, Any]]:
@@ -114,12 +122,10 @@ def bytes_with(path: Path, text: str) -> int:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_flink_restores_what_is_left(version: str, tmp_path: Path) -> None:
-    cases = [case for seed in range(NUMBER) if (case := case_of(seed)).version == version]
+    cases = [case for seed in SEEDS if (case := case_of(seed)).version == version]
     for case in cases:
         format, backend, _ = case.target
-        report = sp.erase(
-            case.path, tmp_path / str(case.seed), text=case.text, remove=case.remove, format=format, backend=backend
-        )
+        report = sp.erase(case.path, tmp_path / str(case.seed), **case.sought, remove=case.remove, format=format, backend=backend)
         assert report.is_clean, f"{case}\n{report}"
         assert report.removed, case
         assert bytes_with(tmp_path / str(case.seed), case.text) == 0, case
@@ -128,3 +134,36 @@ def test_flink_restores_what_is_left(version: str, tmp_path: Path) -> None:
         assert "error" not in answer, f"{case}\n{answer['error'][:3000]}"
         found, expected = flink.entries(answer["operators"]), flink.entries(case.expected)
         assert {name: found[name] for name in expected if found[name] != expected[name]} == {}, case
+
+
+KINDS = {
+    "windows-kinds-rocksdb-native": ("user-3", "rocksdb"),
+    "windows-kinds-rocksdb-incremental": ("user-4", "rocksdb"),
+    "keyed-all-rocksdb-changelog": ("plain#9", "rocksdb"),
+    "asynchronous-forst-incremental": ("plain#13", "forst"),
+}
+"""Kinds of state and of checkpoints with a key to erase, and the backend of the result."""
+
+
+def test_a_key_leaves_windows_changelogs_and_states_of_forst(tmp_path: Path) -> None:
+    requests, wanted = [], []
+    for name, (key, backend) in KINDS.items():
+        (case,) = packed_cases(f"2.3.0/{name}")
+        target = tmp_path / name
+        report = sp.erase(case.snapshot, target, key=key, remove="keys", format="native", backend=backend)
+        assert report.removed, name
+        assert report.remaining == [], name
+        if "changelog" not in name:  # a changelog has no tables that can stay
+            assert all(row["kept"] for row in report.rewritten), name
+            assert {row["check"] for row in report.looked_up} >= {"the keys were looked up"}, name
+        operators = copy.deepcopy(case.expected["operators"])
+        for operator in operators:
+            for state in operator["states"] if operator["key_type"] == "STRING" else ():
+                state["entries"] = [entry for entry in state["entries"] if entry["key"] != key]
+        sizes = {name: case.facts[name] for name in ("parallelism", "max_parallelism")}
+        requests.append(flink.request(operators, target, backend=backend, **sizes))
+        wanted.append(flink.entries(operators))
+    for name, expected, answer in zip(KINDS, wanted, flink.restore("2.3.0", requests), strict=True):
+        assert "error" not in answer, f"{name}: {answer['error'][:3000]}"
+        found = flink.entries(answer["operators"])
+        assert {state: found[state] for state in expected if found[state] != expected[state]} == {}, name
