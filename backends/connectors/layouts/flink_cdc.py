@@ -129,7 +129,10 @@ def _left(table: Codec) -> Struct:
 
 
 def _known_id(found: Content, state: Mapping[str, Any]) -> Content:
-    """Return an id of two parts. The rest of the state decides whether the first part is the catalog or the schema."""
+    """Return an id of two parts. The rest of the state decides whether the first part is the catalog or the schema.
+
+    Two parts of Postgres, which alone has the offset ``lsn``, are a schema and a table.
+    """
     if found["schema"] is not None or found["catalog"] is None:
         return found
     tables = [*state["alreadyProcessedTables"], *state.get("remainingTables", ())]
@@ -138,6 +141,9 @@ def _known_id(found: Content, state: Mapping[str, Any]) -> Content:
     other = found | {"catalog": None, "schema": found["catalog"]}
     if found in tables or other in tables:
         return found if found in tables else other
+    offsets = [entry["offset"] for entry in state["splitFinishedOffsets"]]
+    if any("lsn" in offset for offset in offsets if offset is not None):
+        return other
     two_parts = [table for table in tables if (table["catalog"] is None) != (table["schema"] is None)]
     return other if not two_parts or two_parts[0]["catalog"] is None else found
 

@@ -12,7 +12,9 @@ from state_processor import connectors
 from tests.backends.connectors.java_data import Data
 
 NULL_ROW = "aced000570"
+NULL_ROW_OF_ONE = "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000001" + "70"
 SPLITS = "org.apache.flink.cdc.connectors.base.source.meta.split.SourceSplitSerializer"
+ASSIGNER = "org.apache.flink.cdc.connectors.base.source.assigner.state.PendingSplitsStateSerializer"
 MYSQL_SPLITS = "org.apache.flink.cdc.connectors.mysql.source.split.MySqlSplitSerializer"
 
 
@@ -127,6 +129,20 @@ def test_names_with_points(version: int, table: str, info: str, first: bool, exp
     content = round_trip(SPLITS, version, data)
     assert content["finishedSnapshotSplitInfos"][0]["tableId"] == expected
     assert connectors.encode(SPLITS, version, content) == data
+
+
+@pytest.mark.parametrize(
+    ("offset", "table", "schema"), [(b'{"lsn":"23576408"}', '"public"."t"', True), (b'{"scn":"7"}', '"shop"."t"', False)]
+)
+def test_the_table_whose_chunks_are_being_made(offset: bytes, table: str, schema: bool) -> None:
+    """Its id has no flag. Other tables of two parts do not decide for Postgres."""
+    data = Data().int(6).int(1).int(1).bool(True).utf('"db"."other"').int(0).int(0)
+    data.int(1).utf("t:0").bool(True).sized(offset).int(0).int(0).bool(True).int(0).int(0)
+    data.bool(True).utf(table).utf(NULL_ROW_OF_ONE).int(3)
+    content = round_trip(ASSIGNER, 8, data.data)
+    first = json.loads(table.split(".")[0])
+    expected = {"catalog": None, "schema": first} if schema else {"catalog": first, "schema": None}
+    assert content["chunkSplitterState"]["currentSplittingTableId"] == {**expected, "table": "t"}
 
 
 def test_offsets_are_json_of_jackson() -> None:
