@@ -12,6 +12,7 @@ from state_processor.backends.connectors.layouts import (
     flink_cdc,
     iceberg,
     java_states,
+    kafka,
     kinesis_consumer,
     paimon,
     pulsar,
@@ -43,6 +44,7 @@ LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType(
         **pulsar.LAYOUTS,
         **element_serializers.LAYOUTS,
         **java_states.LAYOUTS,
+        **kafka.LAYOUTS,
         TUPLES: {0: OneOf((kinesis_consumer.STREAM_SHARD, paimon.WRITER_STATE))},
     }
 )

@@ -20,6 +20,7 @@ from state_processor.backends.connectors.layouts import (
     iceberg_manifests,
     jackson,
     java_values,
+    kafka,
     kinesis_consumer,
     paimon,
     paimon_rows,
@@ -103,7 +104,7 @@ def _(codec: codecs.Struct) -> Strategy:
     return build()
 
 
-DECIDING = {"splitVersion", "commitMessageVersion", "committableVersion", "size"}
+DECIDING = {"splitVersion", "stateVersion", "commitMessageVersion", "committableVersion", "size"}
 
 
 def _decides(name: str | None, part: Any, dependent: list[Any]) -> bool:
@@ -491,6 +492,7 @@ SPECIAL: dict[int, Callable[[], Strategy]] = {
     id(debezium.DOUBLE_QUOTED): lambda: SURE_TABLES,
     id(flink_cdc._FLAGGED): lambda: ALL_TABLES,
     id(flink_cdc._FIRST_OFFSET): lambda: FIRST_OFFSETS,
+    id(kafka.OFFSET): lambda: st.none() | LONGS.filter(lambda offset: offset != -(2**63)),
     id(java_values.ROW): lambda: st.none() | st.lists(SCALARS, max_size=2),
     id(pulsar._CURSOR): _cursor,
     id(pulsar._FIRST_SPLITS.codec): _pulsar_split(0),
