@@ -22,6 +22,13 @@ _KEEPS_ROWS: Final = "replace"
 _ONE_ATTEMPT: Final = {"commit.retry.num-retries": "0"}
 """A commit that another one precedes fails: it would add rows to a table that it has not read."""
 
+_SAME: Final = {
+    pa.int32(): (pa.int8(), pa.int16()),
+    pa.large_string(): (pa.string(),),
+    pa.large_binary(): (pa.binary(),),
+}
+"""Types that Iceberg stores as another type of Arrow."""
+
 
 class IcebergTarget:
     """An Iceberg table of a catalog.
@@ -84,11 +91,16 @@ class IcebergTarget:
                 transaction.overwrite(rows, snapshot_properties=position.properties())
 
     def _with_columns(self, transaction: Any, schema: pa.Schema) -> None:
-        names = [field.name for field in self._table.schema().fields]
-        if names != schema.names:
-            raise WriteError(
-                f"{self._place} has the columns {', '.join(names)}, the state {', '.join(schema.names)}: choose a new table"
-            )
+        """Give the table the types of the columns. All of its rows are replaced; earlier snapshots keep their columns."""
+        stored = self.schema()
+        if sorted(stored.names) != sorted(schema.names):
+            known, wanted = (", ".join(names) for names in (stored.names, schema.names))
+            raise WriteError(f"{self._place} has the columns {known}, the state {wanted}: choose a new table")
+        lost = [field.name for field in schema if not _has_all_fields(field.type, stored.field(field.name).type)]
+        if lost:
+            with transaction.update_schema(allow_incompatible_changes=True) as update:
+                for name in lost:
+                    update.delete_column(name)
         with transaction.update_schema() as update:
             update.union_by_name(schema)
 
@@ -124,3 +136,19 @@ class IcebergTarget:
         except kinds as error:
             kind = ConflictError if isinstance(error, exceptions.CommitFailedException) else WriteError
             raise kind(f"{self._place}: {error}") from error
+
+
+def _has_all_fields(wanted: pa.DataType, stored: pa.DataType) -> bool:
+    """Return whether a type has all that a stored type has, so that Iceberg can extend the column."""
+    if pa.types.is_struct(wanted) and pa.types.is_struct(stored):
+        names = {field.name for field in wanted}
+        return all(f.name in names and _has_all_fields(wanted.field(f.name).type, f.type) for f in stored)
+    if pa.types.is_map(wanted) and pa.types.is_map(stored):
+        return _has_all_fields(wanted.key_type, stored.key_type) and _has_all_fields(wanted.item_type, stored.item_type)
+    if _is_list(wanted) and _is_list(stored):
+        return _has_all_fields(wanted.value_type, stored.value_type)
+    return wanted == stored or wanted in _SAME.get(stored, ())
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def table(kind: str, directory: Path) -> Table:
 
 
 def content(rows: pa.Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in rows.to_pylist())
+    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=lambda row: row[:-1])
 
 
 @pytest.fixture
@@ -287,6 +288,30 @@ def test_a_state_that_is_gone_leaves_an_empty_table(kind: str, job: Path, tmp_pa
     (job / "chk-5" / "_metadata").touch()
     sp.sync(job, UID, "total", to, **arguments)
     assert content(read()) == rows(job / "chk-5")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_type_that_changes(kind: str, job: Path, tmp_path: Path) -> None:
+    """Fields that are added, fields that are gone, and another type: the table has what the state has."""
+    to, arguments, read, _ = table(kind, tmp_path)
+    text, number = sp.Types.STRING(), sp.Types.INT()
+    account = partial(sp.Types.POJO, "com.teashop.Account")
+    steps = (
+        (account({"name": text, "points": number}), [{"name": "A", "points": 1}, {"name": "B", "points": 2}]),
+        (account({"email": text, "name": text, "points": number}), [{"email": "x", "name": "A", "points": 1}]),
+        (account({"email": text, "name": text, "points": number}), [{"email": "y", "name": "A", "points": 1}]),
+        (account({"name": text}), [{"name": "A"}, {"name": "C"}]),
+        (sp.Types.LONG(), [1, 2, 3]),
+        (text, ["x"]),
+    )
+    for at, (value_type, values) in enumerate(steps, 1):
+        writer = sp.arrow.SavepointWriter.new(max_parallelism=4, flink_version="2.0")
+        accounts = [{"key": f"k{i}", "account": value} for i, value in enumerate(values)]
+        writer.with_keyed_state(UID, accounts, key="key", states={"account": sp.ValueState(value_type)})
+        writer.write(job / f"chk-{at}", checkpoint_id=at)
+        commit = sp.sync(job, UID, "account", to, **arguments)
+        assert commit is not None
+        assert (at, commit.is_full, content(read())) == (at, at != 3, rows(job / f"chk-{at}", "account"))
 
 
 def test_a_compaction_during_a_commit(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
