@@ -20,7 +20,7 @@ from tests import limits, spark_jvms
 from tests.corpus import CORPUS
 from tests.distribution import ModuleScheduling
 from tests.spark_session import abandon, shared_session
-from tests.waiting import end_of
+from tests.waiting import end_soon
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ.pop(name, None)
     elif config.getoption("numprocesses", None):
         making = subprocess.Popen([sys.executable, "-m", "tests.spark_jvms"], cwd=TESTS.parent, stderr=subprocess.DEVNULL)
-        config.add_cleanup(lambda: end_of(making))
+        config.add_cleanup(lambda: end_soon(making))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Generator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -41,24 +40,28 @@ class TestLimit:
         self._seconds = seconds
         self._grace = max(2.0, seconds / 10)
         self._errors = error_file
+        self._begun = 0.0
 
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        """Watch a test with its fixtures."""
-        self._end_after(self._seconds + self._grace)
-        try:
-            return (yield)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        """Watch a test with its fixtures. Short tests share a limit: a limit is a thread, which takes as long as such a test."""
+        if time.monotonic() - self._begun > self._grace / 4:
+            self._end_after(self._seconds + self._grace)
+
+    def pytest_sessionfinish(self) -> None:
+        """Stop watching."""
+        faulthandler.cancel_dump_traceback_later()
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
         """Watch the end of the fixtures of a test that has failed; pytest has cancelled the limit for the sake of debuggers."""
         if isinstance(node, pytest.Item):
             self._end_after(self._grace)
+            self._begun = 0.0  # the next test has a limit of its own
 
     def _end_after(self, seconds: float) -> None:
         if self._seconds:
+            self._begun = time.monotonic()
             faulthandler.dump_traceback_later(seconds, file=self._errors, exit=True)
 
 

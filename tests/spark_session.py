@@ -60,4 +60,4 @@ def abandon(request: pytest.FixtureRequest | None) -> None:
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
     if request is not None:
-        request._fixturedef.finish(request)
+        request._fixturedef.finish(request)  # type: ignore[attr-defined]

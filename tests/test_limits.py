@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGURATION = """
 [pytest]
-timeout = 1.5
+timeout = 5
 timeout_method = signal
 """
 CONFTEST = """
@@ -65,18 +65,18 @@ def run(folder: Path, modules: int, conftest: str, *options: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "-rA", *options, str(folder)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     plugins = ["-p", "xdist", "-p", "pytest_timeout"]
-    done = subprocess.run([*command, *plugins], env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([*command, *plugins], env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode
     return done.stdout + done.stderr
 
 
 def test_tests_that_hang_fail_and_the_run_goes_on(tmp_path: Path) -> None:
-    printed = run(tmp_path, 3, CONFTEST)
-    assert printed.count(">       time.sleep(600)\nE       Failed: Timeout (>1.5s) from pytest-timeout") == 3
-    assert printed.count("Timeout (0:00:03.500000)!") == 3
-    for number in range(3):
+    printed = run(tmp_path, 2, CONFTEST)
+    assert printed.count(">       time.sleep(600)\nE       Failed: Timeout (>5.0s) from pytest-timeout") == 2
+    assert printed.count("Timeout (0:00:07)!") == 2
+    for number in range(2):
         assert f"crashed while running 'test_{number}.py::test_that_no_signal_ends'" in printed
-    assert "6 failed, 6 passed" in printed
+    assert "4 failed, 4 passed" in printed
 
 
 def test_a_run_that_takes_too_long_ends_and_names_its_tests(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import select
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Thread
 from typing import IO, Any, Final
 
@@ -33,6 +34,12 @@ def end_of(process: subprocess.Popen[Any], seconds: float = SECONDS) -> int:
         process.kill()
         process.wait()
         raise
+
+
+def end_soon(process: subprocess.Popen[Any], seconds: float = 60) -> None:
+    """Wait for the end of a process whose result is not needed any more; kill it if it takes longer."""
+    with suppress(subprocess.TimeoutExpired):
+        end_of(process, seconds)
 
 
 def status_of(pid: int, seconds: float = SECONDS) -> int:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tests.waiting import end_of
 
-AT_MOST = 4
-"""JVMs that are kept: tests run in three processes at the same time, with a JVM of Spark in each."""
+AT_MOST = 6
+"""JVMs that are kept: one or two of the processes that run tests are in tests of Flink at the same time."""
 
 _kept: OrderedDict[tuple[str, ...], Jvm] = OrderedDict()
 """By their commands, the one that was used last at the end. A JVM that is busy is not among them."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +116,7 @@ def check_children(serializer: Codec) -> None:
         except StateProcessorError:
             snapshot = None  # it only reads
         if isinstance(snapshot, CompositeTypeSerializerSnapshot):
-            of_children = [child.snapshot().to_bytes() for child in part.children]
+            of_children = [cast(TypeSerializer, child).snapshot().to_bytes() for child in part.children]
             nested = [inner.to_bytes() for inner in snapshot.nested]
             around = [snapshot.to_bytes()]  # a serializer around another that has the snapshot of that
             assert of_children in (nested, around), f"the children of {kind} are not those in its snapshot"
@@ -183,7 +183,7 @@ def check_encoding(serializer: Codec, shown: Sequence[Any], options: DecodeOptio
     assert repr(pa.array(again, column.type).to_pylist()) == repr(column.to_pylist())
 
 
-def check_codec(serializer: Codec, values: Sequence[Any], options: DecodeOptions = PLAIN) -> None:
+def check_codec(serializer: TypeSerializer, values: Sequence[Any], options: DecodeOptions = PLAIN) -> None:
     """Values survive writing and reading, by every path."""
     payloads = [serializer.serialize(v) for v in values]
     assert repr(check_payloads(serializer, payloads, options)) == repr(list(values))

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import state_processor as sp
+from state_processor.write.format_choice import BackendName
 
 JOB = "0123456789abcdef0123456789abcdef"
 KEYS = range(40)
@@ -14,7 +15,7 @@ _PAD = "".join(map(chr, range(0x400, 0x1000)))
 TOKEN = "a-token-of-the-tests"
 
 
-def write_checkpoint(directory: Path, number: int, backend: str = "rocksdb") -> Path:
+def write_checkpoint(directory: Path, number: int, backend: BackendName = "rocksdb") -> Path:
     """Write ``chk-N`` of the job."""
     target = directory / JOB / f"chk-{number}"
     writer = sp.arrow.SavepointWriter.new(max_parallelism=8, flink_version="1.20")
