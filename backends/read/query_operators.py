@@ -133,13 +133,13 @@ def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
     surveyed = dict(zip((o.operator_id for o in operators), surveys(snapshot, operators), strict=True))
     known = _by_id(operators, plan, surveyed)
     if known is not None:
-        evidence = ("the id follows from the plan", "the states fit")
-        return QueryMatches(tuple(_decided(o, known.get(o.operator_id), evidence) for o in operators), by_id=True)
+        return QueryMatches(tuple(_decided(o, known.get(o.operator_id), surveyed) for o in operators), by_id=True)
     return QueryMatches(tuple(_by_structure(operators, plan, surveyed)), by_id=False)
 
 
-def _decided(operator: OperatorState, found: TranslatedOperator | None, evidence: tuple[str, ...]) -> QueryMatch:
-    return QueryMatch(operator, found, evidence if found is not None else ())
+def _decided(operator: OperatorState, found: TranslatedOperator | None, surveyed: Mapping[str, Survey]) -> QueryMatch:
+    facts = ("the id follows from the plan", *(("the states fit",) if surveyed[operator.operator_id][0] else ()))
+    return QueryMatch(operator, found, facts if found is not None else ())
 
 
 def _by_id(

@@ -1,4 +1,7 @@
-"""State of queries that is migrated to other queries: Flink restores it, and the new queries go on from it."""
+"""State of queries that is migrated to other queries: Flink restores it, and the new queries go on from it.
+
+Half of the old queries are submitted as text.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +158,10 @@ def test_queries_go_on_with_the_state_of_others(version: str, spark: SparkSessio
         assert [a["error"] for a in answers if "error" in a] == []
         return answers
 
-    first = run([*ask("old", to={name: str(tmp_path / f"{name}-first") for name in EVOLUTIONS}), *ask("new")])
+    old = ask("old", to={name: str(tmp_path / f"{name}-first") for name in EVOLUTIONS})
+    texts = [{**request, "text": True} if number % 2 else request for number, request in enumerate(old)]
+    later = [request for number, request in enumerate(ask("old")) if number % 2]  # the plans of the texts
+    first = run([*texts, *later, *ask("new")])
     migrated = {name: str(tmp_path / f"{name}-migrated") for name in EVOLUTIONS}
     notes = {}
     for name, answer in zip(EVOLUTIONS, first, strict=False):

@@ -119,11 +119,6 @@ SHAPES: dict[str, tuple[str, str, str]] = {
         "line STRING",
         "'connector' = 'filesystem', 'format' = 'raw', 'path' = '{files}'",
     ),
-    "files with a time": (
-        "INSERT INTO results SELECT customer, ts FROM orders",
-        "line STRING, ts TIMESTAMP(3)",
-        "'connector' = 'filesystem', 'format' = 'changes', 'path' = '{files}'",
-    ),
     "an order by time": ("INSERT INTO results SELECT id FROM orders ORDER BY ts", "id BIGINT", _PRINTED),
     "a window of groups": (
         "INSERT INTO results SELECT customer, COUNT(*) FROM orders GROUP BY customer, TUMBLE(ts, INTERVAL '10' SECOND)",

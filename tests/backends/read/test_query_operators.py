@@ -110,3 +110,41 @@ def test_match_gives_the_mapping_of_ids_to_uids() -> None:
     assert {one.confidence for one in found.matches} == {"certain"}
     uids = {row["operator_uid"] for row in sp.arrow.operators(savepoint, plan=plan).to_pylist()}
     assert set(found.mapping.values()) == uids
+    evidence = {one.new: one.evidence for one in found.matches}
+    assert {facts for new, facts in evidence.items() if (new or "").endswith("_join")} == {
+        ("the id follows from the plan", "the states fit")
+    }
+
+
+def test_operators_are_also_found_by_their_recorded_ids() -> None:
+    savepoint, plan = text_query("1.20.5", "left-join")
+    mapping = sp.match_operators(savepoint, plan).mapping
+    ((recorded, uid),) = ((old, new) for old, new in mapping.items() if new.endswith("_join"))
+    named, plain = (
+        [row for batch in sp.arrow.read_state(savepoint, operator, "left-records", plan=plan) for row in batch.to_pylist()]
+        for operator in (uid, recorded)
+    )
+    assert named == plain
+    assert named[0]["key"].keys() == {"customer"}
+
+
+def test_a_written_savepoint_has_the_uids_of_the_plan(tmp_path: Path) -> None:
+    savepoint, plan = text_query("1.20.5", "left-join")
+    sp.arrow.SavepointWriter.from_existing(savepoint, plan=plan).write(tmp_path / "new")
+    written = open_snapshot(tmp_path / "new").metadata.operators
+    assert {o.operator_id for o in written} == plan_of(plan).operators.keys() & {o.operator_id for o in written}
+    with pytest.raises(OptionError, match=r"none of the operators of the savepoint.*open the savepoint with plan="):
+        sp.arrow.SavepointWriter.from_existing(savepoint).check_query_migration(plan, plan)
+    assert sp.arrow.SavepointWriter.from_existing(savepoint, plan=plan).check_query_migration(plan, plan).impossible == ()
+
+
+def test_the_plan_of_another_version_is_matched_by_id_or_structure() -> None:
+    for name in sorted(path.name for path in (unpacked("sql-text") / "1.20.5").iterdir()):
+        savepoint, own = text_query("1.20.5", name)
+        _, newer = text_query("2.3.0", name)
+        right = {one.operator.operator_id: one.found for one in matched(savepoint, own).matches}
+        for one in matched(savepoint, newer).matches:
+            expected = right[one.operator.operator_id]
+            assert expected is not None
+            if one.found is not None:
+                assert one.found.transformation == expected.transformation, (name, one)
