@@ -64,9 +64,22 @@ class QueryChanges:
         new = self.partner(node)
         if node.type != new.type and node.kind in _CHANGES:  # connectors define the state of sources and sinks
             raise StateMigrationError(f"it is {node.type} in the old plan, {new.type} in the new one; its state may differ")
-        _check_ttl(node, new)
+        if node.kind not in _WITH_TTL:
+            _check_ttl(node, new)
         find = _CHANGES.get(node.kind) or _LAYOUTS.get(node.kind)
         return {} if find is None else find(ChangedNode(node, self._before), ChangedNode(new, self._after))
+
+    def ttl_changes(self, node: PlanNode) -> dict[str, bool]:
+        """Return whether states get time-to-live or lose it: by the side of a join, and by an empty name for other operators.
+
+        Raises
+        ------
+        StateMigrationError
+            If the new plan does not have the node.
+        """
+        before, after = node.has_ttl, self.partner(node).has_ttl
+        sides = {0: "left-records", 1: "right-records"} if node.kind == "join" else {0: ""}
+        return {name: after[i] for i, name in sides.items() if i in before.keys() & after.keys() and before[i] != after[i]}
 
     def _pairs(self) -> dict[int, PlanNode]:
         found: dict[int, PlanNode] = {}
@@ -152,7 +165,7 @@ def _materializes(node: PlanNode) -> bool:
 
 
 def _check_ttl(old: PlanNode, new: PlanNode) -> None:
-    """Refuse state that gains or loses time-to-live. Plans before Flink 1.18 do not contain time-to-live."""
+    """Refuse other operators whose state gains or loses time-to-live. Plans before Flink 1.18 do not contain time-to-live."""
     before, after = old.has_ttl, new.has_ttl
     for index in before.keys() & after.keys():
         if before[index] != after[index]:
@@ -181,6 +194,9 @@ _CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]
     "rank": changed_ranks,
 }
 """Changes of operators that support other columns or calls."""
+
+_WITH_TTL: Final = frozenset(("group-aggregate", "global-group-aggregate", "join", "deduplicate", "changelog-normalize"))
+"""Operators all of whose states get time-to-live, or lose it."""
 
 _LAYOUTS: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {"over-aggregate": changed_over}
 """Changes of operators that do the same with the same input, but with another layout of states."""

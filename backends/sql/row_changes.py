@@ -13,6 +13,8 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.serializers.table.logical_types import LogicalType, TimestampType
 
+_GAINED: Final = "gets time-to-live; the time of last access is the time of writing"
+_LOST: Final = "loses time-to-live; expired values stay"
 VALUE: Final = "value"
 MAP_KEY: Final = "map_key"
 
@@ -101,21 +103,26 @@ class StateChange:
         Whether different rows may become equal. Then their numbers of copies are added.
     successor
         A state that is made of the entries. Then the rows do not change.
+    ttl
+        Whether the state gets time-to-live or loses it; ``None`` if this does not change.
     """
 
     rows: Mapping[str, RowChange] = field(default_factory=dict)
     merges: bool = False
     successor: Successor | None = None
+    ttl: bool | None = None
 
     @property
     def is_same(self) -> bool:
         """Whether nothing changes."""
-        return self.successor is None and all(row.is_same for row in self.rows.values())
+        return self.successor is None and self.ttl is None and all(row.is_same for row in self.rows.values())
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes as text for users."""
         rows = tuple(note for row in self.rows.values() for note in row.notes)
+        if self.ttl is not None:
+            rows = (*rows, _GAINED if self.ttl else _LOST)
         return rows if self.successor is None else (*rows, self.successor.note)
 
 

@@ -16,10 +16,9 @@ from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
-from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.same_keys import identity
-from state_processor.write.migrated_rows import OPTIONS, PARTS
+from state_processor.write.migrated_rows import OPTIONS, PARTS, without_ttl
 from state_processor.write.query_migration import MigratedState
 
 
@@ -36,13 +35,14 @@ def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
     if state.change.successor is not None:
         return _succeeding(rows, state.change.successor.columns)
     columns = []
-    for name in (name for name in rows.columns if name in (KEY, *PARTS, LAST_ACCESS)):
+    kept = (KEY, *PARTS, *(() if state.change.ttl is False else (LAST_ACCESS,)))
+    for name in (name for name in rows.columns if name in kept):
         part = PARTS.get(name, "")
         change = state.change.rows.get(part)
         if change is None:
             columns.append(f.col(name))
         else:
-            old, new = state.old.serializers[part], state.new.serializers[part]
+            old, new = without_ttl(state.old.serializers[part]), without_ttl(state.new.serializers[part])
             columns.append(_changed(f.col(name), old, change, new).alias(name))
     found = rows.select(*columns)
     return _merged(found) if state.change.merges else found
@@ -64,8 +64,6 @@ def _changed(value: Column, old: TypeSerializer, change: RowChange, new: TypeSer
                 for field, own in zip(change.fields, new.slot.type.fields, strict=True)
             ]
             row = f.struct(value.getField(ROW_KIND_FIELD).alias(ROW_KIND_FIELD), *fields)
-        case TtlSerializer(), TtlSerializer():
-            return _changed(value, old.value, change, new.value)
         case TupleSerializer(), TupleSerializer():
             parts = zip(old.fields, new.fields, strict=True)
             row = f.struct(*(_changed(value.getField(f"f{i}"), a, change, b).alias(f"f{i}") for i, (a, b) in enumerate(parts)))

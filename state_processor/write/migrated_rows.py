@@ -45,6 +45,11 @@ def migrated_entries(state: MigratedState, schema: pa.Schema, batches: Iterable[
     return pa.RecordBatchReader.from_batches(changed.schema, _merged(changed.schema, found) if state.change.merges else found)
 
 
+def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
+    """Return the type of values without time-to-live."""
+    return serializer.value if isinstance(serializer, TtlSerializer) else serializer
+
+
 def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {KEY: rows.column(KEY)}
     if state.change.successor is not None:
@@ -55,9 +60,10 @@ def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch
             part, column = PARTS[name], rows.column(name)
             change = state.change.rows.get(part)
             if change is not None:
-                column = _changed(column, state.old.serializers[part], change, state.new.serializers[part])
+                old, new = without_ttl(state.old.serializers[part]), without_ttl(state.new.serializers[part])
+                column = _changed(column, old, change, new)
             columns[name] = column
-    if LAST_ACCESS in rows.schema.names:
+    if LAST_ACCESS in rows.schema.names and state.change.ttl is not False:
         columns[LAST_ACCESS] = rows.column(LAST_ACCESS)
     return pa.RecordBatch.from_pydict(columns)
 
@@ -71,8 +77,6 @@ def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: Type
             for field, own in zip(change.fields, new.slot.type.fields, strict=True):
                 fields[own.name] = _field(values, field, names, own.type.arrow_type(OPTIONS))
             return _struct(fields, values)
-        case TtlSerializer(), TtlSerializer():
-            return _changed(values, old.value, change, new.value)
         case TupleSerializer(), TupleSerializer():
             parts = zip(old.fields, new.fields, strict=True)
             return _struct(

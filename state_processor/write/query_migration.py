@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -165,23 +165,24 @@ class _Operator:
             return
         try:
             found = changes.changes(planned.node)
+            ttl = changes.ttl_changes(planned.node)
             uid = uid_formats(changes.partner(planned.node), planned.transformation)[
                 uid_formats(planned.node, planned.transformation).index(planned.uid)
             ]
             self.becomes = None if uid == planned.uid else uid
-            self.migrated = tuple(self._migrated(found))
+            self.migrated = tuple(self._migrated(found, ttl))
         except StateProcessorError as error:
             self.problem, self.migrated = str(error), ()
 
-    def _migrated(self, found: StateChanges) -> Iterator[MigratedState]:
+    def _migrated(self, found: StateChanges, ttl: Mapping[str, bool]) -> Iterator[MigratedState]:
         assert self.draft.source is not None
         header = self.draft.source.header
         for meta in header.states if header is not None else ():
-            change = found.get(meta.name)
-            if change is None or change.is_same:
-                continue
             assert header is not None
             old = describe_keyed(header, meta)
+            change = replace(found.get(meta.name, StateChange()), ttl=None if old.is_timer else ttl.get(meta.name, ttl.get("")))
+            if change.is_same:
+                continue
             if change.successor is not None:
                 new = _succeeding(old, change.successor)
                 self._check_unchanged(old.name, new.name)
@@ -192,6 +193,8 @@ class _Operator:
                 part: _with_row(serializer, change.rows[part]) if part in change.rows else serializer
                 for part, serializer in old.serializers.items()
             }
+            if change.ttl is not None:
+                parts["value"] = _with_time_to_live(parts["value"], old.name, enabled=change.ttl)
             if all(parts[part] is serializer for part, serializer in old.serializers.items()):
                 continue  # it holds no rows of the input
             yield MigratedState(self.draft.identifier, old, old.with_serializers(**parts), change)
@@ -248,6 +251,23 @@ def _succeeding(old: KeyedDescription, made: Successor) -> KeyedDescription:
     """Return a state that is made from the entries of an old one, with the same keys and time-to-live."""
     value = TtlSerializer.of(made.value) if made.value is not None and old.has_ttl else made.value
     return KeyedDescription.of(made.name, made.kind, old.key, old.namespace, value=value)
+
+
+def _with_time_to_live(value: TypeSerializer, state: str, *, enabled: bool) -> TypeSerializer:
+    """Return the type of values that have time-to-live, or do not have it any more.
+
+    Raises
+    ------
+    StateMigrationError
+        If the plan differs from the state.
+    """
+    if isinstance(value, TtlSerializer) == enabled:
+        words = ("without", "with") if enabled else ("with", "without")
+        raise StateMigrationError(
+            f"state {state!r} is {words[0]} time-to-live in the old plan, {words[1]} it in the savepoint; give the plan of the "
+            "query that wrote it"
+        )
+    return value.value if isinstance(value, TtlSerializer) else TtlSerializer.of(value)
 
 
 def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:

@@ -78,6 +78,21 @@ EVOLUTIONS = {
         ["+U[ada, 50, 1]", "+U[bob, 18, 1]", "-U[ada, 35, 0]", "-U[bob, 17, 0]"],
         ["count(*) is new, and starts with the values of an empty group: 0"],
     ),
+    "ttl-added": Evolution(
+        _by_customer("COUNT(DISTINCT item), SUM(amount)", "BIGINT BIGINT", 9),
+        _by_customer("SUM(amount), COUNT(DISTINCT item)", "BIGINT BIGINT", **TTL),
+        ["+U[ada, 50, 3]", "+U[bob, 18, 1]", "-U[ada, 35, 2]", "-U[bob, 17, 1]"],
+        ["the order of calls changes", *["gets time-to-live; the time of last access is the time of writing"] * 3],
+    ),
+    "ttl-removed": Evolution(
+        _join("o.id, o.amount", "BIGINT BIGINT STRING", 8, **TTL),
+        _join("o.id", "BIGINT STRING"),
+        [
+            *("+I[1, Pisa]", "+I[2, Pisa]", "+I[4, Pisa]", "+I[5, Bern]"),
+            *("+I[7, Oslo]", "+I[8, Bonn]", "+I[8, Pisa]", "+I[8, Rome]"),
+        ],
+        ["column amount is dropped", *["loses time-to-live; expired values stay"] * 2],
+    ),
     "max-added": Evolution(
         _by_customer(f"SUM(amount), {BIG}", "BIGINT BIGINT", 9),
         _by_customer(f"MAX(item), SUM(amount), {BIG}", "STRING BIGINT BIGINT"),

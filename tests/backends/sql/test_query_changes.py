@@ -335,9 +335,9 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "the operator needs the row count of each group",
     ),
     "time-to-live": (
-        "group-aggregate",
-        "group-aggregate",
-        setting("group-aggregate", "state", to=[{"index": 0, "ttl": "1 s"}]),
+        "top",
+        "rank",
+        setting("rank", "state", to=[{"index": 0, "ttl": "1 s"}]),
         "it has state without time-to-live in the old plan, with it in the new one",
     ),
     "version": (
