@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, surveys
+from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, of_one_subtask, subtask_label, surveys
 from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.naming import describe, planned
 from state_processor.backends.state.descriptions import StateDescription
@@ -76,9 +75,8 @@ def operator_kinds(snapshot: Snapshot) -> dict[str, str]:
 
 def _kind_by_states(snapshot: Snapshot, operator: OperatorState) -> str | None:
     """Return the kind of an operator from the states of its first subtask with state; ``None`` if they can't be read."""
-    first = next((subtask for subtask in operator.subtasks if subtask.state_size), None)
     try:
-        ((found, _),) = surveys(snapshot, [replace(operator, subtasks=() if first is None else (first,))])
+        ((found, _),) = surveys(snapshot, [of_one_subtask(operator)])
     except StateProcessorError:
         return None
     return kind_of(state for state, *_ in found.values())

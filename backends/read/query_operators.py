@@ -17,7 +17,7 @@ from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import Survey, surveys
+from state_processor.backends.read.state_listing import Survey, of_one_subtask, surveys
 from state_processor.backends.sql.meaning import has_state, meaning_of
 from state_processor.backends.sql.naming import names_from_plan, refuse_plan, with_plan
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode
@@ -130,7 +130,7 @@ def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
         The plan of the query.
     """
     operators = snapshot.metadata.operators
-    surveyed = dict(zip((o.operator_id for o in operators), surveys(snapshot, operators), strict=True))
+    surveyed = dict(zip((o.operator_id for o in operators), surveys(snapshot, map(of_one_subtask, operators)), strict=True))
     known = _by_id(operators, plan, surveyed)
     if known is not None:
         return QueryMatches(tuple(_decided(o, known.get(o.operator_id), surveyed) for o in operators), by_id=True)

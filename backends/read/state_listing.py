@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
@@ -153,6 +154,12 @@ def _merged(subtasks: Iterable[list[StateDescription | UnreadState]]) -> Survey:
         if not any(state is other for other in variants[-1:]):
             variants.append(state)
     return found, list(unread.values())
+
+
+def of_one_subtask(operator: OperatorState) -> OperatorState:
+    """Return an operator with the first of its subtasks that have state: most operators have the same states in all subtasks."""
+    first = next((subtask for subtask in operator.subtasks if subtask.state_size), None)
+    return replace(operator, subtasks=() if first is None else (first,))
 
 
 def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
