@@ -18,6 +18,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import Survey, of_one_subtask, surveys
+from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.meaning import has_state, meaning_of
 from state_processor.backends.sql.naming import names_from_plan, refuse_plan, with_plan
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode
@@ -28,6 +29,7 @@ from state_processor.serializers.errors import OptionError
 
 _LOG: Final = getLogger("state_processor")
 _NAME: Final = re.compile(r"(?:Source: |Sink: )?(.+)\[(\d+)\].*")
+_DISTINCT: Final = re.compile(r"distinctAcc_\d+")
 _OF_SINKS: Final = frozenset({"sink", COMMITTER, "streaming-writer", "compact-coordinator", "compact-operator"}) | {
     "partition-committer",
     "discarding-sink",
@@ -210,22 +212,34 @@ def _by_structure(operators: Sequence[OperatorState], plan: CompiledPlan, survey
     possible = sorted((one for one in usual if _may_have_state(one)), key=lambda one: plan.nodes.index(one.node))
     ranked = _by_name(operators, possible)
     candidates: dict[str, list[TranslatedOperator]] = {}
+    unsure: set[str] = set()
     for operator in operators:
         states = surveyed[operator.operator_id][0]
         if not states:
             continue
-        named = ranked.get(operator.operator_id)
+        named, kind = ranked.get(operator.operator_id), kind_of((), operator.name)
         candidates[operator.operator_id] = [
-            one for one in possible if fits(one, states) and (named is None or one is named) and _has_states(one, states)
+            one
+            for one in possible
+            if (named is None or one is named) and _is_kind(one, kind) and fits(one, states) and _has_states(one, states)
         ]
-    decided = _eliminated(candidates)
+        if kind is None and any(_DISTINCT.match(name) for name in states):
+            unsure.add(operator.operator_id)
+    decided = {key: found for key, found in _eliminated(candidates).items() if key not in unsure}
     for operator in operators:
         found = decided.get(operator.operator_id)
         left = candidates.get(operator.operator_id, [])
-        evidence = ("the states fit",) if left else ()
-        if operator.operator_id in ranked and left:
-            evidence = (f"name {operator.name!r}", *evidence)
-        yield QueryMatch(operator, found, evidence, () if found is not None else tuple(left))
+        facts = ["the states fit"] if left else []
+        if left and operator.operator_id in ranked:
+            facts.insert(0, f"name {operator.name!r}")
+        if left and operator.operator_id in unsure:
+            facts.append("distinct values have another layout if the job aggregated in another number of phases")
+        yield QueryMatch(operator, found, tuple(facts), () if found is not None else tuple(left))
+
+
+def _is_kind(one: TranslatedOperator, kind: str | None) -> bool:
+    """Return whether an operator of the plan is of the kind in the name of an operator of the snapshot, if it has a name."""
+    return kind in (None, one.transformation) or (kind == "sink" and one.transformation in _OF_SINKS)
 
 
 def _may_have_state(one: TranslatedOperator) -> bool:
