@@ -107,7 +107,7 @@ SHAPES: dict[str, tuple[str, str, str]] = {
         "customer STRING, n BIGINT",
         _PRINTED,
     ),
-    "a join that can't match": (
+    "a join without matches": (
         "INSERT INTO results SELECT o.customer, o.id FROM orders o LEFT JOIN customers c ON o.customer = c.id AND o.ts BETWEEN"
         " c.ts + INTERVAL '9' SECOND AND c.ts + INTERVAL '5' SECOND",
         "customer STRING, id BIGINT",
