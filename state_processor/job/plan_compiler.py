@@ -14,15 +14,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from state_processor.job.sql_statements import planned_script
+from state_processor.job.sql_statements import planned_statements, setting
 from state_processor.serializers.errors import MissingFileError, OptionError
 
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 _DIST: Final = re.compile(r"flink-dist(?:_2\.\d+)?-(\d+\.\d+\.\d+.*)\.jar")
-_CLIENT: Final = "org.apache.flink.table.client.SqlClient"
 _OPENED: Final = ("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.text", "java.time", "java.util")
 _TIMEOUT: Final = 300
-_NEEDED: Final = {"lib": ("flink-dist", "flink-table-planner", "flink-table-runtime"), "opt": ("flink-sql-client",)}
+_NEEDED: Final = ("flink-dist", "flink-table-planner", "flink-table-runtime", "flink-table-api-java")
 _SHOWN: Final = 3000
 
 
@@ -70,14 +69,18 @@ def plan_from_sql(
 
 
 def _compiled(sql: str, distribution: Distribution, jars: Sequence[Path], work: Path, timeout: float) -> str:
-    plan, script = work / "plan.json", work / "script.sql"
-    script.write_text(planned_script(sql, str(plan)), "utf-8")
-    for name in ("config.yaml", "flink-conf.yaml"):
-        (work / name).write_text("", "utf-8")
+    plan, program = work / "plan.json", work / "CompilePlan.java"
+    arguments = []
+    for number, statement in enumerate(planned_statements(sql, str(plan))):
+        for text in setting(statement) or (statement,):
+            file = work / f"{number}-{len(arguments)}.txt"
+            file.write_text(text, "utf-8")
+            arguments.append(str(file))
+        arguments.append("")
+    program.write_text(_PROGRAM, "utf-8")
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     class_path = os.pathsep.join(map(str, [*distribution.jars, *jars]))
-    command = [_java(), *opened, "-XX:TieredStopAtLevel=1", "-cp", class_path, _CLIENT, "-f", str(script)]
-    environment = {**os.environ, "FLINK_CONF_DIR": str(work)}
+    command = [_java(), *opened, "-XX:TieredStopAtLevel=1", "-cp", class_path, str(program), *arguments]
     try:
         done = subprocess.run(
             command,
@@ -86,7 +89,6 @@ def _compiled(sql: str, distribution: Distribution, jars: Sequence[Path], work: 
             timeout=timeout,
             check=False,
             cwd=work,
-            env=environment,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
@@ -96,12 +98,43 @@ def _compiled(sql: str, distribution: Distribution, jars: Sequence[Path], work: 
     return plan.read_text("utf-8")
 
 
+_PROGRAM: Final = """
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.TableEnvironment;
+
+public final class CompilePlan {
+    public static void main(String[] files) throws Exception {
+        TableEnvironment tables = TableEnvironment.create(EnvironmentSettings.newInstance().inStreamingMode().build());
+        List<String> texts = new ArrayList<>();
+        for (String file : files) {
+            if (!file.isEmpty()) {
+                texts.add(Files.readString(Path.of(file)));
+            } else if (texts.size() == 2) {
+                tables.getConfig().set(texts.get(0), texts.get(1));
+                texts.clear();
+            } else {
+                tables.executeSql(texts.get(0));
+                texts.clear();
+            }
+        }
+        System.exit(0);
+    }
+}
+"""
+"""Statements are files: one file, or a name and a value for a setting, and an empty argument after each."""
+
+
 def _reason(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what Flink's client printed about a failure."""
+    """Return the messages of Flink's errors."""
+    if "jdk.compiler not found" in done.stderr:
+        return f"expected a JDK of version 11 or newer, with a compiler, found {_java()}; set JAVA_HOME to a JDK"
     lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines()]
-    at = next((n for n, line in enumerate(lines) if "[ERROR]" in line), None)
-    shown = "\n".join(line for line in lines[at or 0 :] if line and not line.startswith("WARNING:"))
-    return shown[-_SHOWN:] if at is None else shown[:_SHOWN]
+    said = [line for line in lines if line and not line.startswith(("at ", "...", "WARNING:", "SLF4J"))]
+    return "\n".join(said)[-_SHOWN:]
 
 
 @dataclass(frozen=True)
@@ -111,7 +144,7 @@ class Distribution:
     Attributes
     ----------
     directory
-        The directory with ``lib`` and ``opt``.
+        The directory with ``lib``.
     version
         The version of Flink.
     """
@@ -130,13 +163,12 @@ class Distribution:
         """
         wanted = None if flink is None or _VERSION.fullmatch(str(flink)) is None else str(flink)
         directory = _installed() if flink is None or wanted is not None else Path(flink)
-        for folder, names in _NEEDED.items():
-            for name in names:
-                if not any(directory.glob(f"{folder}/{name}*.jar")):
-                    raise OptionError(
-                        f"plan_from_sql: expected a Flink distribution with {folder}/{name}-….jar, found none in {directory}; "
-                        "pass the directory of a distribution as flink"
-                    )
+        for name in _NEEDED:
+            if not any(directory.glob(f"lib/{name}*.jar")):
+                raise OptionError(
+                    f"plan_from_sql: expected a Flink distribution with lib/{name}-….jar, found none in {directory}; "
+                    "pass the directory of a distribution as flink"
+                )
         versions = sorted(match[1] for path in directory.glob("lib/*.jar") if (match := _DIST.fullmatch(path.name)))
         version = versions[0] if versions else "of an unknown version"
         if wanted is not None and version != wanted and not version.startswith(f"{wanted}."):
@@ -148,10 +180,8 @@ class Distribution:
 
     @property
     def jars(self) -> Iterator[Path]:
-        """The jars of the class path: all of ``lib``, and the client with its gateway."""
+        """The jars of the class path."""
         yield from sorted(self.directory.glob("lib/*.jar"))
-        for name in ("flink-sql-client", "flink-sql-gateway"):
-            yield from sorted(self.directory.glob(f"opt/{name}*.jar"))
 
 
 def _installed() -> Path:
@@ -173,5 +203,5 @@ def _java() -> str:
     found = shutil.which("java", path=f"{home}/bin") if home else None
     found = found or shutil.which("java")
     if found is None:
-        raise OptionError("plan_from_sql: expected Java 11 or newer, found no java; install it, or set JAVA_HOME")
+        raise OptionError("plan_from_sql: expected a JDK of version 11 or newer, found no java; install one, or set JAVA_HOME")
     return found

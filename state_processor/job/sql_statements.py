@@ -14,8 +14,9 @@ _SET: Final = re.compile(r"(EXECUTE\s+STATEMENT\s+SET\s+BEGIN|BEGIN\s+STATEMENT\
 _INSERT: Final = re.compile(r"(EXECUTE\s+)?INSERT\b", re.IGNORECASE)
 _COMPILE: Final = re.compile(r"COMPILE\s+(AND\s+EXECUTE\s+)?PLAN\b.*?\bFOR\s+", re.IGNORECASE | re.DOTALL)
 _END: Final = re.compile(r"END\s*", re.IGNORECASE)
+_SETTING: Final = re.compile(r"SET\s+'((?:[^']|'')+)'\s*=\s*'((?:[^']|'')*)'", re.IGNORECASE)
 _DEFINING: Final = re.compile(
-    r"(CREATE|SET|RESET|USE|DROP|ALTER|ADD\s+JAR|REMOVE\s+JAR|LOAD\s+MODULE|UNLOAD\s+MODULE)\b", re.IGNORECASE
+    r"(CREATE|SET\s+'|USE|DROP|ALTER|ADD\s+JAR|REMOVE\s+JAR|LOAD\s+MODULE|UNLOAD\s+MODULE)\b", re.IGNORECASE
 )
 _FILLING: Final = re.compile(
     r"(CREATE|REPLACE)(\s+OR\s+REPLACE)?\s+(TEMPORARY\s+)?TABLE\b.*\bAS\s+(SELECT|WITH)\b", re.IGNORECASE | re.DOTALL
@@ -24,8 +25,8 @@ _FILLING: Final = re.compile(
 _SHOWN: Final = 60
 
 
-def planned_script(sql: str, plan: str) -> str:
-    """Return a script that compiles the query of another script into a file.
+def planned_statements(sql: str, plan: str) -> list[str]:
+    """Return the statements that compile the query of a script into a file.
 
     Parameters
     ----------
@@ -67,7 +68,13 @@ def planned_script(sql: str, plan: str) -> str:
             f"sql: expected one INSERT or one statement set, found {len(queries)}; each INSERT outside of a statement set is a "
             "job of its own"
         )
-    return "".join(f"{one};\n" for one in (*defining, f"COMPILE PLAN '{target}' FOR {queries[0]}"))
+    return [*defining, f"COMPILE PLAN '{target}' FOR {queries[0]}"]
+
+
+def setting(statement: str) -> tuple[str, str] | None:
+    """Return the name and the value that a statement sets; ``None`` for other statements."""
+    match = _SETTING.fullmatch(statement)
+    return None if match is None else (match[1].replace("''", "'"), match[2].replace("''", "'"))
 
 
 def _statements(sql: str) -> Iterator[str]:

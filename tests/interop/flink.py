@@ -38,7 +38,6 @@ _FOLDERS = {
     "libraries": ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime"),
     "planner": ("flink-table-planner-loader",),
     "python-and-files": ("flink-python", "flink-connector-files"),
-    "client": ("flink-sql-client", "flink-sql-gateway"),
 }
 """The jars of a version by the folder that they are kept in: with what their names begin in the package."""
 
@@ -243,7 +242,7 @@ def run_with_checkpoints(
 
 
 def distribution(version: str) -> Path:
-    """Return a directory like the one of an installed Flink: jars of the planner in ``lib``, the SQL client in ``opt``.
+    """Return a directory like the one of an installed Flink, with the jars of the planner in ``lib``.
 
     Raises
     ------
@@ -251,10 +250,10 @@ def distribution(version: str) -> Path:
     """
 
     def link(target: Path) -> None:
-        for place, folders in {"lib": ("lib", "libraries", "planner", "python-and-files"), "opt": ("client",)}.items():
-            (target / place).mkdir()
-            for jar in (jar for folder in folders for jar in _jars(version, folder)):
-                (target / place / jar.name).symlink_to(jar)
+        (target / "lib").mkdir()
+        for folder in ("lib", "libraries", "planner", "python-and-files"):
+            for jar in _jars(version, folder):
+                (target / "lib" / jar.name).symlink_to(jar)
 
     return _made(CACHE / "flink" / f"{version}-distribution", link)
 
@@ -262,8 +261,6 @@ def distribution(version: str) -> Path:
 def _jars(version: str, folder: str) -> list[Path]:
     """Return the jars of one of :data:`_FOLDERS`."""
     package = _made(CACHE / "flink" / version, lambda target: _fetch(version, target))
-    if folder == "client" and not (package / folder).is_dir():  # a cache that is older than this folder
-        package = _made(CACHE / "flink" / f"{version}-client", lambda target: _fetch(version, target))
     if not (package / folder).is_dir():
         raise FlinkError(f"{package} does not have a folder {folder}: delete it; it is downloaded again")
     return sorted((package / folder).glob("*.jar"))

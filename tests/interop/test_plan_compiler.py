@@ -37,11 +37,9 @@ def test_other_versions_and_missing_jars_are_refused(tmp_path: Path, monkeypatch
     monkeypatch.setenv("FLINK_HOME", str(tmp_path))
     with pytest.raises(OptionError, match="expected a Flink distribution with lib/flink-dist"):
         sp.plan_from_sql("INSERT INTO results SELECT 1")
-    for folder, name in (("lib", "flink-dist-2.3.0"), ("lib", "flink-table-planner"), ("lib", "flink-table-runtime")):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        (tmp_path / folder / f"{name}.jar").touch()
-    (tmp_path / "opt").mkdir()
-    (tmp_path / "opt" / "flink-sql-client.jar").touch()
+    (tmp_path / "lib").mkdir()
+    for name in ("flink-dist-2.3.0", "flink-table-planner", "flink-table-runtime", "flink-table-api-java"):
+        (tmp_path / "lib" / f"{name}.jar").touch()
     with pytest.raises(OptionError, match=r"expected Flink 1\.20, found Flink 2\.3\.0 in .*apache-flink-libraries==1\.20"):
         sp.plan_from_sql("INSERT INTO results SELECT 1", flink="1.20")
     monkeypatch.delenv("FLINK_HOME")
