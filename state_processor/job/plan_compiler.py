@@ -70,7 +70,7 @@ def plan_from_sql(
 
 def _compiled(sql: str, distribution: Distribution, jars: Sequence[Path], work: Path, timeout: float) -> str:
     plan, program = work / "plan.json", work / "CompilePlan.java"
-    arguments = []
+    arguments: list[str] = []
     for number, statement in enumerate(planned_statements(sql, str(plan))):
         for text in setting(statement) or (statement,):
             file = work / f"{number}-{len(arguments)}.txt"
