@@ -377,6 +377,7 @@ def read_source_splits(
         - ``kinesis``, ``dynamodb``: ``stream_arn``, ``shard_id``, ``iterator_type``, ``sequence_number``, ``finished``
         - ``iceberg``: ``file_offset``, ``record_offset``, ``files``; ``paimon``: ``records_to_skip``, ``snapshot_id``, ``files``;
           ``pulsar``: ``topic``, ``partition``, ``ledger_id``, ``entry_id``
+        - ``dynamic-kafka``: the columns of ``kafka``, ``cluster_id``, ``retained_until`` (milliseconds)
         - from ``mysql-cdc`` on: ``enumerator``, in a row of its own, has the rest of the enumerator's state as JSON
 
     Raises

@@ -7,6 +7,7 @@ from typing import Final
 from state_processor.backends.connectors.aws_sinks import DYNAMODB_SINK, FIREHOSE_SINK, KINESIS_SINK, SQS_SINK
 from state_processor.backends.connectors.cdc import CDC, MYSQL_CDC
 from state_processor.backends.connectors.connector import Connector
+from state_processor.backends.connectors.dynamic_kafka import DYNAMIC_KAFKA
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.file_sink import FILE_SINK
 from state_processor.backends.connectors.hybrid import HYBRID
@@ -22,7 +23,7 @@ from state_processor.backends.connectors.streams import DYNAMODB, KINESIS
 from state_processor.backends.connectors.write_ahead import WRITE_AHEAD
 
 SOURCES: Final[tuple[Connector, ...]] = (
-    *(SEQUENCE, KAFKA, FILE, HYBRID),
+    *(SEQUENCE, KAFKA, DYNAMIC_KAFKA, FILE, HYBRID),
     *(MYSQL_CDC, CDC, KINESIS, DYNAMODB, ICEBERG, PAIMON, PULSAR),
 )
 SINKS: Final[tuple[SinkConnector, ...]] = (

@@ -9,7 +9,7 @@ import pytest
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import Versioned
-from state_processor.backends.connectors.layouts import aws, flink_cdc, iceberg, kinesis_consumer, paimon, pulsar
+from state_processor.backends.connectors.layouts import aws, flink_cdc, iceberg, kafka, kinesis_consumer, paimon, pulsar
 from state_processor.backends.connectors.layouts.element_serializers import kinesis_snapshot
 from state_processor.backends.connectors.source_splits import (
     CoordinatorState,
@@ -152,8 +152,36 @@ PULSAR_SPLIT = {
     "latestConsumedIdBytes": "0807100818003000",
     "uncommittedTransactionId": None,
 }
+DYNAMIC_SPLIT = {
+    "clusterId": "east",
+    "retainedUntilMs": None,
+    "splitVersion": 0,
+    "split": {"topic": "orders", "partition": 3, "startingOffset": 42, "stoppingOffset": None},
+}
 FAMILIES: dict[str, tuple[str, int, list[dict[str, Any]], str, int, dict[str, Any]]] = {
     "mysql-cdc": (flink_cdc.MYSQL_SPLITS, 4, [BINLOG], flink_cdc.MYSQL_ASSIGNER, 5, ASSIGNER),
+    "dynamic-kafka": (
+        kafka.DYNAMIC_SPLITS,
+        2,
+        [DYNAMIC_SPLIT],
+        kafka.DYNAMIC_ENUMERATOR,
+        1,
+        {
+            "streams": [
+                {"streamId": "s", "clusters": [{"clusterId": "east", "topics": ["orders"], "bootstrapServers": "b:9092"}]}
+            ],
+            "stateVersion": 2,
+            "clusters": [
+                {
+                    "clusterId": "east",
+                    "state": {
+                        "partitions": [{"topic": "orders", "partition": 3, "assignmentStatus": "ASSIGNED"}],
+                        "initialDiscoveryFinished": True,
+                    },
+                }
+            ],
+        },
+    ),
     "kinesis": (
         aws.KINESIS_SPLITS,
         2,
@@ -259,6 +287,8 @@ def test_the_state_of_the_enumerator_is_a_row(name: str) -> None:
         inner["lastSeenShardId"] = "shardId-9"
     elif name == "pulsar":
         inner["appendedPartitions"] = []
+    elif name == "dynamic-kafka":
+        inner["clusters"] = []
     else:
         inner[{"dynamodb": "startTimestampMillis", "paimon": "currentSnapshotId"}[name]] = 99
     row["enumerator"] = json.dumps(rest)
@@ -324,6 +354,7 @@ def test_positions_of_pulsar_and_offsets_in_files() -> None:
     for name, change, expected in (
         ("pulsar", {"ledger_id": 9, "entry_id": 1}, ("latestConsumedIdBytes", "080910011800 3000".replace(" ", ""))),
         ("iceberg", {"record_offset": 8}, ("recordOffset", 8)),
+        ("dynamic-kafka", {"starting_offset": 8}, ("split", {**DYNAMIC_SPLIT["split"], "startingOffset": 8})),
         ("paimon", {"records_to_skip": 0}, ("recordsToSkip", 0)),
     ):
         base = state(name)

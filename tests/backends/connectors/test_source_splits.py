@@ -152,7 +152,8 @@ def test_splits_of_unknown_connectors_stay_bytes() -> None:
         {"subtask": None, "split_id": None, "assignment": None, "version": 6, "raw": b"enumerator"},
     ]
     with pytest.raises(
-        OptionError, match=r"'sequence', 'kafka', 'file', 'hybrid', .*, 'kinesis-consumer', 'pulsar-consumer', 'raw'"
+        OptionError,
+        match=r"'sequence', 'kafka', 'dynamic-kafka', .*, 'kinesis-consumer', 'pulsar-consumer', 'raw'",
     ):
         rows_of(unknown, "flume")
 
