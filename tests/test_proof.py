@@ -47,6 +47,8 @@ WITHOUT_A_CASE = {
     f"{CEP}sharedbuffer.SharedBufferNode$": "of Flink 1.8 to 1.12; SharedBufferNodeSerializerSnapshotV2 has a case",
     f"{FLINK}formats.avro.": NO_PACKAGE,
     f"{FLINK}graph.": NO_PACKAGE,
+    f"{FLINK}statefun.": NO_PACKAGE,
+    f"{FLINK}streaming.connectors.pulsar.internal.": NO_PACKAGE,
     f"{FLINK}table.runtime.sequencedmultisetstate.linked.RowDataKey": "made of code that the planner generates",
     f"{TABLE}Base": BLINK,
     f"{TABLE}BinaryGeneric": BLINK,
