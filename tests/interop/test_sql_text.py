@@ -144,8 +144,8 @@ def test_ids_follow_from_plans_of_all_shapes(version: str, tmp_path: Path) -> No
     def request(name: str, **where: Any) -> dict[str, Any]:
         insert, columns, connector = SHAPES[name]
         query = sql_queries.Query("", columns, {"parallelism.default": "1"} if name == "one subtask" else {}, lines=0)
-        made = sql_queries.request(query, files, plans / f"{name}.json", **where)
-        with_files = connector.format(files=tmp_path / name)
+        made = sql_queries.request(query, files, plans / f"{name.replace(' ', '-')}.json", **where)
+        with_files = connector.format(files=tmp_path / "sink")
         view = f"CREATE VIEW totals AS {_TOTALS.format('')}"
         insert = f"EXECUTE {insert}" if where and insert.startswith("STATEMENT") else insert
         return made | {
@@ -157,7 +157,7 @@ def test_ids_follow_from_plans_of_all_shapes(version: str, tmp_path: Path) -> No
     savepoints = [answer["savepoint"] for answer in sql_queries.answered(version, runs, sql_queries.AT_ONCE)]
     sql_queries.answered(version, [request(name) for name in SHAPES])
     for name, savepoint in zip(SHAPES, savepoints, strict=True):
-        plan = CompiledPlan.parse((plans / f"{name}.json").read_text("utf-8"))
+        plan = CompiledPlan.parse((plans / f"{name.replace(' ', '-')}.json").read_text("utf-8"))
         matches = match_query(open_snapshot(savepoint), plan)
         assert matches.by_id, name
         assert [one.operator for one in matches.matches if one.found is None] == [], name
