@@ -26,7 +26,7 @@ from tests import spark_jvms
 
 COLUMNS: Final = ["key", "value"]
 UID, STATE = "totals", "total"
-_SETTINGS: Final = {
+_SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
     "spark.driver.memory": "512m",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

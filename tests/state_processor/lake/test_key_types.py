@@ -33,7 +33,7 @@ def row(number: int) -> dict[str, Any]:
     }
 
 
-KEYS = {
+KEYS: dict[str, tuple[Any, list[Any]]] = {
     "double": (Types.DOUBLE(), [0.0, -0.0, math.nan, math.inf, 1.5]),
     "boolean": (Types.BOOLEAN(), [True, False]),
     "short": (Types.SHORT(), [-32768, 0, 7]),
@@ -62,7 +62,7 @@ def test_keys_and_map_keys(name: str, kind: str, tmp_path: Path) -> None:
     """The first key is updated, the second deleted, the last inserted; values are null at times."""
     key_type, keys = KEYS[name]
     job = tmp_path / "checkpoints" / JOB
-    states = {
+    states: dict[str, Any] = {
         "seen": sp.ValueState(Types.NULLABLE(Types.LONG())),
         "by": sp.MapState(Types.STRING(), Types.NULLABLE(Types.INT())),
     }

@@ -296,7 +296,7 @@ def test_a_type_that_changes(kind: str, job: Path, tmp_path: Path) -> None:
     to, arguments, read, _ = table(kind, tmp_path)
     text, number = sp.Types.STRING(), sp.Types.INT()
     account = partial(sp.Types.POJO, "com.teashop.Account")
-    steps = (
+    steps: tuple[tuple[Any, list[Any]], ...] = (
         (account({"name": text, "points": number}), [{"name": "A", "points": 1}, {"name": "B", "points": 2}]),
         (account({"email": text, "name": text, "points": number}), [{"email": "x", "name": "A", "points": 1}]),
         (account({"email": text, "name": text, "points": number}), [{"email": "y", "name": "A", "points": 1}]),
