@@ -17,6 +17,8 @@ from state_processor.job.verdicts import Outcome
 from tests.interop import flink
 
 VERSIONS = ("1.20.5", "2.3.0")
+UPGRADE = "1.20.5 to 2.3.0"
+"""The old job runs in one version of Flink, the new job in the other one."""
 BACKENDS = ("hashmap", "rocksdb")
 PACKAGE = "pairs"
 _OLD = {
@@ -192,9 +194,14 @@ class Result:
 
 
 def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], directory: Path) -> Iterator[Result]:
-    """Yield the results of pairs with a version of Flink. The classes of old and new jobs are in a JVM each."""
-    sources = ({name: f"package {PACKAGE};\n{text}" for name, text in texts.items()} for texts in (_OLD, _NEW))
-    old, new = ([flink.generated_classes(version, PACKAGE, texts)] for texts in sources)
+    """Yield the results of pairs with a version of Flink, or with :data:`UPGRADE`.
+
+    The classes of old and new jobs are in a JVM each.
+    """
+    old_version, new_version = version.split(" to ") if version == UPGRADE else (version, version)
+    sources = [{name: f"package {PACKAGE};\n{text}" for name, text in texts.items()} for texts in (_OLD, _NEW)]
+    versions = (old_version, new_version)
+    old, new = ([flink.generated_classes(one, PACKAGE, texts)] for one, texts in zip(versions, sources, strict=True))
     cases = [(pair, backend) for pair in pairs for backend in backends]
 
     def asked(pair: Pair, backend: str, which: str, savepoint: Any = None) -> Mapping[str, Any]:
@@ -207,16 +214,16 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
             max_parallelism=limit,
             filled=savepoint is None,
             snapshots=["canonical"],
-            snapshots_to=directory / version / backend / which,
+            snapshots_to=directory / version.replace(" ", "-") / backend / which,
         )
 
-    written = flink.restore(version, [asked(*case, "old") for case in cases], tables=True, class_path=old)
-    described = flink.restore(version, [asked(*case, "new") for case in cases], tables=True, class_path=new)
+    written = flink.restore(old_version, [asked(*case, "old") for case in cases], tables=True, class_path=old)
+    described = flink.restore(new_version, [asked(*case, "new") for case in cases], tables=True, class_path=new)
     paths = [_path(answer) for answer in written]
     again = [asked(*case, "new", path) for case, path in zip(cases, paths, strict=True)]
-    restored = flink.restore(version, again, tables=True, class_path=new)
+    restored = flink.restore(new_version, again, tables=True, class_path=new)
     for (pair, backend), path, job, answer in zip(cases, paths, described, restored, strict=True):
-        report = sp.check_job(path, sp.signature(_path(job)), flink=version, backend=backend)  # type: ignore[arg-type]
+        report = sp.check_job(path, sp.signature(_path(job)), flink=new_version, backend=backend)  # type: ignore[arg-type]
         yield Result(pair.name, version, backend, report, answer.get("error"))
 
 
@@ -231,7 +238,7 @@ def main(words: Sequence[str]) -> int:
     wrong = total = 0
     flink.CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink.CACHE) as directory:
-        for version in VERSIONS:
+        for version in (*VERSIONS, UPGRADE):
             for result in results(chosen, version, BACKENDS, Path(directory)):
                 print(result, flush=True)
                 total += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from state_processor.job.verdicts import Outcome
-from tests.interop.job_pairs import BACKENDS, PAIRS, VERSIONS, results
+from tests.interop.job_pairs import BACKENDS, PAIRS, UPGRADE, VERSIONS, results
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = pytest.mark.interop
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.interop
 FIRST = 10
 
 
-@pytest.mark.parametrize("version", VERSIONS if EVERY_CASE else VERSIONS[-1:])
+@pytest.mark.parametrize("version", (*VERSIONS, UPGRADE) if EVERY_CASE else VERSIONS[-1:])
 def test_verdicts(version: str, tmp_path: Path) -> None:
     backends, pairs = (BACKENDS, PAIRS) if EVERY_CASE else (BACKENDS[-1:], PAIRS[:FIRST])
     found = list(results(pairs, version, backends, tmp_path))
