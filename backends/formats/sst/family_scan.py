@@ -174,7 +174,7 @@ def plain_content(table: Table) -> Iterator[Bytes]:
     Deleted and replaced entries, range deletions, the index and properties are included.
     """
     for decoding in _decodings(table, 0):
-        yield decoding.content
+        yield from decoding.contents
     yield table.blocks().keys
     yield from table.plain_metadata()
 
@@ -219,7 +219,7 @@ class _Decoding:
                 f"{where}: blocks of entries with one key, or of several files, have {plain} bytes when decompressed; up to "
                 f"{LARGEST_BLOCK} are read at a time"
             )
-        self._keys_at = plain + k.SLACK
+        self._keys_from = self._keys_at = plain + k.SLACK
         self._keys_end = self._keys_at + room.keys * (min(plain, 4 << 20) + 4096)
         if self._keys_end - plain > _MOST_KEYS:
             raise CorruptSnapshotError(f"{where}: the keys of one block take more than {_MOST_KEYS} bytes")
@@ -250,9 +250,12 @@ class _Decoding:
         return runs
 
     @property
-    def content(self) -> Bytes:
-        """The decompressed blocks, and the keys that share bytes with others."""
-        return self.data[: self._keys_at]
+    def contents(self) -> tuple[Bytes, Bytes]:
+        """The decompressed blocks, and the keys that share bytes with others.
+
+        The additional space between both is left out: kernels copy more bytes than needed, of other content.
+        """
+        return self.data[: self._at], self.data[self._keys_from : self._keys_at]
 
     def with_room_for_values(self) -> tuple[Bytes, int]:
         """Return the bytes, with room behind them for values that are merged, and where that begins."""

@@ -345,6 +345,7 @@ class Table:
         blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), begin, place, length, self.where)
         plain = int(blocks.plain_sizes[0])
         target = np.empty(plain + k.SLACK, dtype=np.uint8)
+        target[plain:] = 0
         self.format.decompress(blocks, target, 0, self.where)
         return target, plain
 

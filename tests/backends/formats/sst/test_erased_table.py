@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import rocksdict
 
@@ -173,3 +174,13 @@ def test_beginnings() -> None:
     assert found.between(b"az", b"b") == [b"a\xff", b"b"]
     assert found.between(b"d", b"e") == []
     assert behind(b"a\xff") == b"b"
+
+
+def test_searched_bytes_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers have additional space, where memory may hold what was erased elsewhere."""
+    table = open_written(tmp_path, ENTRIES[:40], w.Layout(compression=w.SNAPPY))
+    monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full(shape, 0x7A7A7A7A & np.iinfo(dtype).max, dtype))
+    content = b"\0".join(part.tobytes() for part in plain_content(table))
+    monkeypatch.undo()
+    assert b"value 039" in content
+    assert b"zz" not in content
