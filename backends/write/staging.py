@@ -40,13 +40,14 @@ from state_processor.serializers.redaction import redacted, redacted_repr
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
 _MARK: Final = "open"
 _CLAIM: Final = "claim"
-_PARTS: Final = "claim-part|metadata-part"
+_PARTS: Final = "claim-part|metadata-part|open-part"
 _OF_A_WRITE: Final = re.compile(
     rf"(?P<token>{_TOKEN.pattern})-(?:(?P<role>{_MARK}|{_CLAIM}|{_PARTS})|[0-9a-f]{{8}}-[a-z-]+-\d+-\w+)"
 )
 _DEAD_CLAIM: Final = timedelta(minutes=10)
 """A claim stands for as long as it takes to list a directory and to write ``_metadata``; this is much longer."""
 
+_MARK_ATTEMPTS: Final = 5
 _DELETING_THREADS: Final = 16
 _SYNCING_THREADS: Final = 8
 
@@ -120,8 +121,7 @@ class Staging:
             raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or set {replacing}")
         make_directory(self.storage, self.directory)
         try:
-            with self.open(self._mark) as file:
-                file.write(this_process() if owner is None else identity_of(owner))
+            self._put_mark(this_process() if owner is None else identity_of(owner))
         except BaseException as failure:
             self.give_up(failure)
             raise
@@ -151,7 +151,8 @@ class Staging:
         strays = Strays([], [])
         for token, files in now.items():
             signs = _signs(files)
-            known = present is not None or bool(signs)  # without both, these may be the files of a savepoint
+            is_begun = any(not name.endswith("-part") for name in files)
+            known = present is not None or bool(signs) or not is_begun  # these may be the files of a savepoint otherwise
             is_over = token in over and known and signs == _signs(before[token])
             (strays.over if is_over else strays.open).extend(files if token in foreign else signs)
         return strays
@@ -371,6 +372,23 @@ class Staging:
             return False
         theirs, mine = map(self.storage.modified, claims)
         return theirs is None or mine is None or mine - theirs < _DEAD_CLAIM
+
+    def _put_mark(self, owner: bytes) -> None:
+        """Put the mark. A local mark is never without its content: nobody could tell whether its process runs."""
+        if not self.is_local:
+            with self.open(self._mark) as sink:
+                sink.write(owner)
+            return
+        part = f"{self._mark}-part"
+        for attempt in reversed(range(_MARK_ATTEMPTS)):
+            with self.open(part) as sink:
+                sink.write(owner)
+            try:
+                self._move(part, self._mark)
+                return
+            except StateProcessorError:  # another write may have removed the part as left over
+                if not attempt or self.storage.exists(self._path(part)):
+                    raise
 
     def _put_claim(self, owner: bytes) -> None:
         part = f"{self._claim}-part"

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import state_processor as sp
+from tests.faults import writes
 from tests.faults.children import run_killed_after
 from tests.faults.driver import APIS
 from tests.faults.processes import Cluster, Driver, command, descendants, kill, parent
 from tests.faults.storage import faults, no_fault
-from tests.faults.truth import check_second_write, names, visible
+from tests.faults.truth import check_repair, check_second_write, names, visible
 from tests.faults.writes import STORE_PATH, Write, digests_of_base
 from tests.state_processor.samples import ORDERS_PATH
 
@@ -112,9 +113,12 @@ class Campaign:
         (self._root / "host").mkdir(exist_ok=True)
         with faults(no_fault, self._root):
             for turn in range(kills):
-                kind = self._kinds["process"][turn % len(self._kinds["process"])]
-                root = self._root if kind == "remote" else None
-                write, before = self._write(300, "faulty://host" if root else "")
+                place = self._kinds["process"][turn % len(self._kinds["process"])]
+                api = writes.APIS[turn // 2 % len(writes.APIS)]
+                kind = f"{place} files, {api}"
+                root = self._root if place == "remote" else None
+                write, before = self._write(300, "faulty://host" if root else "", STORE_PATH if "native" in api else ORDERS_PATH)
+                write, before = replace(write, api=api), before and replace(before, api=api)
                 if before is not None:
                     before.run()
                 if kind not in took:
@@ -127,10 +131,11 @@ class Campaign:
 
                 def check(write: Write = write, before: Write | None = before) -> str:
                     found = visible(write, before)
+                    check_repair(write, found)
                     check_second_write(write, found)
                     return found
 
-                self._check(f"process, {kind} files", check)
+                self._check(f"process, {kind}", check)
 
     # With Spark
 

@@ -13,8 +13,9 @@ import pytest
 from state_processor.backends.write.staging import Staging
 from tests.faults.children import run_killed_after, run_killed_at
 from tests.faults.storage import faults, no_fault
-from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, check_second_write, names, visible
-from tests.faults.writes import Write, digests_of_base
+from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, check_repair, check_second_write, names, visible
+from tests.faults.writes import STORE_PATH, Write, digests_of_base
+from tests.state_processor.samples import ORDERS_PATH
 from tests.waiting import status_of
 
 
@@ -41,6 +42,23 @@ def test_a_kill_before_and_after_requests(tmp_path: Path, place: str, step: int,
     assert outcomes[REPLACED if overwrite else NOTHING] >= 8
     assert outcomes[COMPLETE] > 0
     assert digests_of_base() == before_kills
+
+
+@pytest.mark.parametrize("api", ["arrow", "arrow, native"])
+def test_a_repair_after_kills_of_the_writer_without_spark(tmp_path: Path, api: str) -> None:
+    base = STORE_PATH if api == "arrow, native" else ORDERS_PATH
+    outcomes = Counter[str]()
+    with faults(no_fault, tmp_path):
+        number, killed = 1, True
+        while killed:
+            write = Write(str(tmp_path / str(number)), end=20, base=base, api=api)
+            killed = run_killed_at(write, number, False, tmp_path)
+            found = visible(write)
+            check_repair(write, found)
+            outcomes[found] += 1
+            number += 6
+    assert outcomes[NOTHING] >= 3
+    assert outcomes[COMPLETE] >= 1
 
 
 @pytest.mark.parametrize("last", [("move", "claim"), ("move", "_metadata"), ("create", "claim-part"), ("remove", "claim")])

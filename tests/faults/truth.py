@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import state_processor as sp
+from state_processor import cli
 from state_processor.backends.files.storage import Storage
+from state_processor.commands.validating import INCOMPLETE
 from tests.faults.writes import Write
 
 NOTHING = "no savepoint"
@@ -65,6 +67,17 @@ def check_complete(write: Write) -> None:
     assert content(write.target) == write.expected
     referenced = {h["path"] for h in sp.arrow.handles(write.target).to_pylist() if not h["inline"]}
     assert names(write.target) == {"_metadata"} | referenced
+
+
+def check_repair(write: Write, found: str) -> None:
+    """``validate --repair`` removes everything that a killed write left; a complete savepoint stays."""
+    code = cli.main(["validate", write.target, "--repair"])
+    assert code == (INCOMPLETE if found == NOTHING else 0), f"{write.target}: validate ends with {code}"
+    if found == NOTHING:
+        assert names(write.target) == set()
+    else:
+        referenced = {h["path"] for h in sp.arrow.handles(write.target).to_pylist() if not h["inline"]}
+        assert names(write.target) == {"_metadata"} | referenced
 
 
 def check_second_write(write: Write, found: str, run: Callable[[Write], None] = Write.run) -> None:

@@ -82,6 +82,31 @@ def test_what_a_write_left_that_was_killed_when_it_was_complete_goes_and_its_sav
     assert not [name for name in left if name.endswith(("-claim", "-open"))]
 
 
+def test_a_write_that_was_killed_before_its_mark_had_content_leaves_nothing(tmp_path: Path) -> None:
+    program = KILLED.replace("staging.prepare()", "Staging._move = lambda *_: os.kill(os.getpid(), 9); staging.prepare()")
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path), "before"], check=False, timeout=60)
+    assert done.returncode == -9
+    assert os.listdir(tmp_path) == ["killed-open-part"]
+    assert Staging(str(tmp_path), "next").sweep() == ["killed-open-part"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_mark_is_put_again_if_another_write_removes_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staging, other = (Staging(str(tmp_path), token) for token in ("starting", "other"))
+    move, swept = Staging._move, []
+
+    def swept_once(self: Staging, name: str, target: str) -> None:
+        if not swept:
+            swept.append(other.sweep())
+        move(self, name, target)
+
+    monkeypatch.setattr(Staging, "_move", swept_once)
+    staging.prepare()
+    assert swept == [["starting-open-part"]]
+    assert os.listdir(tmp_path) == ["starting-open"]
+    assert other.sweep() == []
+
+
 def test_files_of_writes_that_go_on_or_run_elsewhere_stay(tmp_path: Path) -> None:
     mine = Staging(str(tmp_path), "mine")
     mine.prepare()

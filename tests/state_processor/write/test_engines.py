@@ -16,7 +16,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
-from tests.state_processor.samples import ORDERS_PATH
+from tests.state_processor.samples import FIXTURES, ORDERS_PATH, WINDOWS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from state_processor.write.state_writer import StateWriter
 
 T = sp.Types
+SINKS = str(FIXTURES / "sinks" / "2.3.0")
 TIME = pa.timestamp("us", tz="UTC")
 NUMBERS = pa.table(
     {
@@ -89,6 +90,46 @@ EXISTING: dict[str, Change] = {
 }
 
 
+POINT = T.POJO("org.acme.Point", {"x": T.INT(), "y": T.INT()})
+LABELED_POINT = T.POJO("org.acme.Point", {"x": T.INT(), "label": T.STRING()})
+WINDOW = {"start": 1_704_067_240_000_000, "end": 1_704_067_250_000_000}
+WINDOWS = pa.Table.from_pylist(
+    [{"key": "user-5", "window": WINDOW, "value": None}],
+    pa.schema(
+        [
+            ("key", pa.string()),
+            ("window", pa.struct([("start", TIME), ("end", TIME)])),
+            ("value", pa.struct([("amount", pa.int32()), ("time", pa.int64()), ("user", pa.string())])),
+        ]
+    ),
+)
+OTHERS: dict[str, tuple[str, Change]] = {
+    "windows": (WINDOWS_PATH, lambda w: w.update_keyed_state("tumbling-reduce", "window-contents", WINDOWS)),
+    "timers of keys that are deleted": (WINDOWS_PATH, lambda w: w.delete_keys("session-process", pa.table({"key": ["user-5"]}))),
+    "operator state that there was": (
+        ORDERS_PATH,
+        lambda w: w.with_list_state("catalog", "pending", pa.table({"value": ["a", "b"]})).with_broadcast_state(
+            "catalog", "discounts", pa.table({"key": ["x"], "value": [0.5]})
+        ),
+    ),
+    "another uid": (ORDERS_PATH, lambda w: w.change_operator_identifier("orders", "renamed")),
+    "expired values": (ORDERS_PATH, lambda w: w.expire("orders", "session", "1s", "2024-01-01T00:00:00Z")),
+    "times of last access": (ORDERS_PATH, lambda w: w.touch("orders", "session", "2024-06-01T00:00:00Z")),
+    "no time-to-live": (ORDERS_PATH, lambda w: w.with_ttl("orders", "session", enabled=False)),
+    "splits of a source": (
+        ORDERS_PATH,
+        lambda w: w.with_source_splits(
+            "kafka",
+            pa.table(
+                {"topic": ["t", "t"], "partition": pa.array([0, 1], pa.int32()), "starting_offset": pa.array([5, -2], pa.int64())}
+            ),
+            "kafka",
+        ),
+    ),
+    "files of a sink": (SINKS, lambda w: w.with_sink_state("open", sp.arrow.read_sink_state(SINKS, "open").slice(0, 1))),
+}
+
+
 def content(directory: Path) -> list[tuple[Any, ...]]:
     """The bytes of all files of a savepoint, by operator and subtask, and their metadata."""
     snapshot = open_snapshot(directory)
@@ -98,6 +139,11 @@ def content(directory: Path) -> list[tuple[Any, ...]]:
         for subtask in operator.subtasks:
             for handle in (subtask.managed_keyed, subtask.managed_operator):
                 if handle is None:
+                    continue
+                if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+                    streams = [snapshot.open(stream) for stream in (handle.meta, *(file.stream for file in handle.files))]
+                    names = ["", *(file.local_name for file in handle.files)]
+                    found += [(subtask.index, n, bytes(s.read(0, s.size))) for n, s in zip(names, streams, strict=True)]
                     continue
                 assert isinstance(handle, h.KeyGroupsStateHandle | h.OperatorStreamStateHandle)
                 stream = snapshot.open(handle.stream)
@@ -110,7 +156,7 @@ def summary(written: sp.WriteSummary) -> list[Any]:
     return [(o.uid_hash, o.entries, o.size_in_bytes, o.carried, o.states, o.changes) for o in written.operators]
 
 
-def compare(spark: SparkSession, tmp_path: Path, base: str | None, change: Change) -> None:
+def compare(spark: SparkSession, tmp_path: Path, base: str | None, change: Change, **options: Any) -> None:
     written = []
     for name in ("spark", "arrow"):
         writer: StateWriter
@@ -119,7 +165,7 @@ def compare(spark: SparkSession, tmp_path: Path, base: str | None, change: Chang
         else:
             writer = sp.arrow.SavepointWriter.new() if base is None else sp.arrow.SavepointWriter.from_existing(base)
         change(writer)
-        written.append((summary(writer.write(tmp_path / name)), content(tmp_path / name)))
+        written.append((summary(writer.write(tmp_path / name, **options)), content(tmp_path / name)))
     assert written[0] == written[1]
     assert written[1][1]
 
@@ -134,6 +180,35 @@ def test_new_savepoints_have_the_same_bytes(spark: SparkSession, case: str, tmp_
 @pytest.mark.parametrize("case", EXISTING)
 def test_changed_savepoints_have_the_same_bytes(spark: SparkSession, case: str, tmp_path: Path) -> None:
     compare(spark, tmp_path, ORDERS_PATH, EXISTING[case])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", OTHERS)
+def test_other_changes_have_the_same_bytes(spark: SparkSession, case: str, tmp_path: Path) -> None:
+    base, change = OTHERS[case]
+    compare(spark, tmp_path, base, change)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
+def test_native_savepoints_have_the_same_bytes(spark: SparkSession, backend: str, tmp_path: Path) -> None:
+    """A new savepoint with a POJO; its copy with updated, deleted and evolved values; the same as a change of the files."""
+    rows = pa.table({"key": pa.array(range(9), pa.int64()), "point": [{"x": i, "y": -i} for i in range(9)]})
+    options = {"format": "native", "backend": backend}
+
+    def first(writer: StateWriter) -> Any:
+        return writer.with_keyed_state("o", rows, states={"point": POINT}, parallelism=2).with_keyed_state(
+            "o", NUMBERS, states=STATES
+        )
+
+    def changed(writer: StateWriter) -> Any:
+        writer.update_keyed_state("o", "total", pa.table({"key": pa.array([1, 5000], pa.int64()), "value": [-1, 5]}))
+        return writer.delete_keys("o", pa.table({"key": pa.array([2], pa.int64())}))
+
+    compare(spark, tmp_path / "new", None, first, **options)
+    base = str(tmp_path / "new" / "arrow")
+    compare(spark, tmp_path / "patched", base, changed, **options)
+    compare(spark, tmp_path / "evolved", base, lambda w: changed(w.evolve_state("o", "point", LABELED_POINT)), **options)
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", "forst", "hashmap"])
