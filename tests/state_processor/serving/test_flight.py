@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+import state_processor as sp
 from state_processor.serving.access import Permission
 from state_processor.serving.flight import CHECKPOINT_ID, FlightServer
 from state_processor.serving.following import Followed
 from state_processor.serving.limits import Limits
 from tests.state_processor.samples import ORDERS_PATH
 from tests.state_processor.serving.checkpoints import KEYS, TOKEN, remove_checkpoint, write_checkpoint
+from tests.waiting import join, wait_until
 
 
 @dataclass(frozen=True)
@@ -113,3 +116,40 @@ def test_a_scan_of_a_removed_checkpoint_is_whole(tmp_path: Path) -> None:
     for number, found in ((1, before), (2, after)):
         assert found.schema.metadata[CHECKPOINT_ID] == str(number).encode()
         assert found.column("value").to_pylist() == [number] * len(KEYS)
+
+
+def test_queries_while_checkpoints_are_replaced(tmp_path: Path) -> None:
+    """A query that reads all values of a checkpoint sees one number: the number that the answer names."""
+    write_checkpoint(tmp_path, 1)
+    ended, problems, seen = threading.Event(), list[BaseException](), set[int]()
+    with served(str(tmp_path)) as client:
+        client.followed.follow(0.05)
+
+        def ask(query: str) -> None:
+            try:
+                while not ended.is_set():
+                    found = client.ask(sql=query)
+                    number = int(found.schema.metadata[CHECKPOINT_ID])
+                    assert found.to_pylist() == [{"keys": len(KEYS), "least": number, "most": number}]
+                    seen.add(number)
+            except BaseException as problem:
+                problems.append(problem)
+
+        what = "SELECT count(*) AS keys, min({0}) AS least, max({0}) AS most FROM {1}"
+        view = f'"{sp.OperatorIdentifier.for_uid("totals").uid_hash}"'  # snapshots of Flink 1.x don't contain uids
+        queries = [what.format("total", view), what.format("value", f"{view}.total")]
+        clients = [threading.Thread(target=ask, args=(query,), daemon=True) for query in queries]
+        for thread in clients:
+            thread.start()
+        try:
+            for number in range(2, 8):
+                write_checkpoint(tmp_path, number)
+                remove_checkpoint(tmp_path, number - 1)
+            wait_until(lambda: problems or 7 in seen, "an answer from the last checkpoint")
+        finally:
+            ended.set()
+            for thread in clients:
+                join(thread)
+            client.followed.stop()
+    assert not problems
+    assert len(seen) > 1
