@@ -15,6 +15,7 @@ from state_processor.read.scans import StateScan
 from state_processor.read.sources import takes_keys
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
+from state_processor.types.python_types import PythonTypeArgument
 
 Contents: TypeAlias = dict[Any, Any] | list[Any]
 
@@ -28,6 +29,8 @@ def assert_state(
     uid: str | OperatorIdentifier,
     state: str,
     expected: Mapping[Any, Any] | Iterable[Any],
+    *,
+    python_type: PythonTypeArgument | None = None,
     **options: Unpack[SnapshotOptions],
 ) -> None:
     """Assert the contents of a state.
@@ -42,6 +45,9 @@ def assert_state(
         Of keyed and broadcast state, the value for each key: of list state a list, of map state a dictionary. Keys that are
         structs, such as tuples and POJOs, are tuples of their fields. Of window state, the value for each ``(key, window)``; a
         window is the tuple of its start and end. Of list and union state, the elements in any order.
+    python_type
+        Type that a PyFlink job declares for the state, such as ``Types.LONG()`` or ``ListState(Types.LONG())``. Without it,
+        values of PyFlink are bytes.
     **options
         See :class:`~state_processor.options.groups.SnapshotOptions`.
 
@@ -55,7 +61,7 @@ def assert_state(
         ``expected`` is neither a dictionary nor elements.
     """
     __tracebackhide__ = True
-    found = contents_of(path, uid, state, options)
+    found = contents_of(path, uid, state, options if python_type is None else {**options, "python_type": python_type})
     _check_expected(found, expected, state)
     lines = list(_differences(found, expected))
     if lines:
