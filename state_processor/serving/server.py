@@ -64,10 +64,10 @@ def serve(
     require("starlette", "serve", "servers")
     permission = Permission.of(host, token)
     followed = Followed(directory, options)
-    followed.follow(seconds)
     server = http_server(followed, permission, limits, host, port)
     shown = f"[{host}]" if ":" in host else host
     listener = _listener(host, port)
+    followed.follow(seconds)
     sys.setswitchinterval(_SWITCH_SECONDS)
     started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{listener.getsockname()[1]}/docs")
     if flight_port is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,13 @@ def test_mistakes_are_reported_before_the_start(
     monkeypatch.delenv(serving.TOKEN_SETTING, raising=False)
     assert main(["serve", ORDERS_PATH, *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["serve", ORDERS_PATH, "--port", str(port)]) == 2
+    assert f"can't listen on 127.0.0.1, port {port}: " in capsys.readouterr().err
 
 
 def test_a_directory_without_snapshots_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
