@@ -21,6 +21,7 @@ from state_processor import cli
 from state_processor.lake.delta import DeltaTarget
 from state_processor.lake.position import CHECKPOINT_ID
 from state_processor.read.checkpoint_changes import StepReader
+from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import ORDERS_PATH
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
 
@@ -124,6 +125,14 @@ def test_an_incomplete_checkpoint_is_not_taken(job: Path, tmp_path: Path) -> Non
         shutil.rmtree(path)
     with pytest.raises(sp.NotFoundError, match="does not have a whole checkpoint: start after the first one is complete"):
         sp.sync(job, UID, "total", tmp_path / "other")
+
+
+def test_a_checkpoint_with_files_in_a_claimed_savepoint_is_read(tmp_path: Path) -> None:
+    """Flink can't restore it (FLINK-39964), but all of its files are there."""
+    claimed_checkpoint(tmp_path / "checkpoints", tmp_path / SAVEPOINT)
+    to, _, read, _ = table("parquet", tmp_path)
+    assert sp.sync(tmp_path / "checkpoints", UID, "total", to) is not None
+    assert content(read()) == rows(Path(ORDERS_PATH))
 
 
 def test_a_checkpoint_of_a_job_that_starts_again_in_its_directory(job: Path, tmp_path: Path) -> None:
