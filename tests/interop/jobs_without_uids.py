@@ -170,7 +170,7 @@ class Result:
 def results(jobs: Sequence[Job], version: str, directory: Path) -> Iterator[Result]:
     """Yield the results of jobs with a version of Flink."""
     before, after = ([flink.generated_classes(version, PACKAGE, texts)] for texts in (_OLD, _NEW))
-    snapshots = {"snapshots": ["canonical"], "filled": True}
+    snapshots: dict[str, Any] = {"snapshots": ["canonical"], "filled": True}
     olds = [[{**o, "anonymous": True} for o in job.old] for job in jobs]
     news = [[{**o, "anonymous": not job.named} for o in job.new] for job in jobs]
     empty = [[_empty(operator) for operator in operators] for operators in news]

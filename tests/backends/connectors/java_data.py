@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import struct
 
 
@@ -11,20 +12,20 @@ class Data:
     def __init__(self, data: bytes = b"") -> None:
         self.data = data
 
-    def _pack(self, form: str, *values: int) -> Data:
+    def _pack(self, form: str, *values: builtins.int) -> Data:
         self.data += struct.pack(f">{form}", *values)
         return self
 
-    def bool(self, value: bool) -> Data:
+    def bool(self, value: builtins.bool) -> Data:
         return self._pack("b", value)
 
-    def byte(self, value: int) -> Data:
+    def byte(self, value: builtins.int) -> Data:
         return self._pack("b", value)
 
-    def int(self, value: int) -> Data:
+    def int(self, value: builtins.int) -> Data:
         return self._pack("i", value)
 
-    def long(self, value: int) -> Data:
+    def long(self, value: builtins.int) -> Data:
         return self._pack("q", value)
 
     def raw(self, data: str | bytes) -> Data:
