@@ -10,6 +10,7 @@ import pytest
 
 from state_processor.cli import main
 from state_processor.commands import serving
+from state_processor.serving import server
 from state_processor.serving.limits import Limits
 from tests.state_processor.samples import ORDERS_PATH
 
@@ -49,6 +50,12 @@ def test_mistakes_are_reported_before_the_start(
     monkeypatch.delenv(serving.TOKEN_SETTING, raising=False)
     assert main(["serve", ORDERS_PATH, *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_answers_are_sent_at_once() -> None:
+    """Asyncio sets ``TCP_NODELAY`` on connections of sockets whose protocol is named."""
+    with server._listener("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 def test_a_port_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
