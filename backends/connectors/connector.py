@@ -60,7 +60,15 @@ def check_types(row: Values, fields: Iterable[pa.Field], number: int) -> None:
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             text = repr(value)
             found = f"{text if len(text) <= 120 else text[:117] + '...'} of type {type(value).__name__}"
-            raise InvalidRowError(f"row {number}: {field_.name!r} is {found}; expected {spark_name(field_.type)}") from None
+            expected = f"{spark_name(field_.type)}{_limits(field_.type) if isinstance(value, int) else ''}"
+            raise InvalidRowError(f"row {number}: {field_.name!r} is {found}; expected {expected}") from None
+
+
+def _limits(type_: pa.DataType) -> str:
+    if not pa.types.is_signed_integer(type_):
+        return ""
+    limit = 1 << (type_.bit_width - 1)
+    return f" from {-limit} to {limit - 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +151,10 @@ class Formats(Generic[T]):
         *others, last = self._of(written.version, where)
         for known in others:
             try:
-                return self._read_whole(known, written.data, where)
+                return self._read_whole(known, written, where)
             except StateProcessorError:  # an older format of the same version
                 continue
-        return self._read_whole(last, written.data, where)
+        return self._read_whole(last, written, where)
 
     def write(self, value: T, version: int | None = None) -> Versioned:
         """Write the bytes, in the usual version unless one is named."""
@@ -158,8 +166,8 @@ class Formats(Generic[T]):
             write(value, target)
         return Versioned(chosen, target.to_bytes())
 
-    def _read_whole(self, known: Format[T], data: bytes, where: str) -> T:
-        source = DataInput(data, where)
+    def _read_whole(self, known: Format[T], written: Versioned, where: str) -> T:
+        source = DataInput(written.data, f"{where}, version {written.version} of the {self.what}")
         with naming_foreign_code(where, self, first=known.read):
             value = known.read(source)
         if not source.at_end():

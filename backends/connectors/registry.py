@@ -8,13 +8,16 @@ connector, a list of connectors, or a function that calls :func:`register_connec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from logging import getLogger
 from typing import Any, Final, TypeVar
 
+import pyarrow as pa
+
 from state_processor.backends.connectors.built_in import SINKS, SOURCES
-from state_processor.backends.connectors.connector import Connector
+from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Format, Formats
 from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.tables import LAYOUTS
 from state_processor.backends.connectors.sinks import SinkConnector
@@ -38,7 +41,33 @@ def register_connectors(*connectors: Connector | SinkConnector) -> None:
             raise OptionError(f"expected a SourceConnector or a SinkConnector, found {type(connector).__name__}: {connector!r}")
         if connector.name in RESERVED or not connector.name:
             raise OptionError(f"the name {connector.name!r} of a connector is reserved; choose another name")
+        _check(connector)
         register(lambda registered, c=connector: registered.with_connector(_key(c), c))  # type: ignore[misc]
+
+
+def _check(connector: Connector | SinkConnector) -> None:
+    """Refuse a description that reading or writing would fail with.
+
+    Raises
+    ------
+    OptionError
+        If a part of it is not what it has to be; the message names the part.
+    """
+    given = f"connector {connector.name!r}"
+    for part in (f for f in connector.fields if not isinstance(f, pa.Field)):
+        raise OptionError(f"{given}: fields has {part!r}; expected pyarrow.Field, such as pa.field('position', pa.int64())")
+    known = {SPLIT_ID, *(f.name for f in connector.fields)}
+    for name in (n for n in (*connector.required, *getattr(connector, "required_of_readers", ())) if n not in known):
+        raise OptionError(f"{given}: the required column {name!r} is not among its fields {', '.join(sorted(known))}")
+    for formats in (getattr(connector, f.name) for f in fields(connector)):
+        for version, tried in formats.by_version.items() if isinstance(formats, Formats) else ():
+            if not isinstance(tried, (list, tuple)) or not tried or not all(isinstance(one, Format) for one in tried):
+                raise OptionError(f"{given}, {formats.what}, version {version}: expected a tuple of Format, found {tried!r}")
+    for name, versions in connector.layouts.items():
+        if not isinstance(versions, Mapping):
+            raise OptionError(
+                f"{given}: layouts[{name!r}] is a {type(versions).__name__}; expected codecs by version: {{1: codec}}"
+            )
 
 
 def _key(connector: Connector | SinkConnector) -> str:

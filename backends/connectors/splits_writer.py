@@ -26,7 +26,7 @@ from state_processor.backends.connectors.source_splits import (
     splits_schema,
 )
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _written_before(connector: Connector, row: Values, number: int) -> Values:
     """Return the columns of the split in ``raw``: a column that the table lacks keeps its value."""
     if row.get(RAW_BYTES) is None or row.get(VERSION) is None or all(f.name in row for f in connector.fields):
         return {}
-    values = connector.splits.read(Versioned(row[VERSION], bytes(row[RAW_BYTES])), f"row {number}, raw")
+    values = _raw_values(connector, Versioned(row[VERSION], bytes(row[RAW_BYTES])), f"row {number}")
     return {f.name: values.get(f.name) for f in connector.fields}
 
 
@@ -123,15 +123,29 @@ def _checked(row: Values, write: Any) -> Any:
 
 
 def _reader_split(connector: Connector, row: Values) -> Versioned:
-    version, raw = row[VERSION], row[RAW_BYTES]
+    version, raw, label = row[VERSION], row[RAW_BYTES], f"split {row[c.SPLIT_ID]!r}"
     if version is not None and raw is not None:
         same = Versioned(version, bytes(raw))
-        values = connector.splits.read(same, f"split {row[c.SPLIT_ID]!r}, raw")
+        values = _raw_values(connector, same, label)
         if all(row[name] == value for name, value in values.items()):
             return same
     written = connector.splits.write(row, version)
-    connector.splits.read(written, f"split {row[c.SPLIT_ID]!r}")  # refuse bytes that Flink can't read
+    stored = connector.splits.read(written, label)  # refuses bytes that Flink can't read
+    for name, value in stored.items():
+        if isinstance(row.get(name), int | float) and isinstance(value, int | float | None) and row[name] != value:
+            raise InvalidRowError(
+                f"{label}: {name!r} is {row[name]!r}, version {written.version} of the {connector.splits.what} has {value!r}; "
+                f"set {VERSION!r} and {RAW_BYTES!r} to null for the newest version, or {name!r} to {value!r}"
+            )
     return written
+
+
+def _raw_values(connector: Connector, raw: Versioned, label: str) -> Values:
+    try:
+        return connector.splits.read(raw, f"{label}, {RAW_BYTES}")
+    except CorruptSnapshotError as error:
+        hint = f"set {RAW_BYTES!r} to null to write the columns in version {raw.version}"
+        raise InvalidRowError(f"{error}: the bytes in {RAW_BYTES!r} are of another version; {hint}") from error
 
 
 def _coordinator(connector: Connector, rows: Sequence[Values], base: SourceState | None) -> bytes | None:
@@ -141,12 +155,31 @@ def _coordinator(connector: Connector, rows: Sequence[Values], base: SourceState
     old = connector.enumerator.read(before.enumerator, "the enumerator's state") if before is not None else EnumeratorState(())
     new = EnumeratorState(_enumerated(connector, rows, old), old.details)
     version = before.enumerator.version if before is not None else None
-    written: Versioned = _checked(rows[0] if rows else {c.SPLIT_ID: None}, lambda: connector.enumerator.write(new, version))
+    try:
+        written = connector.enumerator.write(new, version)
+    except NO_VALUE as error:
+        raise InvalidRowError(
+            f"the state of the enumerator of the connector {connector.name!r} can't be written: {error}"
+        ) from None
+    _check_kept(connector, new, written)
     if before is None:
         return CoordinatorState(written).to_bytes()
     if written == connector.enumerator.write(old, version):  # the same, whichever of a version's formats it had
         return before.to_bytes()
     return CoordinatorState(written, before.serde, before.rest).to_bytes()
+
+
+def _check_kept(connector: Connector, state: EnumeratorState, written: Versioned) -> None:
+    """Refuse waiting splits that the connector's state of the enumerator does not have."""
+    waiting = [split.values for split in state.splits if split.subtask is None]
+    stored = connector.enumerator.read(written, "state of the enumerator").splits if waiting else ()
+    kept = {_identity(split.values) for split in stored}
+    lost = [values[c.SPLIT_ID] for values in waiting if _identity(values) not in kept]
+    if lost:
+        raise InvalidRowError(
+            f"split {lost[0]!r} has no {SUBTASK!r}, and the enumerator of {connector.name!r} does not keep splits that wait; "
+            "name the subtask that reads it"
+        )
 
 
 def _enumerated(connector: Connector, rows: Sequence[Values], old: EnumeratorState) -> tuple[EnumeratedSplit, ...]:

@@ -137,7 +137,8 @@ def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> Che
     try:
         serial_version, values = _decode(raw)
     except Exception as e:  # the parser raises errors of many classes; each one means damage
-        raise CorruptSnapshotError(f"{source}, offset {offset}: expected CheckpointProperties in the Java stream: {e}") from e
+        reason = "" if isinstance(e, UnboundLocalError) else f": {e}"  # javaobj's, where a field does not have its class
+        raise CorruptSnapshotError(f"{source}, offset {offset}: expected CheckpointProperties in the Java stream{reason}") from e
     PROPERTIES.check(serial_version, source, offset)
     return CheckpointProperties(raw, **values)
 

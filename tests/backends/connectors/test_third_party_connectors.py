@@ -6,16 +6,18 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from state_processor import connectors
-from state_processor.backends.connectors.connector import Connector, Format, Formats, Versioned
+from state_processor.backends.connectors.connector import Connector, EnumeratorState, Format, Formats, Versioned
 from state_processor.backends.connectors.file_sink import FILE_SINK
 from state_processor.backends.connectors.registry import layouts, sinks, sources
 from state_processor.backends.connectors.sink_state import ListOfBytes, SinkState, read_sink_state
 from state_processor.backends.connectors.sinks import SinkConnector
+from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.serializers import registrations
-from state_processor.serializers.errors import ForeignCodeError, OptionError
+from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, OptionError, StateProcessorError
 from tests.backends import state_files as files
 from tests.backends.connectors.test_connector import KAFKA_SPLIT
 from tests.backends.connectors.test_source_splits import rows_of, source
@@ -112,3 +114,83 @@ def test_layouts_of_others() -> None:
         connectors.decode("MoneySerializer", 2, b"")
     with pytest.raises(ForeignCodeError, match="failed with RuntimeError: no"):
         connectors.encode("MoneySerializer", 2, {})
+
+
+OLD = connectors.Struct.of(("queue", connectors.TEXT))
+NEW = connectors.Struct.of(("queue", connectors.TEXT), ("paused", connectors.BOOL))
+
+
+def _tide(**changes: Any) -> Connector:
+    """A source whose enumerator keeps no splits. Its splits of version 1 lack a column."""
+
+    def of(codec: Any) -> Format[Any]:
+        def read(source: Any) -> dict[str, Any]:
+            content = codec.read(source)
+            return {"split_id": content["queue"], "paused": False} | content
+
+        return Format(read, codec.write)
+
+    def write_enumerator(state: Any, target: Any) -> None:
+        target.write_long(state.details["last"])
+
+    found = {
+        "name": "tide",
+        "fields": (pa.field("queue", pa.string()), pa.field("paused", pa.bool_())),
+        "splits": Formats("splits of tide", {1: (of(OLD),), 2: (of(NEW),)}),
+        "enumerator": Formats(
+            "enumerator of tide",
+            {
+                1: (Format(lambda source: EnumeratorState((), {"last": source.read_long()}), write_enumerator),),
+                2: (Format(lambda source: EnumeratorState(()), lambda state, target: None),),
+            },
+        ),
+        "required": ("queue",),
+        "complete": lambda row: {**row, "split_id": row["queue"]},
+    }
+    return Connector(**(found | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fields": (1,)}, r"connector 'tide': fields has 1; expected pyarrow\.Field"),
+        (
+            {"required": ("topic",)},
+            "the required column 'topic' is not among its fields paused, queue, split_id",
+        ),
+        (
+            {"splits": Formats("splits", {1: Format(print, print)})},
+            "'tide', splits, version 1: expected a tuple of Format",
+        ),
+        ({"layouts": {"a.B": OLD}}, r"connector 'tide': layouts\['a\.B'\] is a Struct; expected codecs by version"),
+    ],
+)
+def test_descriptions_that_would_fail_later(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        connectors.register(_tide(**changes))
+
+
+def test_what_a_description_does_not_keep_is_not_lost_silently() -> None:
+    connectors.register(_tide())
+    row = {"subtask": 0, "queue": "a", "paused": True}
+    assert written_source([row], None, "tide").elements == [Versioned(2, b"\0\0\0\1a\1").to_bytes()]
+    with pytest.raises(InvalidRowError, match="'paused' is True, version 1 of the splits of tide has False; set 'version'"):
+        written_source([row | {"version": 1}], None, "tide")
+    assert written_source([row | {"version": 1, "paused": False}], None, "tide").elements == [
+        Versioned(1, b"\0\0\0\1a").to_bytes()
+    ]
+    with pytest.raises(InvalidRowError, match="split 'a' has no 'subtask', and the enumerator of 'tide' does not keep splits"):
+        written_source([row | {"subtask": None}], None, "tide")
+    with pytest.raises(InvalidRowError, match=r"split 'a', raw, .*: the bytes in 'raw' are of another version; set 'raw'"):
+        written_source([row | {"version": 2, "raw": b"\0\0\0\1a"}], None, "tide")
+
+
+def test_an_error_about_the_enumerator_blames_no_split() -> None:
+    def refuse(state: Any, target: Any) -> None:
+        raise ValueError("the time of the last discovery is missing")
+
+    enumerator = Formats("enumerator", {1: (Format(lambda source: EnumeratorState(()), refuse),)})
+    connectors.register(_tide(enumerator=enumerator))
+    with pytest.raises(StateProcessorError, match=r"the time of the last discovery is missing") as refused:
+        written_source([{"subtask": 0, "queue": "a", "paused": True}], None, "tide")
+    assert "split 'a'" not in str(refused.value)
