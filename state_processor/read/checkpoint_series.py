@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
+from logging import getLogger
 from os import PathLike
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
 
+_LOG: Final = getLogger("state_processor")
 _JOB_DIGITS: Final = 6
 """Digits of the id of the job in the name of a savepoint."""
 _ATTEMPTS: Final = 5
@@ -85,6 +87,7 @@ class CheckpointSeries:
     access: SnapshotAccess
     _found: list[SnapshotInfo] = field(default_factory=list)
     _known: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
+    _said: set[tuple[str, str]] = field(default_factory=set)
 
     def whole(self) -> list[Checkpoint]:
         """Return the whole checkpoints in their order. A checkpoint is whole if all of its files are there.
@@ -112,7 +115,22 @@ class CheckpointSeries:
                 seen[info.path, info.time] = checkpoint
                 by_job.setdefault(_job(info), []).append(checkpoint)
         self._known = seen
-        return _in_order(by_job)
+        checkpoints = _in_order(by_job)
+        self._warn_of_ids(checkpoints)
+        return checkpoints
+
+    def _warn_of_ids(self, found: Sequence[Checkpoint]) -> None:
+        """Warn once of a job that has begun again in its directory: checkpoints are in the order of their ids."""
+        for lower, higher in pairwise(found):
+            began_again = lower.time > higher.time and lower.checkpoint_id < higher.checkpoint_id
+            if began_again and (lower.path, higher.path) not in self._said:
+                self._said.add((lower.path, higher.path))
+                _LOG.warning(
+                    "%s was written after %s, which has a higher id and counts as the newest: if the job began again, remove the "
+                    "old checkpoint",
+                    lower,
+                    higher,
+                )
 
     def _checkpoint(self, info: SnapshotInfo) -> Checkpoint | None:
         """Return a checkpoint if it is whole. Only the files of new ones are looked for."""

@@ -9,7 +9,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.serializers.errors import OptionError
-from tests.interop import flink, selection
+from tests.interop import flink
 
 pytestmark = pytest.mark.interop
 
@@ -28,7 +28,6 @@ def test_a_query_is_compiled_without_a_job() -> None:
     assert nodes[2].has_ttl == {0: True}
 
 
-@pytest.mark.skipif(not selection.EVERY_CASE, reason="only with STATE_PROCESSOR_EVERY_CASE")
 def test_the_reason_of_a_refusal_is_shown() -> None:
     with pytest.raises(OptionError, match=r"Flink 2\.3\.0 did not compile the SQL: (?s:.*)missing"):
         sp.plan_from_sql(f"{TABLES} INSERT INTO results SELECT missing, 1 FROM orders", flink=flink.distribution("2.3.0"))
