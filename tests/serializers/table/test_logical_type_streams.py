@@ -150,8 +150,11 @@ def test_objects_that_can_not_be_written() -> None:
         write_java_object(JavaInstance("a.Unknown"), {})
     with pytest.raises(UnsupportedFormatError, match="can't be made of float"):
         write_java_object(1.5, {})
-    with pytest.raises(UnsupportedFormatError, match="too long"):
-        write_java_object("x" * 70_000, {})
+
+
+def test_long_text_has_a_length_of_eight_bytes() -> None:
+    assert write_java_object("x" * 70_000, {}) == b"\xac\xed\0\5\x7c" + (70_000).to_bytes(8, "big") + b"x" * 70_000
+    assert write_java_object("x" * 65_535, {})[:7] == b"\xac\xed\0\5t\xff\xff"
 
 
 @pytest.mark.parametrize("levels", [MAX_NESTING, MAX_NESTING + 50])
