@@ -7,11 +7,13 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests.faults.storage import Fault, Request, faults, no_fault
 from tests.faults.writes import Write
-from tests.waiting import status_of
+from tests.waiting import SECONDS, status_of
 
 
 def run_killed_after(write: Write, seconds: float, root: Path | None = None) -> bool:
@@ -36,14 +38,33 @@ def run_killed_after(write: Write, seconds: float, root: Path | None = None) -> 
     return _was_killed(pid)
 
 
-def run_killed_at(write: Write, number: int, done: bool, root: Path) -> bool:
-    """Run a write in a child that kills itself before or after a request to storage; return False without such a request."""
+@dataclass(frozen=True)
+class KillAt:
+    """Fault that kills its own process before or after a request to storage."""
 
-    def fault(request: Request) -> None:
-        if request.number == number and request.done == done:
+    number: int
+    done: bool
+
+    def __call__(self, request: Request) -> None:
+        """Kill the process at the request."""
+        if request.number == self.number and request.done == self.done:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return _was_killed(_fork(write, fault, root))
+
+def run_killed_at(write: Write, number: int, done: bool, root: Path) -> bool:
+    """Run a write in a child that kills itself before or after a request to storage; return False without such a request."""
+    return _was_killed(_fork(write, KillAt(number, done), root))
+
+
+def run_killed_at_afresh(write: Write, number: int, done: bool, root: Path) -> bool:
+    """Do the same in a child of a process without threads: a forked child can wait for ever for threads of its parent."""
+    child = get_context("forkserver").Process(target=_with_faults, args=(write.run, KillAt(number, done), root))
+    child.start()
+    child.join(SECONDS)
+    if child.is_alive():
+        child.kill()
+    assert child.exitcode in (0, -signal.SIGKILL), f"a write ended with the exit code {child.exitcode}"
+    return child.exitcode != 0
 
 
 def _fork(write: Write, fault: Fault, root: Path | None) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from state_processor.backends.write.staging import Staging
-from tests.faults.children import run_killed_after, run_killed_at
+from tests.faults.children import run_killed_after, run_killed_at, run_killed_at_afresh
 from tests.faults.storage import faults, no_fault
 from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, check_repair, check_second_write, names, visible
 from tests.faults.writes import STORE_PATH, Write, digests_of_base
@@ -46,13 +46,13 @@ def test_a_kill_before_and_after_requests(tmp_path: Path, place: str, step: int,
 
 @pytest.mark.parametrize("api", ["arrow", "arrow, native"])
 def test_a_repair_after_kills_of_the_writer_without_spark(tmp_path: Path, api: str) -> None:
-    base = STORE_PATH if api == "arrow, native" else ORDERS_PATH
+    base, run = (STORE_PATH, run_killed_at_afresh) if api == "arrow, native" else (ORDERS_PATH, run_killed_at)
     outcomes = Counter[str]()
     with faults(no_fault, tmp_path):
         number, killed = 1, True
         while killed:
             write = Write(str(tmp_path / str(number)), end=20, base=base, api=api)
-            killed = run_killed_at(write, number, False, tmp_path)
+            killed = run(write, number, False, tmp_path)
             found = visible(write)
             check_repair(write, found)
             outcomes[found] += 1
