@@ -71,7 +71,7 @@ class ChangelogChanges:
         return cls(sources, state, tally) if stores or (handles[0] is not None and handles[0] == handles[1]) else None
 
     def _count(self, name: str, source: ChangelogSource) -> None:
-        """Count the bytes of changes, which were read, and of other materialized parts than stores."""
+        """Count the bytes of changes and of materialized parts. Changes were read; stores are counted elsewhere."""
         changes = sum(change.state_size for change in source.handle.changes)
         self._tally.add(changes)
         other = 0 if self._stores is not None else sum(part.state_size for part in source.handle.materialized)
@@ -133,7 +133,7 @@ def _share(source: KeyedStateSource, key_groups: int) -> int:
 
 
 def _unshared(old: list[Change], new: list[Change]) -> Iterable[Change]:
-    """Return the changes after those that both lists begin with."""
+    """Return the changes of both lists without the changes that both lists begin with."""
     same = 0
     for one, other in zip(old, new, strict=False):
         if one.operation != other.operation or one.payload != other.payload:

@@ -155,7 +155,7 @@ def erased_keys(
     operator
         The operator.
     spellings
-        The values that each key may be, in the order in which they are tried.
+        The possible values of each key. They are tried in this order.
     """
     keyed = [variants[0] for variants in states.values() if isinstance(variants[0], KeyedDescription)]
     if not keyed:

@@ -69,7 +69,7 @@ class StoredSizes:
         self._profiles: dict[Hashable, _Profile] = {}
 
     def of_states(self, snapshot: Snapshot, operator: OperatorState) -> dict[str, TableSizes]:
-        """Return the sizes of the states whose tables are known: those in RocksDB and ForSt.
+        """Return the sizes of the states in RocksDB and ForSt, whose tables are known.
 
         Raises
         ------
@@ -185,7 +185,7 @@ def _stores(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[Store
 
 
 def _add(sums: Sizes, first: int, sizes: Sizes, key_groups: h.KeyGroupRange) -> None:
-    """Add the sizes of key groups from ``first`` on, of those that are used."""
+    """Add sizes of key groups, beginning with ``first``. Only the used key groups count."""
     begin = max(first, key_groups.start)
     end = min(first + len(sizes), key_groups.end_inclusive + 1, len(sums))
     if begin < end:
@@ -227,7 +227,7 @@ def _profile(table: Table, prefix: int) -> _Profile:
         shares = blocks.rows[:, 3] / (ends - starts + 1)
         np.add.at(changes, starts, shares)
         np.subtract.at(changes, ends + 1, shares)
-    else:  # it has nothing but deletions of ranges
+    else:  # it has only deletions of ranges
         changes[0], changes[-1] = 1 / count, -1 / count
     sizes = np.maximum(np.cumsum(changes[:-1]), 0)
     return _Profile(first, sizes * (table.file.size / sizes.sum()), table.entries_estimate)

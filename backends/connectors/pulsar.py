@@ -62,7 +62,7 @@ def _partition(row: Values) -> Content:
 
 
 def _new_split(row: Values, version: int) -> Content:
-    """Return a split without bytes that it was read from. Without another cursor, it has no end."""
+    """Return a new split. Without a cursor to stop at, it is read forever."""
     cursor, transaction = row.get("stop_cursor"), row.get("uncommitted_transaction_id")
     content: Content = {
         "partition": _partition(row),
@@ -95,7 +95,7 @@ _SPLITS: Final = ContentSplits(
 
 
 def _new_state(rows: Sequence[Values]) -> Content:
-    """Return the state of an enumerator that knows the topics of the splits, so that it does not assign them again."""
+    """Return the state of an enumerator that contains the topics of the splits: it does not assign them again."""
     return {"appendedPartitions": [_partition(row) for row in rows]}
 
 

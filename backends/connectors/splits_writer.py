@@ -131,8 +131,9 @@ def _reader_split(connector: Connector, row: Values) -> Versioned:
             return same
     written = connector.splits.write(row, version)
     stored = connector.splits.read(written, label)  # refuses bytes that Flink can't read
-    for name, value in stored.items():
-        if isinstance(row.get(name), int | float) and isinstance(value, int | float | None) and row[name] != value:
+    for name in (field.name for field in connector.fields):
+        given, value = row.get(name), stored.get(name)
+        if given is not None and (value is None or (isinstance(value, int | float) and given != value)):
             raise InvalidRowError(
                 f"{label}: {name!r} is {row[name]!r}, version {written.version} of the {connector.splits.what} has {value!r}; "
                 f"set {VERSION!r} and {RAW_BYTES!r} to null for the newest version, or {name!r} to {value!r}"

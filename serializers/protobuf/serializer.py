@@ -179,7 +179,7 @@ class _OwnSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
-        raise NotImplementedError
+        raise source.corrupt(f"{class_name} is read by its registration")
 
     def write(self, target: DataOutput) -> None:
         target.write_bytes(self.payload)

@@ -48,7 +48,7 @@ def table_id(text: str, quote: str, catalog_first: bool) -> dict[str, Any]:
 
 
 def _quoted_parts(text: str, quote: str) -> list[str]:
-    """Return the parts of an id in quotes. A name that begins or ends with a quote has no others around it."""
+    """Return the parts of an id in quotes. A name that begins or ends with a quote is not quoted again."""
     plain = f"{quote}(?:[^{quote}]|{quote}{quote})*{quote}"
     part = f"(?:{plain}|{quote}[^.]*|[^.]*{quote})"
     found = re.fullmatch(rf"({part})(?:\.({part}))?(?:\.({part}))?", text, re.DOTALL)

@@ -130,7 +130,7 @@ _OF_NULL: Final = {
 
 
 def residual_of(json: Content, known: Mapping[str, Any]) -> Content:
-    """Return what is left of a filter in a partition.
+    """Return the rest of a filter in a partition.
 
     Parameters
     ----------

@@ -170,7 +170,7 @@ def _task_json(found: JavaInstance) -> str:
 
 
 class _TaskObjects:
-    """The tasks of one stream: what the tasks of a plan share is there once."""
+    """The tasks of one stream. It stores once the objects that the tasks of a plan share."""
 
     def __init__(self) -> None:
         self._files = FileObjects()

@@ -43,7 +43,7 @@ def _content(found: Any) -> Content:
 
 
 def _texts(data: bytes, count: int) -> list[str | None] | None:
-    """Return the ids of messages, if they are texts such as those of RabbitMQ."""
+    """Return the ids of messages if they are texts, as for RabbitMQ."""
     source = DataInput(data)
     try:
         ids = [StringSerializer().read(source) for _ in range(min(count, len(data)))]
@@ -53,7 +53,7 @@ def _texts(data: bytes, count: int) -> list[str | None] | None:
 
 
 def _object(content: Content) -> Any:
-    raise UnsupportedFormatError("Java objects are written only as they were read: do not change their content")
+    raise UnsupportedFormatError("Java objects can only be written unchanged: restore their content")
 
 
 _STATE: Final = Kept(JavaObjectCodec(lambda found: {_OBJECT: _content(found)}, _object, {}))

@@ -185,6 +185,15 @@ def test_what_a_description_does_not_keep_is_not_lost_silently() -> None:
         written_source([row | {"version": 2, "raw": b"\0\0\0\1a"}], None, "tide")
 
 
+def test_a_column_that_no_version_has_is_not_lost_silently() -> None:
+    fields = (*_tide().fields, pa.field("note", pa.string()))
+    connectors.register(_tide(fields=fields))
+    row = {"subtask": 0, "queue": "a", "paused": True}
+    assert written_source([row | {"note": None}], None, "tide").elements == [Versioned(2, b"\0\0\0\1a\1").to_bytes()]
+    with pytest.raises(InvalidRowError, match="'note' is 'x', version 2 of the splits of tide has None"):
+        written_source([row | {"note": "x"}], None, "tide")
+
+
 def test_an_error_about_the_enumerator_blames_no_split() -> None:
     def refuse(state: Any, target: Any) -> None:
         raise ValueError("the time of the last discovery is missing")
