@@ -70,7 +70,7 @@ def random_layout(rng: random.Random) -> Layout:
         compression=rng.choice((NONE, SNAPPY, LZ4, LZ4HC, ZSTD)),
         restart_interval=rng.choice((1, 2, 16)),
         index_restart_interval=rng.choice((1, 1, 3, 16)),
-        index=rng.choice((BINARY, BINARY, PARTITIONED, WITH_FIRST_KEY)),
+        index=rng.choice((BINARY, HASH, PARTITIONED, WITH_FIRST_KEY)),
         keys_are_exact=version > 2 and rng.random() < 0.6,
         is_delta=version > 3 and rng.random() < 0.6,
         block_bytes=rng.choice((1, 64, 256, 4096)),
