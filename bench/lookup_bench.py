@@ -1,8 +1,12 @@
-"""Look-ups of one of 5,000,000 keys, and reads of 100,000 keys, in processes without Spark.
+"""Look-ups of one of 5,000,000 keys, reads of 100,000 keys, and look-ups in an object store, in processes without Spark.
 
 The savepoint is canonical, and copied to the native formats of the heap and of RocksDB. Targets: 2 s for the first look-up of a
 new process, 50 ms for later look-ups; 100,000 keys take at most 1.3 times the CPU time of a full read, and at most half of it if
 they are in a tenth of the key groups.
+
+The object store has a latency of 20 ms, and a savepoint with 200 tables of 64 MB, of which only the table of the key has content.
+Targets: one key takes 0.5 s, 6 requests, 1 MB. The manifest of the store is an object, or inline as Flink writes up to 20 kB. The
+client of the object store asks for the length of each object first, which is a request.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import cache
@@ -23,10 +28,12 @@ import numpy as np
 from apart import result_of
 from effort import effort
 from figures import Figure
+from object_store import object_store
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench"
 KEYS, WANTED, REPEATS = 5_000_000, 100_000, effort(5, 3)
 KEY_GROUPS = 128
+LATENCY = 0.02
 FORMATS = {"canonical": None, "heap": "hashmap", "RocksDB": "rocksdb"}
 
 
@@ -99,6 +106,47 @@ def times_of(command: list[str]) -> tuple[float, float]:
     return time.perf_counter() - start, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def look_up_remotely(url: str, path: str) -> float:
+    """Look a key up in an object store, and return seconds. The same look-up in local files loads modules and kernels before."""
+    import state_processor as sp
+    from tests.interop.many_tables import STATE, UID, a_key, value_of
+
+    key = a_key()
+    for where in (path, url):
+        start = time.perf_counter()
+        found = sp.arrow.lookup(where, UID, key, STATE).states[STATE].to_pylist()
+        seconds = time.perf_counter() - start
+        if found != [{"key": key, "value": value_of(key)}]:
+            raise AssertionError(f"key {key}: found {len(found)} rows")
+    return seconds
+
+
+def in_object_store() -> list[Figure]:
+    """Print a row for each place of the manifest."""
+    from tests.interop.many_tables import many_tables
+
+    titles = ("look-up", "requests", "kB")
+    print(f"{'200 tables, 20 ms':24}" + "".join(f"{title:>13}" for title in titles))
+    figures = []
+    for place in ("inline", "object"):
+        with tempfile.TemporaryDirectory() as directory:
+            target = many_tables(Path(directory), inline=place == "inline")
+            runs = []
+            for _ in range(REPEATS):
+                with object_store(Path(directory), LATENCY) as store:
+                    runs.append(result_of(__file__, target, store.url.replace("?", f"/{target.name}?")))
+        seconds = statistics.median(runs)
+        cells = (f"{seconds:.2f} s", f"{store.count}", f"{store.sent / 1e3:.0f}")
+        print(f"{'manifest: ' + place:24}" + "".join(f"{cell:>13}" for cell in cells), flush=True)
+        what = f"look-up in an object store, 200 tables, manifest: {place}"
+        figures += [
+            Figure(what, seconds, "s", None, 0.5),
+            Figure(f"{what}, requests", store.count, "", None, 6),
+            Figure(f"{what}, bytes", store.sent / 1e6, "MB", None, 1),
+        ]
+    return figures
+
+
 def main() -> list[Figure]:
     """Print a row for each format."""
     titles = ("first", "get", "CPU", "warm", "full read", "100,000 keys", "ratio", "in a tenth", "ratio")
@@ -128,8 +176,9 @@ def main() -> list[Figure]:
             Figure(f"read of 100,000 keys, {form}", f["some"], "CPU s", (f["full"], "a full read"), 1.3),
             Figure(in_a_tenth, f["near"], "CPU s", (f["full"], "a full read"), 0.5),
         ]
-    return figures
+    return figures + in_object_store()
 
 
 if __name__ == "__main__":
-    print(json.dumps(look_up(sys.argv[1])))
+    path, *urls = sys.argv[1:]
+    print(json.dumps(look_up_remotely(urls[0], path) if urls else look_up(path)))

@@ -31,13 +31,20 @@ class RunningStore:
     ----------
     url
         URL of the root, with settings.
-    most, requests
-        After the end: the maximum number of concurrent requests, and the number of requests by method and object.
+    most, requests, sent
+        After the end: the maximum number of concurrent requests, the number of requests by method and object, and the bytes of
+        objects in answers.
     """
 
     url: str
     most: int = 0
     requests: dict[str, Counter[str]] = field(default_factory=dict)
+    sent: int = 0
+
+    @property
+    def count(self) -> int:
+        """The number of all requests."""
+        return sum(map(Counter.total, self.requests.values()))
 
 
 @contextmanager
@@ -55,7 +62,7 @@ def object_store(directory: Path, latency: float) -> Iterator[RunningStore]:
         finally:
             server.stdin.close()
             found = json.loads(server.stdout.read())
-            store.most = found["most"]
+            store.most, store.sent = found["most"], found["sent"]
             store.requests = {method: Counter(counts) for method, counts in found["requests"].items()}
 
 
@@ -64,7 +71,7 @@ class _Store:
         self._directory = directory
         self._latency = latency
         self._running = 0
-        self.most = 0
+        self.most = self.sent = 0
         self.requests: dict[str, Counter[str]] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +85,7 @@ class _Store:
                 self._running -= 1
                 writer.write(self._answer(head))
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             writer.close()
 
     def _answer(self, head: str) -> bytes:
@@ -98,12 +105,16 @@ class _Store:
         if method == "HEAD":
             size = file.stat().st_size
             return f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n{described}\r\n".encode()
-        data = file.read_bytes()
+        size = file.stat().st_size
+        begin, end = (0, size - 1) if wanted is None else (int(wanted[1]), min(int(wanted[2]), size - 1))
+        with file.open("rb") as opened:
+            opened.seek(begin)
+            data = opened.read(end + 1 - begin)
+        self.sent += len(data)
         if wanted is None:
             return _with_body("200 OK", data, described)
-        begin, end = int(wanted[1]), min(int(wanted[2]), len(data) - 1)
-        ranged = f"Content-Range: bytes {begin}-{end}/{len(data)}\r\n"
-        return _with_body("206 Partial Content", data[begin : end + 1], described + ranged)
+        ranged = f"Content-Range: bytes {begin}-{end}/{size}\r\n"
+        return _with_body("206 Partial Content", data, described + ranged)
 
     def _count(self, method: str, key: str) -> None:
         self.requests.setdefault(method, Counter())[key] += 1
@@ -127,7 +138,7 @@ async def _run(directory: Path, latency: float) -> None:
     server = await asyncio.start_server(store.serve, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    print(json.dumps({"most": store.most, "requests": store.requests}), flush=True)
+    print(json.dumps({"most": store.most, "requests": store.requests, "sent": store.sent}), flush=True)
     server.close()
 
 

@@ -89,7 +89,7 @@ def main() -> list[Figure]:
         with object_store(Path(directory), LATENCY) as store:
             found = result_of(__file__, store.url.replace("?", f"/{target.name}?"))
     read = Counter({key: count for key, count in store.requests["GET"].items() if not key.endswith("_metadata")})
-    found |= {"requests": sum(map(Counter.total, store.requests.values())), "most": max(read.values())}
+    found |= {"requests": store.count, "most": max(read.values())}
     print(
         f"plan of {SUBTASKS:,} subtasks with {FILES} files: {found['wall']:.1f} s, {found['cpu']:.1f} CPU s, "
         f"{found['memory'] / 1e6:.0f} MB; {found['requests']:,} requests, {store.most} at once, "

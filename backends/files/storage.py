@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS: Final = 300.0
 """Time limit of one call to any other remote storage, including retries of its client."""
 
+_NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
 _T = TypeVar("_T")
 
 
@@ -297,6 +299,23 @@ class Storage:
             The file does not exist, cannot be read, or is shorter than recorded.
         """
         return StoredFile(self, os.fspath(path), context, recorded_size)
+
+    def open_if_file(self, path: str | os.PathLike[str]) -> StoredFile | None:
+        """Open the file now; ``None`` if it does not exist. This takes one request, which reads of the file do not repeat.
+
+        Raises
+        ------
+        MissingFileError
+            The storage fails.
+        """
+        file = self.open(path)
+        try:
+            file._opened()
+        except MissingFileError as error:
+            if isinstance(error.__cause__ or error.__context__, _NO_FILE):
+                return None
+            raise
+        return file
 
     def size(self, path: str | os.PathLike[str], context: str = "") -> int:
         """Return the length of a file in bytes.

@@ -131,10 +131,10 @@ class Store:
         """Return the stream of a table."""
         return self._opened(file.name)
 
-    def open_table(self, file: TableFile, stream: StateStream | None = None) -> Table:
+    def open_table(self, file: TableFile, stream: StateStream | None = None, *, needs_index: bool = False) -> Table:
         """Open a table; by default from the stream of its file."""
         stream = stream or self.stream(file)
-        return Table(stream, file, f"{self.where}, {file.name} ({stream.describe()})")
+        return Table(stream, file, f"{self.where}, {file.name} ({stream.describe()})", needs_index=needs_index)
 
     def identity(self, file: TableFile) -> Hashable:
         """Return the identity of the file of a table; see :func:`stream_identity`."""
@@ -145,7 +145,7 @@ class Store:
         with self._lock:
             table = self._tables.pop(file.number, None)
         if table is None:
-            table = self.open_table(file)
+            table = self.open_table(file, needs_index=True)
         with self._lock:
             self._tables[file.number] = table
             while len(self._tables) > _OPEN_TABLES:

@@ -171,7 +171,7 @@ def _info(storage: Storage, directory: Location, entries: list[Entry], known: _K
     if metadata_file is not None:
         try:
             with foreign_errors(metadata_file.path):
-                metadata = read_metadata(metadata_content(storage, metadata_file.path), metadata_file.path)
+                metadata = read_metadata(metadata_content(storage.open(metadata_file.path)), metadata_file.path)
             referred = _possible_size(metadata)
         except StateProcessorError:
             pass

@@ -195,24 +195,36 @@ def open_snapshot(
         ``_metadata`` is damaged.
     """
     storage = storage or Storage()
-    file = locate_metadata(path, storage)
+    stored = _open_metadata(path, storage)
+    file = stored.path
     directory = str(Location.parse(file).parent)
     with foreign_errors(file):
-        data = metadata_content(storage, file)
+        data = metadata_content(stored)
         metadata = read_metadata(data, file)
         digest = _digest(data)
     relocation = Relocation(storage, directory, path_mapping, allow_paths, reused_files(metadata))
     return Snapshot(directory, metadata, storage, relocation, digest=digest)
 
 
-def metadata_content(storage: Storage, file: str) -> memoryview | StoredFile:
+def _open_metadata(path: str | os.PathLike[str], storage: Storage) -> StoredFile:
+    """Open the ``_metadata`` file of a snapshot. From remote storage, it is opened before anything else is asked for."""
+    check_path(path)
+    location = Location.given(path)
+    if not location.is_local:
+        inside = location if location.name == METADATA_FILE else location.joined(METADATA_FILE)
+        stored = storage.open_if_file(str(inside))
+        if stored is not None:
+            return stored
+    return storage.open(locate_metadata(path, storage))
+
+
+def metadata_content(stored: StoredFile) -> memoryview | StoredFile:
     """Return the input of :func:`~state_processor.backends.metadata.snapshot_metadata.read_metadata`.
 
     A large local file consists mostly of inline state; it is read in parts. A remote file is read at once, because each part
     would be a request.
     """
-    stored = storage.open(file)
-    in_parts = stored.size > LARGE_METADATA and Location.parse(file).is_local
+    in_parts = stored.size > LARGE_METADATA and Location.parse(stored.path).is_local
     return stored if in_parts else stored.read(0, stored.size)
 
 

@@ -39,6 +39,8 @@ WITH_CONTEXT: Final = 6
 """The first version whose checksums depend on offsets."""
 _TAIL: Final = 16 << 10
 _REMOTE_TAIL: Final = 64 << 10
+_WITH_INDEX: Final = 128
+"""Part of a remote file that usually has the index and all that follows: an entry of 20 bytes for a block of 4 kB."""
 _FIRST_BLOCKS: Final = 1 << 12
 """Blocks that a list of blocks has room for at first."""
 _MOST_PROPERTIES: Final = 1 << 20
@@ -112,6 +114,8 @@ class Table:
         The manifest's record of the table.
     where
         Operator, subtask, store and file, for messages.
+    needs_index
+        Whether the index will be needed. From remote storage, it is read together with the end of the file if possible.
 
     Attributes
     ----------
@@ -132,13 +136,14 @@ class Table:
         If it has another format or an unsupported feature.
     """
 
-    def __init__(self, stream: StateStream, file: TableFile, where: str) -> None:
+    def __init__(self, stream: StateStream, file: TableFile, where: str, *, needs_index: bool = False) -> None:
         self.stream = stream
         self.file = file
         self.where = where
         if stream.size < FOOTER:
             raise CorruptSnapshotError(f"{where}: {stream.size} bytes are too few for a table")
-        size = min(stream.size, _REMOTE_TAIL if stream.is_remote else _TAIL)
+        usual = max(_REMOTE_TAIL, needs_index * stream.size // _WITH_INDEX) if stream.is_remote else _TAIL
+        size = min(stream.size, usual)
         self.tail_begin = stream.size - size
         self.tail = stream.read(self.tail_begin, size)
         footer = bytes(self.tail[-FOOTER:])
@@ -337,10 +342,7 @@ class Table:
         offset, size = handle
         if offset < 0 or size < 0 or offset + size + TRAILER > self.stream.size:
             raise CorruptSnapshotError(f"{self.where}: a block is after the end of the file")
-        if offset >= self.tail_begin:
-            data, base = self.tail, self.tail_begin
-        else:
-            data, base = self.stream.read(offset, size + TRAILER), offset
+        base, data = self._part(offset, offset + size + TRAILER)
         begin, place, length = np.array([[offset - base], [offset], [size]], dtype=np.int64)
         blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), begin, place, length, self.where)
         plain = int(blocks.plain_sizes[0])
@@ -348,6 +350,13 @@ class Table:
         target[plain:] = 0
         self.format.decompress(blocks, target, 0, self.where)
         return target, plain
+
+    def _part(self, begin: int, end: int) -> tuple[int, memoryview]:
+        """Return the offset and the content of a part of the file with the bytes from ``begin`` to ``end``."""
+        if begin >= self.tail_begin:
+            return self.tail_begin, self.tail
+        front = self.stream.read(begin, min(end, self.tail_begin) - begin)
+        return begin, front if end <= self.tail_begin else memoryview(b"".join((front, self.tail[: end - self.tail_begin])))
 
     def _checked_version(self, footer: bytes) -> int:
         magic = int.from_bytes(footer[-8:], "little")

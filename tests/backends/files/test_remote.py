@@ -23,6 +23,7 @@ from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from tests import corpus
 from tests.backends.open_stores import close_stores
+from tests.interop.many_tables import STATE, UID, a_key, many_tables, value_of
 
 BUCKET = "states"
 NAMES = ["orders-hashmap-canonical", "orders-hashmap-native", "orders-rocksdb-native", "orders-rocksdb-incremental"]
@@ -36,16 +37,18 @@ _TIMERS = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_sta
 
 @dataclass
 class Traffic:
-    """What was fetched: bytes by object, and how often each object was asked for."""
+    """What was fetched: bytes by object, how often each object was asked for, and all requests by method."""
 
     fetched: Counter[str] = field(default_factory=Counter)
     requests: Counter[str] = field(default_factory=Counter)
+    methods: Counter[str] = field(default_factory=Counter)
 
     def counting(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
         """The WSGI application, watched."""
 
         def watched(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             name = environ["PATH_INFO"].rpartition("/")[2]
+            self.methods[environ["REQUEST_METHOD"]] += 1
 
             def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
                 if environ["REQUEST_METHOD"] == "GET" and status[:3] in ("200", "206"):
@@ -61,6 +64,7 @@ class Traffic:
     def clear(self) -> None:
         self.fetched.clear()
         self.requests.clear()
+        self.methods.clear()
 
 
 @dataclass
@@ -240,6 +244,24 @@ def test_only_tables_of_the_state_are_fetched(store: Store) -> None:
     assert wanted <= store.traffic.fetched.keys()
     assert not others & store.traffic.fetched.keys()
     check(NATIVE, url)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_one_of_many_tables_is_fetched_in_part(inline: bool, store: Store, tmp_path: Path) -> None:
+    """A key takes the end of its table, with the index, and a block. The client of the store sends HEAD for each object."""
+    target = many_tables(tmp_path, inline=inline, table_bytes=16 << 20)
+    for path in target.iterdir():
+        if path.stat().st_nlink == 1:  # the others are empty
+            store.client.put_object(Bucket=BUCKET, Key=f"many/{path.name}", Body=path.read_bytes())
+    store.traffic.clear()
+    key = a_key()
+    found = sp.arrow.lookup(f"s3://{BUCKET}/many", UID, key, STATE)
+    assert found.states[STATE].to_pylist() == [{"key": key, "value": value_of(key)}]
+    manifest = {} if inline else {"manifest": 1}
+    (table,) = store.traffic.requests.keys() - {"_metadata", "manifest"}
+    assert store.traffic.requests == {"_metadata": 1, table: 2, **manifest}
+    assert store.traffic.methods == {"GET": 3 + len(manifest), "HEAD": 2 + len(manifest)}
+    assert store.traffic.fetched.total() < 250_000
 
 
 def test_a_missing_object_is_named(store: Store) -> None:
