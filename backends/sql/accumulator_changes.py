@@ -1,16 +1,17 @@
-"""Migration of the accumulators of an aggregate to another plan: kept calls and new calls."""
+"""Migration of the accumulators of an aggregate to another plan: kept calls and new calls, and their views."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from state_processor.backends.sql.accumulators import call_fields
 from state_processor.backends.sql.calls import AggregateCall
-from state_processor.backends.sql.lineage import Identity, Relation, grouping, identified_calls
+from state_processor.backends.sql.lineage import Identity, Relation, grouping, identified_calls, over_columns
 from state_processor.backends.sql.meaning import counts_rows
-from state_processor.backends.sql.node_calls import group_calls
+from state_processor.backends.sql.node_calls import group_calls, over_calls, over_calls_of, over_is_bounded
 from state_processor.backends.sql.plan_types import distinct_names
 from state_processor.backends.sql.row_changes import (
     VALUE,
@@ -19,29 +20,39 @@ from state_processor.backends.sql.row_changes import (
     RowChange,
     StateChange,
     StateChanges,
+    ViewChange,
     refuse_other_meaning,
     same_types,
 )
 from state_processor.serializers.errors import OptionError, StateMigrationError
-from state_processor.serializers.table.logical_types import LogicalType
+from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType
 
 
 def changed_accumulators(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """Return the changes of an aggregate without windows."""
-    before, after = _Calls.of(old), _Calls.of(new)
+    before, after = Calls.of(old), Calls.of(new)
     same_types(old.inputs[0], new.inputs[0], old.inputs[0].picked(grouping(old.node)))
-    views = [[c for c in side.identified if c.has_view] for side in (before, after)]
-    if views[0] != views[1]:
-        shown = [", ".join(str(c) for c in side.calls if c.has_view) or "none" for side in (before, after)]
-        raise StateMigrationError(
-            f"calls with DISTINCT are {shown[0]} in the old plan, {shown[1]} in the new one. "
-            "They share states with their values, so calls with DISTINCT have to stay unchanged"
-        )
-    return {"accState": StateChange({VALUE: _accumulator(before, after, (old.inputs[0], new.inputs[0]))})}
+    return changed_calls("accState", before, after, (old.inputs[0], new.inputs[0]))
+
+
+def changed_windows(old: ChangedNode, new: ChangedNode) -> StateChanges:
+    """Return the changes of an aggregate by windows: each window, or slice of windows, has accumulators."""
+    before, after = Calls.of(old), Calls.of(new)
+    same_types(old.inputs[0], new.inputs[0], old.inputs[0].picked(grouping(old.node)))
+    changes = changed_calls("window-aggs", before, after, (old.inputs[0], new.inputs[0]))
+    if changes["window-aggs"].is_same:
+        return changes
+    return {**changes, "previous-aggs": StateChange(refused=_EMITTED)}
+
+
+_EMITTED: Final = (
+    "windows emit results early, and their state has the emitted results; drop this operator, or keep its calls until the "
+    "windows are closed"
+)
 
 
 @dataclass(frozen=True)
-class _Calls:
+class Calls:
     """The calls of an aggregate.
 
     Parameters
@@ -57,9 +68,16 @@ class _Calls:
     counts: bool
 
     @classmethod
-    def of(cls, side: ChangedNode) -> _Calls:
+    def of(cls, side: ChangedNode) -> Calls:
+        """Return the calls of an aggregate by groups."""
         given = side.inputs[0]
         return cls(group_calls(side.node), identified_calls(side.node, given), counts_rows(side.node))
+
+    @classmethod
+    def of_over(cls, side: ChangedNode) -> Calls:
+        """Return the calls of an ``OVER`` aggregate."""
+        identified = over_calls_of(side.node, over_columns(side.node, side.inputs[0]))
+        return cls(over_calls(side.node), identified, over_is_bounded(side.node))
 
     @property
     def row_count(self) -> int | None:
@@ -77,28 +95,67 @@ class _Calls:
 
     @property
     def size_of_calls(self) -> int:
+        """The number of fields of all calls."""
         return sum(len(list(call.fields())) for call in self.calls)
 
     @property
     def adds_count(self) -> bool:
+        """Whether a field for the row count follows the calls."""
         return self.counts and not any(call.counts_rows for call in self.calls)
 
-    @property
-    def views(self) -> int:
-        return len(dict.fromkeys(c.arguments for c in self.calls if c.has_view))
+    @cached_property
+    def views(self) -> list[list[int]]:
+        """The views of distinct values: the positions of the calls of each."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for i, call in enumerate(self.calls):
+            if call.has_view:
+                found.setdefault(call.arguments, []).append(i)
+        return list(found.values())
+
+    def carried(self, new: Calls) -> list[int | None]:
+        """Return the position of each call of the new plan in this one."""
+        return [_position(self, identity) for identity in new.identified]
 
 
-def _accumulator(old: _Calls, new: _Calls, relations: tuple[Relation, Relation]) -> RowChange:
+def changed_calls(
+    state: str,
+    old: Calls,
+    new: Calls,
+    relations: tuple[Relation, Relation],
+    is_inert: Callable[[AggregateCall], bool] = lambda call: False,
+) -> dict[str, StateChange]:
+    """Return the changes of the accumulators in a state, and of the states of their views.
+
+    Parameters
+    ----------
+    state
+        The state with the accumulators.
+    old, new
+        The calls.
+    relations
+        The old and the new input.
+    is_inert
+        Whether a new call ignores all rows from before, so that it may retract them.
+    """
+    carried = old.carried(new)
+    changes = {state: StateChange({VALUE: _accumulator(old, new, carried, relations, is_inert)})}
+    return changes | _own_states(old, carried) | _views(old, new, carried)
+
+
+def _accumulator(
+    old: Calls,
+    new: Calls,
+    carried: Sequence[int | None],
+    relations: tuple[Relation, Relation],
+    is_inert: Callable[[AggregateCall], bool],
+) -> RowChange:
     fields: list[NewField] = []
     notes = []
-    used: list[int] = []
     added: list[str] = []
     types = {f.name: f.type for f in distinct_names(relations[1].fields) if f.type is not None}
-    for i, (call, identity) in enumerate(zip(new.calls, new.identified, strict=True)):
-        at = _position(old, identity)
+    for call, identity, at in zip(new.calls, new.identified, carried, strict=True):
         if at is not None:
-            used.append(at)
-            _check_call(old.calls[at], call, at, i)
+            _check_call(old.calls[at], call)
             if call.function != "count" or call.has_view:
                 _check_arguments(call, identity.arguments, relations)
             start = old.positions[at]
@@ -107,7 +164,7 @@ def _accumulator(old: _Calls, new: _Calls, relations: tuple[Relation, Relation])
             fields.append(NewField(old.row_count))
             notes.append(f"{call} starts with the operator's row count")
         else:
-            fields += _new_call(call, types)
+            fields += _new_call(call, types, retracts=call.retracts and not is_inert(identity))
             added.append(str(call))
             notes.append(f"{call} is new, and starts with the values of an empty group: {_starts(fields, call)}")
     if new.adds_count:
@@ -118,15 +175,21 @@ def _accumulator(old: _Calls, new: _Calls, relations: tuple[Relation, Relation])
             )
         fields.append(NewField(old.row_count))
     first_view = old.size_of_calls + old.adds_count
-    fields += [NewField(first_view + n) for n in range(old.views)]
-    gone = [str(call) for i, call in enumerate(old.calls) if i not in used]
+    # Each view has the same byte in its place, whatever its entries.
+    fields += [NewField(first_view + n) if n < len(old.views) else _NEW_VIEW for n in range(len(new.views))]
+    gone = [str(call) for i, call in enumerate(old.calls) if i not in carried]
     refuse_other_meaning("call", added, gone)
-    if used != sorted(used):
+    kept = [at for at in carried if at is not None]
+    if kept != sorted(kept):
         notes.append("the order of calls changes")
-    return RowChange(first_view + old.views, tuple(fields), (*notes, *(f"{call} is dropped" for call in gone)))
+    return RowChange(first_view + len(old.views), tuple(fields), (*notes, *(f"{call} is dropped" for call in gone)))
 
 
-def _position(old: _Calls, wanted: AggregateCall) -> int | None:
+_NEW_VIEW: Final = NewField(None, MAP_VIEW, b"\0")
+"""A view whose entries are a state (Flink: ``NullSerializer``)."""
+
+
+def _position(old: Calls, wanted: AggregateCall) -> int | None:
     """Return the position of the same call in the old plan, regardless of retractions."""
     for i, call in enumerate(old.identified):
         if replace(call, retracts=wanted.retracts, type=wanted.type) == wanted:
@@ -138,19 +201,13 @@ _ALIKE: Final = frozenset({"count", "avg", "sum0"})
 """Functions whose accumulators do not depend on retractions."""
 
 
-def _check_call(old: AggregateCall, new: AggregateCall, before: int, after: int) -> None:
+def _check_call(old: AggregateCall, new: AggregateCall) -> None:
     if old.type != new.type:
         raise StateMigrationError(f"{new} is {old.type} in the old plan, {new.type} in the new one")
     if old.retracts != new.retracts and new.function not in _ALIKE:
         words = ["may be retracted" if call.retracts else "are only added" for call in (old, new)]
         raise StateMigrationError(
             f"{new}: rows {words[0]} in the old plan, and {words[1]} in the new one; the accumulators differ"
-        )
-    has_own_states = new.function not in _PLAIN or (new.retracts and new.function in ("min", "max"))
-    if has_own_states and before != after:
-        raise StateMigrationError(
-            f"{new} is call {before} in the old plan and call {after} in the new one; the names of its "
-            "states contain this number; keep its position among the calls"
         )
 
 
@@ -165,16 +222,13 @@ def _check_arguments(call: AggregateCall, arguments: Sequence[Identity], relatio
             )
 
 
-_PLAIN: Final = frozenset({"count", "sum", "sum0", "avg", "min", "max"})
-
-
-def _new_call(call: AggregateCall, types: Mapping[str, LogicalType]) -> list[NewField]:
-    if call.retracts:
+def _new_call(call: AggregateCall, types: Mapping[str, LogicalType], *, retracts: bool) -> list[NewField]:
+    if retracts or (call.retracts and call.has_view):
         raise StateMigrationError(
             f"{call} is new, but earlier rows may be retracted: it would retract rows that it has not counted"
         )
     try:
-        found = call_fields(call, types)
+        found = call_fields(replace(call, distinct=False), types)
     except OptionError as error:
         raise StateMigrationError(f"a new call: {error}") from None
     return [NewField(None, one.type, one.start) for one in found]
@@ -183,3 +237,54 @@ def _new_call(call: AggregateCall, types: Mapping[str, LogicalType]) -> list[New
 def _starts(fields: Sequence[NewField], call: AggregateCall) -> str:
     own = fields[-len(list(call.fields())) :]
     return ", ".join("null" if one.start is None else str(one.start) for one in own)
+
+
+def _own_states(old: Calls, carried: Sequence[int | None]) -> dict[str, StateChange]:
+    """Return the changes of states whose names contain the number of a call: views of its accumulator."""
+    found = {f"agg{i}$": StateChange(is_dropped=True) for i in range(len(old.calls))}
+    for i, at in enumerate(carried):
+        if at is not None:
+            found[f"agg{at}$"] = StateChange(becomes=None if at == i else f"agg{i}$")
+    return found
+
+
+_MOST_BITS: Final = 64
+
+
+def _views(old: Calls, new: Calls, carried: Sequence[int | None]) -> dict[str, StateChange]:
+    """Return the changes of the views of distinct values: their names contain numbers, their values have one for each call."""
+    found = dict.fromkeys(range(len(old.views)), StateChange(is_dropped=True))
+    for number, members in enumerate(new.views):
+        kept = {source: calls for source, calls in enumerate(old.views) if any(carried[i] in calls for i in members)}
+        for source, calls in kept.items():
+            positions = tuple(calls.index(at) if (at := carried[i]) in calls else None for i in members)
+            counted = ViewChange(len(calls), positions, as_bits=not old.counts)
+            _check_view(old.calls[calls[0]], counted, (old, new), is_one=len(kept) == 1)
+            found[source] = StateChange(becomes=None if source == number else _view(number), counted=counted)
+    return {
+        _view(number) + more: replace(change, becomes=None if change.becomes is None else change.becomes + more)
+        for number, change in found.items()
+        for more in ("", "_null_state")
+    }
+
+
+def _view(number: int) -> str:
+    return f"distinctAcc_{number}"
+
+
+def _check_view(call: AggregateCall, change: ViewChange, sides: tuple[Calls, Calls], *, is_one: bool) -> None:
+    before, after = (side.counts for side in sides)
+    if before != after:
+        words = ["the number of rows with each value" if counts else "which values it has counted" for counts in (before, after)]
+        raise StateMigrationError(f"{call}: the state has {words[0]} in the old plan, {words[1]} in the new one")
+    if change.is_same:
+        return
+    if not is_one:
+        raise StateMigrationError(f"{call}: its values are in several states of the old plan; drop this call")
+    if change.as_bits and max(change.size, len(change.calls)) > _MOST_BITS:
+        raise StateMigrationError(f"{call}: more than {_MOST_BITS} calls with DISTINCT share its values; drop some of them")
+    if not change.as_bits and None in change.calls:
+        raise StateMigrationError(
+            f"another call with DISTINCT of {call.shown} is new, and its state has the numbers of rows of all such calls; "
+            "give the new call another argument, such as a computed column, and it starts without values"
+        )

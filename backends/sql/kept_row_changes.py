@@ -1,7 +1,8 @@
-"""Migration of states with input rows to another plan: joins, deduplications, normalizations and top-N."""
+"""Migration of states with input rows to another plan: joins, deduplications, normalizations, top-N and sinks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from state_processor.backends.sql.lineage import (
@@ -14,7 +15,9 @@ from state_processor.backends.sql.lineage import (
     resolved,
     time_column,
 )
+from state_processor.backends.sql.meaning import primary_key, sink_row
 from state_processor.backends.sql.plan import PlanNode
+from state_processor.backends.sql.plan_types import PlanFields
 from state_processor.backends.sql.row_changes import (
     MAP_KEY,
     VALUE,
@@ -96,6 +99,48 @@ def changed_ranks(old: ChangedNode, new: ChangedNode) -> StateChanges:
     if strategies[0][0] == "Retract":
         _check_found_again(change, "rows that the top-N keeps")
     return dict.fromkeys(("data-state", "data-state-with-append", "data-state-with-update", "Top1-Rank-State"), change)
+
+
+def changed_materialized(old: ChangedNode, new: ChangedNode) -> StateChanges:
+    """Return the changes of the rows that a sink keeps for each primary key (Flink: ``SinkUpsertMaterializer``)."""
+    if not materializes(old.node) or old.inputs[0].columns == new.inputs[0].columns:
+        return {}
+    before, after = (replace(side.inputs[0], fields=sink_fields(side)) for side in (old, new))
+    upsert = before.picked(old.node.at("inputUpsertKey"))
+    old.same(new, "the known key of rows of", (upsert, after.picked(new.node.at("inputUpsertKey"))))
+    same_types(before, after, [*before.picked(primary_key(old.node)), *upsert])
+    change = StateChange({VALUE: changed_row(before, after)})
+    strategy = old.node.at("upsertMaterializeStrategy", default="LEGACY")
+    if not upsert and strategy != "LEGACY" and not change.is_same:
+        raise StateMigrationError(
+            f"{label(old.node)} finds its rows by all of their columns, by code for these columns that Flink has generated and "
+            f"stored with the state (strategy {strategy}). Keep the columns and their order, or drop this operator"
+        )
+    if not upsert:
+        _check_found_again(change, f"the rows of {label(old.node)}")
+    return dict.fromkeys(("values", "list", "sqnToNodeState"), change)
+
+
+def materializes(node: PlanNode) -> bool:
+    """Return whether a sink keeps rows."""
+    return bool(node.at("requireUpsertMaterialize"))
+
+
+def sink_fields(side: ChangedNode) -> PlanFields:
+    """Return the stored columns of a sink, which are the columns of its input in order.
+
+    Raises
+    ------
+    StateMigrationError
+        If the plan does not contain them.
+    """
+    found, given = sink_row(side.node), side.inputs[0].fields
+    if len(found) != len(given):
+        raise StateMigrationError(
+            f"{label(side.node)} has {len(given)} columns, and its table {len(found)} stored columns in the plan; expected a "
+            "table without columns of metadata, and a plan that was compiled with table.plan.compile.catalog-objects = SCHEMA"
+        )
+    return found
 
 
 def changed_join(old: ChangedNode, new: ChangedNode) -> StateChanges:

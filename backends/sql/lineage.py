@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall
-from state_processor.backends.sql.node_calls import group_calls
+from state_processor.backends.sql.meaning import primary_key
+from state_processor.backends.sql.node_calls import group_calls, over_calls_of
 from state_processor.backends.sql.normal_form import normal_form, normal_node
 from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names, row_fields
@@ -57,7 +58,7 @@ class Lineage:
         """
         if node.id not in self._known:
             inputs = tuple(self.of(one) for one in node.inputs)
-            if node.kind == "global-group-aggregate" and (local := first_phase(node)) is not None:
+            if (local := first_phase(node)) is not None:
                 inputs = (self.of(local.inputs[0]),)
             try:
                 self._known[node.id] = _RELATIONS.get(node.kind, _unknown)(node, inputs)
@@ -77,12 +78,22 @@ class Lineage:
 
 def first_phase(node: PlanNode) -> PlanNode | None:
     """Return the first phase of an aggregate from the node of its second phase."""
-    if node.kind != "global-group-aggregate" or not node.inputs:
+    wanted = _FIRST_PHASES.get(node.kind)
+    if wanted is None or not node.inputs:
         return None
     local = node.inputs[0]
     while local.kind in _PASSING and local.inputs:
         local = local.inputs[0]
-    return local if local.kind == "local-group-aggregate" and local.inputs else None
+    return local if local.kind == wanted and local.inputs else None
+
+
+_FIRST_PHASES: Final = {
+    "global-group-aggregate": "local-group-aggregate",
+    "global-window-aggregate": "local-window-aggregate",
+}
+
+WINDOWS: Final = frozenset(("window-aggregate", "global-window-aggregate", "group-window-aggregate"))
+"""Aggregates by windows."""
 
 
 def identified_calls(node: PlanNode, given: Relation) -> list[AggregateCall]:
@@ -109,15 +120,59 @@ def key_columns(node: PlanNode) -> list[list[int]]:
         "deduplicate": (("uniqueKeys",),),
         "changelog-normalize": (("uniqueKeys",),),
         "rank": (("partition", "fields"),),
+        "over-aggregate": (("overSpec", "partition", "fields"),),
     }
-    if node.kind in ("group-aggregate", "global-group-aggregate"):
+    if node.kind in ("group-aggregate", "global-group-aggregate") or node.kind in WINDOWS:
         return [grouping(node)]
+    if node.kind == "sink":
+        return [primary_key(node)]
     return [[int(i) for i in node.at(*path, default=())] for path in paths.get(node.kind, ())]
 
 
 def grouping(node: PlanNode) -> list[int]:
     """Return the grouping columns of an aggregate."""
     return list((first_phase(node) or node).at("grouping", default=()))
+
+
+def windowing(node: PlanNode, given: Relation) -> Any:
+    """Return the windows of an aggregate, or of ``OVER``, with the identities of columns instead of numbers."""
+    if node.kind == "over-aggregate":
+        columns = over_columns(node, given)
+        groups = [{**group, "aggCalls": []} for group in node.at("overSpec", "groups", default=())]
+        return [_window_columns(resolved(group, columns), columns) for group in groups]
+    first = first_phase(node) or node
+    found = first.at("windowing") or first.at("window")
+    return None if node.kind not in WINDOWS else _window_columns(normal_form(found), given.columns)
+
+
+def over_columns(node: PlanNode, given: Relation) -> tuple[Identity, ...]:
+    """Return what the calls of an ``OVER`` aggregate refer to: columns of the input, then constants."""
+    constants = node.at("overSpec", "constants", default=())
+    return (*given.columns, *(_identity("constant", normal_form(one)) for one in constants))
+
+
+_COLUMNS_OF_WINDOWS: Final = frozenset(
+    ("timeAttributeIndex", "windowStart", "windowEnd", "sliceEnd", "fieldIndex", "index", "partition_key_indices")
+)
+_NAMES_IN_WINDOWS: Final = frozenset(("alias", "fieldName", "inputIndex", "name"))
+
+
+def _window_columns(part: Any, columns: Sequence[Identity]) -> Any:
+    if isinstance(part, list):
+        return [_window_columns(one, columns) for one in part]
+    if not isinstance(part, Mapping):
+        return part
+    return {
+        name: _columns_at(one, columns) if name in _COLUMNS_OF_WINDOWS else _window_columns(one, columns)
+        for name, one in part.items()
+        if name not in _NAMES_IN_WINDOWS
+    }
+
+
+def _columns_at(numbers: Any, columns: Sequence[Identity]) -> Any:
+    if isinstance(numbers, list):
+        return [_columns_at(one, columns) for one in numbers]
+    return columns[numbers] if isinstance(numbers, int) and 0 <= numbers < len(columns) else numbers
 
 
 def resolved(part: Any, columns: Sequence[Identity]) -> Any:
@@ -222,6 +277,29 @@ def _groups(node: PlanNode, inputs: _Inputs) -> Relation:
     return Relation(rows, (*keys, *calls), node.output, updates=True)
 
 
+def _windows(node: PlanNode, inputs: _Inputs) -> Relation:
+    """Return the groups of windows: grouping columns, results of calls, properties of windows."""
+    if node.kind == "global-window-aggregate" and first_phase(node) is None:
+        return _unknown(node, inputs)
+    (given,) = inputs
+    found = _groups(node, inputs)
+    rows = _identity("windows", found.rows, windowing(node, given))
+    properties = [one.get("property", {}).get("kind") for one in node.at("namedWindowProperties", default=())]
+    columns = (*found.columns, *(_identity("property", rows, kind) for kind in properties))
+    emits = [str(value) for name, value in node.at("configuration", default={}).items() if name.startswith("table.exec.emit.")]
+    return replace(found, rows=rows, columns=columns, updates=given.updates or "true" in emits)
+
+
+def _over(node: PlanNode, inputs: _Inputs) -> Relation:
+    (given,) = inputs
+    window = [given.picked(key_columns(node)[0]), windowing(node, given)]
+    calls = [
+        _identity("over", window, c.function, c.arguments, c.distinct, c.filter, str(c.type))
+        for c in over_calls_of(node, over_columns(node, given))
+    ]
+    return Relation(_identity("over", given.rows, window), (*given.columns, *calls), node.output, given.updates)
+
+
 def _partial(node: PlanNode, inputs: _Inputs) -> Relation:
     return replace(_unknown(node, inputs), rows=inputs[0].rows)
 
@@ -282,6 +360,9 @@ _RELATIONS: Final[Mapping[str, Callable[[PlanNode, _Inputs], Relation]]] = {
     "group-aggregate": _groups,
     "global-group-aggregate": _groups,
     "local-group-aggregate": _partial,
+    "local-window-aggregate": _partial,
+    **dict.fromkeys(WINDOWS, _windows),
+    "over-aggregate": _over,
     "rank": _rank,
     "deduplicate": _first_or_last,
     "changelog-normalize": _normalized,

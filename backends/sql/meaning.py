@@ -371,10 +371,15 @@ def _materialized(node: PlanNode, state: StateDescription) -> Meaning | None:
     return Meaning(_SEQUENCES[state.name], kept | by_row, ("record", "timestamp"))
 
 
+def primary_key(node: PlanNode) -> list[int]:
+    """Return the positions of the primary key among the stored columns of a sink."""
+    names = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "primaryKey", "columns", default=())
+    row = [f.name for f in sink_row(node)]
+    return [row.index(name) for name in names] if row else []
+
+
 def _primary_key(node: PlanNode) -> PlanFields | None:
-    names = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "primaryKey", "columns")
-    row = {f.name: f for f in sink_row(node)}
-    return None if names is None or not row else tuple(row[name] for name in names)
+    return _picked(sink_row(node), primary_key(node)) or None
 
 
 def _by(*path: str) -> Callable[[PlanNode], PlanFields]:

@@ -69,15 +69,21 @@ def call_input(node: PlanNode) -> PlanFields:
 
 
 def over_calls(node: PlanNode) -> list[AggregateCall]:
-    """Return the calls of an ``OVER`` aggregate."""
-    columns = [s.text for s in _NodeColumns().left(node)]
-    return _over_calls(node, columns)
+    """Return the calls of an ``OVER`` aggregate; arguments are columns of its input, and constants."""
+    names, shown = [f.name for f in distinct_names(node.left)], _NodeColumns().left(node)
+    texts = {name: s.text for name, s in zip(names, shown, strict=True)} if len(shown) == len(names) else {}
+    return over_calls_of(node, _with_constants(node, names), texts)
 
 
-def _over_calls(node: PlanNode, left: Sequence[str]) -> list[AggregateCall]:
-    columns = [*left, *(str(c.get("value")) for c in node.at("overSpec", "constants", default=()))]
+def over_calls_of(node: PlanNode, columns: Sequence[str], texts: Mapping[str, str] | None = None) -> list[AggregateCall]:
+    """Return the calls of an ``OVER`` aggregate, with some names for the columns of its input and its constants."""
+    bounded = (over_is_bounded(node),)
     groups = node.at("overSpec", "groups", default=())
-    return [call for group in groups for call in aggregate_calls(group.get("aggCalls", ()), columns, (over_is_bounded(node),))]
+    return [call for group in groups for call in aggregate_calls(group.get("aggCalls", ()), columns, bounded, texts)]
+
+
+def _with_constants(node: PlanNode, columns: Sequence[str]) -> list[str]:
+    return [*columns, *(str(c.get("value")) for c in node.at("overSpec", "constants", default=()))]
 
 
 def over_is_bounded(node: PlanNode) -> bool:
@@ -225,7 +231,7 @@ def _incremental(columns: _NodeColumns, node: PlanNode) -> _Found:
 
 def _over(columns: _NodeColumns, node: PlanNode) -> _Found:
     given = columns.left(node)
-    calls = _over_calls(node, [column.text for column in given])
+    calls = over_calls_of(node, _with_constants(node, [column.text for column in given]))
     return [*given, *(_Shown(f"{call} OVER") for call in calls)]
 
 

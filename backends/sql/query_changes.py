@@ -11,9 +11,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from state_processor.backends.sql.accumulator_changes import changed_accumulators
-from state_processor.backends.sql.kept_row_changes import changed_join, changed_ranks, changed_row_of_key
-from state_processor.backends.sql.lineage import Lineage, key_columns
+from state_processor.backends.sql.accumulator_changes import changed_accumulators, changed_windows
+from state_processor.backends.sql.kept_row_changes import (
+    changed_join,
+    changed_materialized,
+    changed_ranks,
+    changed_row_of_key,
+    materializes,
+    sink_fields,
+)
+from state_processor.backends.sql.lineage import WINDOWS, Lineage, Relation, key_columns, windowing
 from state_processor.backends.sql.meaning import has_state
 from state_processor.backends.sql.normal_form import normal_node
 from state_processor.backends.sql.over_changes import changed_over
@@ -62,11 +69,13 @@ class QueryChanges:
             If the states can't be kept. The message contains the reason.
         """
         new = self.partner(node)
-        if node.type != new.type and node.kind in _CHANGES:  # connectors define the state of sources and sinks
+        if (
+            node.type != new.type and node.kind in _CHANGES and node.kind != "sink"
+        ):  # connectors define the state of sources and sinks
             raise StateMigrationError(f"it is {node.type} in the old plan, {new.type} in the new one; its state may differ")
         if node.kind not in _WITH_TTL:
             _check_ttl(node, new)
-        find = _CHANGES.get(node.kind) or _LAYOUTS.get(node.kind)
+        find = _CHANGES.get(node.kind)
         return {} if find is None else find(ChangedNode(node, self._before), ChangedNode(new, self._after))
 
     def ttl_changes(self, node: PlanNode) -> dict[str, bool]:
@@ -118,9 +127,16 @@ class QueryChanges:
         return self._difference(ChangedNode(node, self._before), ChangedNode(alike[0], self._after))
 
     def _difference(self, old: ChangedNode, new: ChangedNode) -> str:
+        if old.node.kind == "sink":
+            for side in (old, new):
+                sink_fields(side)
         if [r.rows for r in old.inputs] != [r.rows for r in new.inputs]:
             return f"{label(new.node)} of the new plan has other input rows: from other tables, or with another condition"
         before, after = key_columns(old.node), key_columns(new.node)
+        keys = [[g.picked(k) for g, k in zip(side.inputs, key_columns(side.node), strict=False)] for side in (old, new)]
+        if keys[0] == keys[1]:
+            members = _other_members(old.node, new.node)
+            return f"{label(new.node)} of the new plan has other windows, or does something else ({members})"
         shown = [
             ", ".join(given.fields[int(i)].name for given, keys in zip(inputs, indices, strict=False) for i in keys) or "nothing"
             for inputs, indices in ((old.inputs, before), (new.inputs, after))
@@ -151,17 +167,27 @@ def _by(identify: Callable[[Lineage, PlanNode], Any], lineage: Lineage, nodes: S
 def _role(lineage: Lineage, node: PlanNode) -> tuple[Any, ...] | None:
     """Return the function of a node with state, independent of its columns; ``None`` if columns matter."""
     for path in (("scanTableSource", "table", "identifier"), ("dynamicTableSink", "table", "identifier")):
-        if node.at(*path) is not None and not _materializes(node):
+        if node.at(*path) is not None and not materializes(node):
             return (node.kind, node.at(*path))
     if node.kind not in _CHANGES:
         return None
+    if node.kind == "sink":
+        return (*_fed(lineage, node), node.at("dynamicTableSink", "table", "identifier"), node.at(_STRATEGY, default="LEGACY"))
+    return _fed(lineage, node)
+
+
+_STRATEGY: Final = "upsertMaterializeStrategy"
+
+
+def _fed(lineage: Lineage, node: PlanNode) -> tuple[Any, ...]:
+    """Return the function of a node with its input rows and keys."""
     inputs = lineage.inputs(node)
     keys = [tuple(given.picked(key)) for given, key in zip(inputs, key_columns(node), strict=False)]
-    return (node.kind, tuple(given.rows for given in inputs), tuple(keys))
+    return (node.kind, tuple(given.rows for given in inputs), tuple(keys), _windows(node, inputs))
 
 
-def _materializes(node: PlanNode) -> bool:
-    return bool(node.at("requireUpsertMaterialize"))
+def _windows(node: PlanNode, inputs: Sequence[Relation]) -> str:
+    return json.dumps(windowing(node, inputs[0]), sort_keys=True) if node.kind in WINDOWS or node.kind == "over-aggregate" else ""
 
 
 def _check_ttl(old: PlanNode, new: PlanNode) -> None:
@@ -192,11 +218,11 @@ _CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]
     "deduplicate": changed_row_of_key,
     "changelog-normalize": changed_row_of_key,
     "rank": changed_ranks,
+    **dict.fromkeys(WINDOWS, changed_windows),
+    "over-aggregate": changed_over,
+    "sink": changed_materialized,
 }
 """Changes of operators that support other columns or calls."""
 
 _WITH_TTL: Final = frozenset(("group-aggregate", "global-group-aggregate", "join", "deduplicate", "changelog-normalize"))
 """Operators all of whose states get time-to-live, or lose it."""
-
-_LAYOUTS: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {"over-aggregate": changed_over}
-"""Changes of operators that do the same with the same input, but with another layout of states."""

@@ -37,7 +37,7 @@ class NewField:
 
     source: int | None
     type: LogicalType | None = None
-    start: int | None = None
+    start: int | bytes | None = None
     name: str | None = field(default=None, compare=False)
 
 
@@ -63,6 +63,30 @@ class RowChange:
     def is_same(self) -> bool:
         """Whether nothing changes."""
         return self.fields == tuple(NewField(i) for i in range(self.size))
+
+
+@dataclass(frozen=True)
+class ViewChange:
+    """The change of the numbers of a distinct value, which a view has for each of its calls.
+
+    Parameters
+    ----------
+    size
+        The number of calls in the old plan.
+    calls
+        For each call in the new plan, its position in the old one; ``None`` for a new call.
+    as_bits
+        Whether a call has one bit: set if it has counted the value. Otherwise it has the number of rows with the value.
+    """
+
+    size: int
+    calls: tuple[int | None, ...]
+    as_bits: bool
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing changes."""
+        return self.calls == tuple(range(self.size))
 
 
 @dataclass(frozen=True)
@@ -105,17 +129,31 @@ class StateChange:
         A state that is made of the entries. Then the rows do not change.
     ttl
         Whether the state gets time-to-live or loses it; ``None`` if this does not change.
+    becomes
+        The new name of the state; ``None`` if it does not change.
+    counted
+        The change of the numbers in a view of distinct values.
+    is_dropped
+        Whether the new query does not have the state.
+    refused
+        The reason why the state can't be kept, if a savepoint has it.
     """
 
     rows: Mapping[str, RowChange] = field(default_factory=dict)
     merges: bool = False
     successor: Successor | None = None
     ttl: bool | None = None
+    becomes: str | None = None
+    counted: ViewChange | None = None
+    is_dropped: bool = False
+    refused: str = ""
 
     @property
     def is_same(self) -> bool:
         """Whether nothing changes."""
-        return self.successor is None and self.ttl is None and all(row.is_same for row in self.rows.values())
+        if self.is_dropped or self.refused or any(one is not None for one in (self.successor, self.ttl, self.becomes)):
+            return False
+        return all(row.is_same for row in self.rows.values()) and (self.counted is None or self.counted.is_same)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -123,11 +161,24 @@ class StateChange:
         rows = tuple(note for row in self.rows.values() for note in row.notes)
         if self.ttl is not None:
             rows = (*rows, _GAINED if self.ttl else _LOST)
+        if self.counted is not None and not self.counted.is_same:
+            rows = (*rows, "other calls count its values")
+        if self.becomes is not None:
+            rows = (*rows, f"becomes {self.becomes}")
+        if self.is_dropped:
+            rows = (*rows, "no call of the new query needs it")
         return rows if self.successor is None else (*rows, self.successor.note)
 
 
 StateChanges = Mapping[str, StateChange]
-"""Changes by the name of the state."""
+"""Changes by the name of the state. A name that ends in ``$`` is the start of the names of the states of a call."""
+
+
+def change_of(changes: StateChanges, state: str) -> StateChange:
+    """Return the change of a state."""
+    call, mark, own = state.partition("$")
+    found = changes.get(state) or (changes.get(call + mark) if mark else None) or StateChange()
+    return found if found.becomes is None or not found.becomes.endswith("$") else replace(found, becomes=found.becomes + own)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import encode_modified_utf8
-from state_processor.serializers.java.object_input import STREAM_HEADER, JavaEnum, JavaInstance, class_name
+from state_processor.serializers.java.object_input import STREAM_HEADER, JavaClass, JavaEnum, JavaInstance, class_name
 
 _NULL: Final = b"\x70"
 _REFERENCE: Final = b"\x71"
@@ -22,6 +22,7 @@ _OBJECT: Final = b"\x73"
 _STRING: Final = b"\x74"
 _LONG_STRING: Final = b"\x7c"
 _ARRAY: Final = b"\x75"
+_CLASS_OBJECT: Final = b"\x76"
 _BLOCK: Final = b"\x77"
 _LONG_BLOCK: Final = b"\x7a"
 _BLOCK_SIZE: Final = 1024
@@ -87,8 +88,8 @@ def write_java_object(content: Any, classes: Mapping[str, JavaClassDescription])
     Parameters
     ----------
     content
-        A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, :class:`JavaText`, a string or
-        ``None``. The annotations of an instance belong to its class with ``writeObject``.
+        A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, :class:`JavaText`,
+        :class:`JavaClass`, a string or ``None``. The annotations of an instance belong to its class with ``writeObject``.
     classes
         Descriptions of all classes that occur, including their superclasses, by name. Enums need no description.
 
@@ -127,6 +128,10 @@ class _Writer:
             self._list(content)
         elif isinstance(content, JavaArray):
             self._array(content)
+        elif isinstance(content, JavaClass):
+            self.out += _CLASS_OBJECT
+            self._class(content.name)
+            self._remember(content)
         else:
             raise UnsupportedFormatError(f"a Java object can't be made of {class_name(content)}")
 

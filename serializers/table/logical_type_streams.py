@@ -7,14 +7,16 @@ if a map is an element of an array or of a map.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, JavaObject, read_java_object
+from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, JavaObject, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
 from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.logical_types import (
+    MAP_VIEW,
     PACKAGE,
     ArrayType,
     AtomicType,
@@ -25,6 +27,7 @@ from state_processor.serializers.table.logical_types import (
     LogicalType,
     MapType,
     MultisetType,
+    RawType,
     RowField,
     RowType,
     TextType,
@@ -34,6 +37,7 @@ from state_processor.serializers.table.logical_types import (
 
 _RUNTIME: Final = "org.apache.flink.table.runtime.typeutils."
 _BASE: Final = "org.apache.flink.api.common.typeutils."
+_DATA: Final = "org.apache.flink.table.types."
 _SINGLETON: Final = f"{_BASE}base.TypeSerializerSingleton"
 _SERIALIZER: Final = f"{_BASE}TypeSerializer"
 _TYPE: Final = "Lorg/apache/flink/table/types/logical/LogicalType;"
@@ -78,6 +82,14 @@ _DESCRIPTIONS: Final = (
     _type_class("MultisetType", (_TYPE, "elementType")),
     _type_class("MapType", (_TYPE, "keyType"), (_TYPE, "valueType")),
     _type_class("RowType", ("Ljava/util/List;", "fields")),
+    _type_class("RawType", ("Ljava/lang/Class;", "clazz"), (_ONE_SERIALIZER, "serializer")),
+    JavaClassDescription(MAP_VIEW.class_name, 0, flags=0),
+    JavaClassDescription(
+        f"{_DATA}DataType", -4138822262654336147, (("Ljava/lang/Class;", "conversionClass"), (_TYPE, "logicalType"))
+    ),
+    JavaClassDescription(f"{_DATA}AtomicDataType", 1911869481579848498, parent=f"{_DATA}DataType"),
+    JavaClassDescription("java.lang.Number", -8742448824652078965),
+    JavaClassDescription("java.lang.Long", 4290774380558885855, (("J", "value"),), "java.lang.Number"),
     JavaClassDescription(f"{PACKAGE}RowType$RowField", 1, ((_TEXT, "description"), (_TEXT, "name"), (_TYPE, "type"))),
     JavaClassDescription("java.util.Collections$UnmodifiableCollection", 1820017752578914078, (("Ljava/util/Collection;", "c"),)),
     JavaClassDescription(
@@ -151,6 +163,14 @@ def type_object(type_: LogicalType) -> JavaObject:
     return _object(_type(type_))
 
 
+def long_object() -> JavaObject:
+    """Return the type of a number that is a ``Long`` (Flink: ``DataTypes.BIGINT().notNull()``)."""
+    number = _type(AtomicType("BIGINT", nullable=False))
+    return _object(
+        JavaInstance(f"{_DATA}AtomicDataType", {"conversionClass": JavaClass("java.lang.Long"), "logicalType": number})
+    )
+
+
 def serializer_object(type_: LogicalType) -> JavaObject:
     """Return the serializer of a type's values as a Java object (Flink: ``InternalSerializers.create``).
 
@@ -182,8 +202,18 @@ def _type(type_: LogicalType) -> JavaInstance:
 
 def _maker(makers: Mapping[type, _Maker], type_: LogicalType) -> _Maker:
     if type(type_) not in makers:
-        raise UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
+        raise _of_user(type_)
     return makers[type(type_)]
+
+
+def _of_user(type_: LogicalType) -> UnsupportedFormatError:
+    return UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
+
+
+def _raw(type_: RawType) -> JavaInstance:
+    if replace(type_, nullable=True) != MAP_VIEW:
+        raise _of_user(type_)
+    return _logical("RawType", "RAW", type_, clazz=JavaClass(type_.class_name), serializer=_singleton("NULL"))
 
 
 def _timestamp(type_: TimestampType) -> JavaInstance:
@@ -234,6 +264,7 @@ _MAKERS: Final[dict[type, _Maker]] = {
     MultisetType: lambda t: _logical("MultisetType", "MULTISET", t, elementType=_type(t.element)),
     MapType: lambda t: _logical("MapType", "MAP", t, keyType=_type(t.key), valueType=_type(t.value)),
     RowType: _row,
+    RawType: _raw,
 }
 
 

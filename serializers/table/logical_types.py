@@ -356,6 +356,10 @@ class RawType(LogicalType):
         return pa.binary()
 
 
+MAP_VIEW: Final = RawType("org.apache.flink.table.api.dataview.MapView")
+"""A map in the accumulator of an aggregate whose entries are a state (Flink: ``MapView``): one byte in place of it."""
+
+
 @dataclass(frozen=True)
 class LinkedListType(RawType):
     """A ``LinkedList`` whose elements have a known type (Flink: ``RawType`` with a ``LinkedListSerializer``).

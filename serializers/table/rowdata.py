@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -33,8 +34,9 @@ from state_processor.serializers.table.binary_slots import BytesSlot, Serialized
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.linked_lists import LinkedListSerializer
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
-from state_processor.serializers.table.logical_type_streams import serializer_object, type_object
+from state_processor.serializers.table.logical_type_streams import long_object, serializer_object, type_object
 from state_processor.serializers.table.logical_types import (
+    MAP_VIEW,
     ArrayType,
     AtomicType,
     BytesType,
@@ -56,6 +58,7 @@ from state_processor.serializers.table.single_values import (
     BitmapSerializer,
     DecimalDataSerializer,
     NullSerializer,
+    RawValueDataSerializer,
     StringDataSerializer,
     TimestampDataSerializer,
     VariantSerializer,
@@ -407,6 +410,15 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return ExternalSerializer(inner, lambda _: self)
 
 
+def long_serializer() -> TypeSerializer:
+    """Return the serializer of a ``Long`` in a view of an accumulator (Flink: ``ExternalSerializer.of``)."""
+    snapshot = ExternalSerializerSnapshot(
+        f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot", [NumberSerializer("LONG").snapshot()]
+    )
+    snapshot.data_type, snapshot.internal_input = long_object(), False
+    return snapshot.restore_serializer()
+
+
 _NOT_NUMBERS: Final[dict[str, Callable[[], TypeSerializer]]] = {
     "NULL": NullSerializer,
     "VARIANT": VariantSerializer,
@@ -443,6 +455,8 @@ def internal_serializer(type_: LogicalType) -> TypeSerializer:
         If the type is of a user class.
     """
     held = without_name_and_alias(type_)
+    if replace(held, nullable=True) == MAP_VIEW:
+        return RawValueDataSerializer(NullSerializer())
     if type(held) not in _INTERNAL:
         raise UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
     return _INTERNAL[type(held)](held)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.sql.row_changes import NewField, RowChange
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
+from state_processor.backends.sql.row_changes import NewField, RowChange, ViewChange
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
+from state_processor.serializers.table.operator_records import NodeSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.same_keys import identity
-from state_processor.write.migrated_rows import OPTIONS, PARTS, without_ttl
+from state_processor.write.migrated_rows import OPTIONS, PARTS, value_column, without_ttl
 from state_processor.write.query_migration import MigratedState
 
 
@@ -35,7 +37,7 @@ def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
     if state.change.successor is not None:
         return _succeeding(rows, state.change.successor.columns)
     columns = []
-    kept = (KEY, *PARTS, *(() if state.change.ttl is False else (LAST_ACCESS,)))
+    kept = (KEY, *NAMESPACES, *PARTS, *(() if state.change.ttl is False else (LAST_ACCESS,)))
     for name in (name for name in rows.columns if name in kept):
         part = PARTS.get(name, "")
         change = state.change.rows.get(part)
@@ -45,6 +47,10 @@ def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
             old, new = without_ttl(state.old.serializers[part]), without_ttl(state.new.serializers[part])
             columns.append(_changed(f.col(name), old, change, new).alias(name))
     found = rows.select(*columns)
+    if state.change.counted is not None:
+        value = value_column(found.columns)
+        found = found.withColumn(value, _counted(f.col(value), state.change.counted))
+        found = found.where(_is_counted(found, value))
     return _merged(found) if state.change.merges else found
 
 
@@ -52,6 +58,25 @@ def _succeeding(rows: DataFrame, columns: Mapping[str, str | bool]) -> DataFrame
     """Return the entries of a new state, made from the entries of an old one."""
     given = ((f.col(of) if isinstance(of, str) else f.lit(of)).alias(name) for name, of in columns.items())
     return rows.select(KEY, *given, *(name for name in (LAST_ACCESS,) if name in rows.columns))
+
+
+def _counted(number: Column, change: ViewChange) -> Column:
+    """Return the numbers that the calls in the new plan have for a value."""
+    if not change.as_bits:
+        kept = [number.getItem(source) for source in change.calls if source is not None]
+        return number if change.size == 1 else kept[0] if len(kept) == 1 else f.array(*kept)
+    bits = [
+        f.shiftleft(f.shiftright(number, source).bitwiseAND(f.lit(1)), bit)
+        for bit, source in enumerate(change.calls)
+        if source is not None
+    ]
+    return reduce(lambda one, other: one.bitwiseOR(other), bits)
+
+
+def _is_counted(rows: DataFrame, column: str) -> Column:
+    """Return whether a call has counted a value."""
+    number = f.col(column)
+    return f.exists(number, lambda one: one != 0) if rows.schema[column].dataType.typeName() == "array" else number != 0
 
 
 def _changed(value: Column, old: TypeSerializer, change: RowChange, new: TypeSerializer) -> Column:
@@ -67,6 +92,8 @@ def _changed(value: Column, old: TypeSerializer, change: RowChange, new: TypeSer
         case TupleSerializer(), TupleSerializer():
             parts = zip(old.fields, new.fields, strict=True)
             row = f.struct(*(_changed(value.getField(f"f{i}"), a, change, b).alias(f"f{i}") for i, (a, b) in enumerate(parts)))
+        case NodeSerializer(), NodeSerializer():
+            row = value.withField("row", _changed(value.getField("row"), old.nested[0], change, new.nested[0]))
         case ListSerializer(), ListSerializer():
             return f.transform(value, lambda element: _changed(element, old.element, change, new.element))
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +11,15 @@ import pyarrow.compute as pc
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql import row_changes
-from state_processor.backends.sql.row_changes import NewField, RowChange
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
+from state_processor.backends.sql.row_changes import NewField, RowChange, ViewChange
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.table.operator_records import Node, NodeSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.write.arrow_keys import key_numbers
 from state_processor.write.query_migration import MigratedState
@@ -51,7 +52,7 @@ def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
 
 
 def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch:
-    columns: dict[str, pa.Array] = {KEY: rows.column(KEY)}
+    columns: dict[str, pa.Array] = {name: rows.column(name) for name in (KEY, *NAMESPACES) if name in rows.schema.names}
     if state.change.successor is not None:
         for name, of in state.change.successor.columns.items():
             columns[name] = rows.column(of) if isinstance(of, str) else pa.repeat(of, len(rows))
@@ -62,10 +63,44 @@ def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch
             if change is not None:
                 old, new = without_ttl(state.old.serializers[part]), without_ttl(state.new.serializers[part])
                 column = _changed(column, old, change, new)
+            if part == row_changes.VALUE and state.change.counted is not None:
+                column = _counted(column, state.change.counted)
             columns[name] = column
     if LAST_ACCESS in rows.schema.names and state.change.ttl is not False:
         columns[LAST_ACCESS] = rows.column(LAST_ACCESS)
-    return pa.RecordBatch.from_pydict(columns)
+    found = pa.RecordBatch.from_pydict(columns)
+    return found if state.change.counted is None else found.filter(_is_counted(found.column(value_column(found.schema.names))))
+
+
+def value_column(names: Sequence[str]) -> str:
+    """Return the column with the value of an entry."""
+    return MAP_VALUE if MAP_VALUE in names else VALUE
+
+
+def _counted(numbers: pa.Array, change: ViewChange) -> pa.Array:
+    """Return the numbers that the calls in the new plan have for values."""
+    if change.as_bits:
+        found = pa.repeat(pa.scalar(0, numbers.type), len(numbers))
+        for bit, source in enumerate(change.calls):
+            if source is not None:
+                found = pc.bit_wise_or(found, pc.shift_left(pc.bit_wise_and(pc.shift_right(numbers, source), 1), bit))
+        return found
+    if change.size == 1:
+        return numbers
+    kept = [pc.list_element(numbers, source) for source in change.calls if source is not None]
+    if len(kept) == 1:
+        return kept[0]
+    whole = np.column_stack([np.asarray(column) for column in kept]).ravel()
+    ends = pa.array(np.arange(0, len(whole) + 1, len(kept)), pa.int32())
+    return pa.ListArray.from_arrays(ends, pa.array(whole, numbers.type.value_type)).cast(numbers.type)
+
+
+def _is_counted(numbers: pa.Array) -> pa.Array:
+    """Return whether a call has counted a value."""
+    if pa.types.is_list(numbers.type):
+        columns = np.asarray(numbers.flatten()).reshape(len(numbers), -1)
+        return pa.array(columns.any(axis=1))
+    return pc.not_equal(numbers, 0)
 
 
 def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: TypeSerializer) -> pa.Array:
@@ -82,6 +117,10 @@ def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: Type
             return _struct(
                 {f"f{i}": _changed(pc.struct_field(values, f"f{i}"), a, change, b) for i, (a, b) in enumerate(parts)}, values
             )
+        case NodeSerializer(), NodeSerializer():
+            row = _changed(pc.struct_field(values, "row"), old.nested[0], change, new.nested[0])
+            others = {name: pc.struct_field(values, name) for name in Node._fields if name != "row"}
+            return _struct({"row": row, **others}, values)
         case ListSerializer(), ListSerializer():
             elements = _changed(values.flatten(), old.element, change, new.element)
             ends = np.cumsum(np.asarray(pc.list_value_length(values).fill_null(0)), dtype=np.int32)

@@ -140,7 +140,8 @@ class QueryMethods(ABC):
         Operators of both plans go together if they do the same with the same rows by the same keys; they get the uids of the new
         plan. Accumulators go on by call, whatever their order. A new call starts as for a group without rows, also in groups that
         have some: ``COUNT`` and ``AVG`` with 0, ``SUM``, ``MIN`` and ``MAX`` with null. New columns of rows that joins,
-        deduplications, normalizations and top-N keep are null; calls and columns that are gone are dropped. An operator of
+        deduplications, normalizations, top-N, ``OVER`` and sinks keep are null; calls and columns that are gone are dropped. Open
+        windows go on with other calls. An operator of
         another kind keeps its state unchanged, if it and all of its input are the same in both plans. Operators that are not in
         the old plan are unchanged. :meth:`query_migration_report` has the outcome for each state;
         :meth:`check_query_migration` previews it.
@@ -160,8 +161,8 @@ class QueryMethods(ABC):
         StateMigrationError
             If there are operators whose state can't be kept, and that ``drop`` does not name. The message has the reasons: other
             keys or conditions, a column or result of another type, a new column ``NOT NULL``, a column or call that has its old
-            name and is computed in another way, other calls with ``DISTINCT``,
-            calls whose accumulators differ where rows may be taken back, state of another shape, one phase instead of two.
+            name and is computed in another way, other windows, calls whose accumulators differ where rows may be
+            taken back, state of another shape, one phase instead of two.
         NotFoundError
             If ``drop`` names an operator that does not exist.
         OptionError
@@ -170,11 +171,14 @@ class QueryMethods(ABC):
         migration = self._migration(old_plan, new_plan, drop)
         migration.check()
         with self._build.all_or_nothing():
+            taken = {(state.operator, state.new.name) for state in migration.states}
+            left = {(state.operator, state.old.name) for state in migration.states if state.leaves_out_old}
+            for operator, name in sorted((left | set(migration.dropped)) - taken, key=str):
+                with self._build.change(operator, existing=True) as draft:
+                    draft.remove(name)
             for state in migration.states:
                 with self._build.change(state.operator, existing=True) as draft:
                     keyed_changes.replace_entries(draft, state.new, self._migrated_rows(state))
-                    if state.leaves_out_old:
-                        draft.remove(state.old.name)
             for operator in migration.left_out:
                 self._build.remove_operator(operator)
             self._build.rename_operators(migration.renamed)

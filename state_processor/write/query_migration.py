@@ -10,7 +10,7 @@ from typing import Final
 from state_processor.backends.sql.meaning import has_state
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator, uid_formats
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import RowChange, StateChange, StateChanges, Successor
+from state_processor.backends.sql.row_changes import RowChange, StateChange, StateChanges, Successor, ViewChange, change_of
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import spelled
@@ -22,6 +22,7 @@ from state_processor.serializers.table.rowdata import (
     RowDataSerializer,
     RowDataSerializerSnapshot,
     internal_serializer,
+    long_serializer,
 )
 from state_processor.serializers.traversal import transform
 from state_processor.types.identifier import OperatorIdentifier
@@ -60,8 +61,9 @@ class MigratedState:
 
     @property
     def leaves_out_old(self) -> bool:
-        """True if the new savepoint does not have the old state."""
-        return self.change.successor is not None and self.change.successor.replaces
+        """True if the new savepoint does not have the old state, or another one has its name."""
+        replaces = self.change.successor is not None and self.change.successor.replaces
+        return replaces or self.change.becomes is not None
 
 
 class QueryMigration:
@@ -148,6 +150,11 @@ class QueryMigration:
         """The states that are rewritten."""
         return tuple(state for o in self.operators for state in o.migrated)
 
+    @property
+    def dropped(self) -> tuple[tuple[OperatorIdentifier, str], ...]:
+        """The states that are left out, of operators that are not."""
+        return tuple((o.draft.identifier, name) for o in self.operators for name in o.dropped_states)
+
 
 class _Operator:
     """Migration of an operator of the source savepoint."""
@@ -158,6 +165,7 @@ class _Operator:
         self.problem = ""
         self.becomes: str | None = None
         self.migrated: tuple[MigratedState, ...] = ()
+        self.dropped_states: dict[str, StateChange] = {}
         self.label = str(draft.identifier) if planned is None else f"{planned.label} (uid {planned.uid!r})"
         self.uid = draft.identifier.uid or (planned.uid if planned is not None else None)
         self.is_planned = planned is not None
@@ -172,7 +180,7 @@ class _Operator:
             self.becomes = None if uid == planned.uid else uid
             self.migrated = tuple(self._migrated(found, ttl))
         except StateProcessorError as error:
-            self.problem, self.migrated = str(error), ()
+            self.problem, self.migrated, self.dropped_states = str(error), (), {}
 
     def _migrated(self, found: StateChanges, ttl: Mapping[str, bool]) -> Iterator[MigratedState]:
         assert self.draft.source is not None
@@ -180,24 +188,36 @@ class _Operator:
         for meta in header.states if header is not None else ():
             assert header is not None
             old = describe_keyed(header, meta)
-            change = replace(found.get(meta.name, StateChange()), ttl=None if old.is_timer else ttl.get(meta.name, ttl.get("")))
+            change = replace(change_of(found, meta.name), ttl=None if old.is_timer else ttl.get(meta.name, ttl.get("")))
             if change.is_same:
+                continue
+            if change.refused:
+                raise StateMigrationError(f"state {old.name!r}: {change.refused}")
+            if change.is_dropped:
+                self._check_unchanged(old.name)
+                self.dropped_states[old.name] = change
                 continue
             if change.successor is not None:
                 new = _succeeding(old, change.successor)
                 self._check_unchanged(old.name, new.name)
-                yield MigratedState(self.draft.identifier, old, new, change)
-                continue
-            self._check_unchanged(old.name)
+                yield MigratedState(self.draft.identifier, old, new, replace(change, rows={}))
+                if change.successor.replaces or replace(change, successor=None).is_same:
+                    continue
+                change = replace(change, successor=None)
+            self._check_unchanged(old.name, *(() if change.becomes is None else (change.becomes,)))
             parts = {
                 part: _with_row(serializer, change.rows[part]) if part in change.rows else serializer
                 for part, serializer in old.serializers.items()
             }
             if change.ttl is not None:
                 parts["value"] = _with_time_to_live(parts["value"], old.name, enabled=change.ttl)
-            if all(parts[part] is serializer for part, serializer in old.serializers.items()):
+            if change.counted is not None:
+                parts["value"] = _with_numbers(parts["value"], change.counted)
+            is_same = change.becomes is None and (change.counted is None or change.counted.is_same)
+            if is_same and all(parts[part] is serializer for part, serializer in old.serializers.items()):
                 continue  # it holds no rows of the input
-            yield MigratedState(self.draft.identifier, old, old.with_serializers(**parts), change)
+            new = replace(old.with_serializers(**parts), name=change.becomes or old.name)
+            yield MigratedState(self.draft.identifier, old, new, change)
 
     def _check_unchanged(self, *names: str) -> None:
         for name in names:
@@ -219,9 +239,14 @@ class _Operator:
             return
         notes = () if self.is_planned else (_NOT_OF_THE_QUERY,)
         kinds = self._kinds()
-        migrated = {state.new.name if state.new.name in kinds else state.old.name: state for state in self.migrated}
+        migrated = {
+            state.new.name if state.change.successor and state.new.name in kinds else state.old.name: state
+            for state in self.migrated
+        }
         for name, kind in kinds.items():
-            if name in migrated:
+            if name in self.dropped_states:
+                yield StateReport(*identifier, name, kind, LEFT_OUT, self.dropped_states[name].notes, becomes=self.becomes)
+            elif name in migrated:
                 yield StateReport(*identifier, name, kind, CONVERTED, migrated[name].change.notes, becomes=self.becomes)
             else:
                 yield StateReport(*identifier, name, kind, UNCHANGED, notes, becomes=self.becomes)
@@ -268,6 +293,13 @@ def _with_time_to_live(value: TypeSerializer, state: str, *, enabled: bool) -> T
             "query that wrote it"
         )
     return value.value if isinstance(value, TtlSerializer) else TtlSerializer.of(value)
+
+
+def _with_numbers(value: TypeSerializer, change: ViewChange) -> TypeSerializer:
+    """Return the type of the numbers in a view: an array, or one number if only one call has numbers of rows."""
+    if change.as_bits or change.size == 1 or len(change.calls) > 1:
+        return value
+    return TtlSerializer.of(long_serializer()) if isinstance(value, TtlSerializer) else long_serializer()
 
 
 def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:

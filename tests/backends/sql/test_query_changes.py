@@ -10,9 +10,9 @@ import pytest
 
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import NewField, StateChange
+from state_processor.backends.sql.row_changes import NewField, StateChange, ViewChange, change_of
 from state_processor.errors import StateMigrationError
-from state_processor.serializers.table.logical_types import AtomicType
+from state_processor.serializers.table.logical_types import MAP_VIEW, AtomicType
 from tests.archives import unpacked
 
 Plan = dict[str, Any]
@@ -229,6 +229,54 @@ def test_views_of_distinct_values_stay() -> None:
     assert row.size == 5
 
 
+def states_of_calls(name: str, edit: Callable[[list[Plan]], list[Plan]], *, retracts: bool = False) -> dict[str, StateChange]:
+    found = changed(name, "group-aggregate", calls(edit, retracts=retracts))
+    return {state: change for state, change in found.items() if state != "accState" and not change.is_same}
+
+
+def test_views_of_distinct_values_go_on_by_the_arguments_of_their_calls() -> None:
+    # count(distinct item), count(distinct item) filter, sum(distinct amount)
+    change = changed("distinct", "group-aggregate", calls(lambda given: [given[2], given[1]]))
+    row = change["accState"].rows["value"]
+    assert row.fields == tuple(NewField(i) for i in (2, 1, 3, 4))
+    assert row.notes == ("the order of calls changes", "count(distinct item) is dropped")
+    amounts, items = change["distinctAcc_1"], change["distinctAcc_0"]
+    assert (amounts.becomes, amounts.counted) == ("distinctAcc_0", ViewChange(1, (0,), as_bits=True))
+    assert (items.becomes, items.counted) == ("distinctAcc_1", ViewChange(2, (1,), as_bits=True))
+    assert change["distinctAcc_0_null_state"].becomes == "distinctAcc_1_null_state"
+    dropped = states_of_calls("distinct", lambda given: given[:2])
+    assert {name for name, one in dropped.items() if one.is_dropped} == {
+        *("distinctAcc_1", "distinctAcc_1_null_state"),
+        "agg2$",
+    }
+    added = changed("distinct", "group-aggregate", calls(lambda given: [*given, call("$SUM0", 3, distinct=True)]))
+    assert added["distinctAcc_1"].counted == ViewChange(1, (0, None), as_bits=True)
+    assert added["accState"].rows["value"].fields[3] == NewField(None, BIGINT, 0)
+
+
+def test_the_first_view_of_distinct_values_is_a_new_field() -> None:
+    more = call("COUNT", 2, distinct=True, type_="BIGINT NOT NULL")
+    row = changed("group-aggregate", "group-aggregate", calls(lambda given: [*given, more]))["accState"].rows["value"]
+    assert row.fields[-2:] == (NewField(None, BIGINT, 0), NewField(None, MAP_VIEW, b"\0"))
+
+
+def test_states_of_a_call_have_its_number() -> None:
+    found = states_of_calls("retracting", lambda given: given[::-1], retracts=True)
+    assert change_of(found, "agg1$map").becomes == "agg0$map"
+    assert change_of(found, "agg2$map").is_same
+    found = states_of_calls("retracting", lambda given: given[:1], retracts=True)
+    assert change_of(found, "agg1$map").is_dropped
+
+
+def test_distinct_values_that_are_counted_in_another_way_are_refused() -> None:
+    old, new = plan_of("distinct"), plan_of("distinct")
+    for plan in (old, new):
+        calls(lambda given: [given[0], call("COUNT", type_="BIGINT NOT NULL")])(plan)
+    setting("group-aggregate", "needRetraction", to=True)(new)
+    with pytest.raises(StateMigrationError, match="which values it has counted in the old plan, the number of rows with each"):
+        changes_of(old, new).changes(old_node(old, "group-aggregate"))
+
+
 def test_columns_of_joins() -> None:
     added = columns(
         "join", lambda given: [given[2], *given, TS], f"{ROW.replace('ROW<', 'ROW<`again` BIGINT, ')}, `ts` TIMESTAMP(3)>"
@@ -292,17 +340,11 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         retyped("`amount` BIGINT", "`amount` DECIMAL(12, 2)"),
         r"sum\(amount\): column amount is BIGINT in the old plan, DECIMAL\(12, 2\) in the new one",
     ),
-    "new distinct": (
+    "new distinct on retracted rows": (
+        "retracting",
         "group-aggregate",
-        "group-aggregate",
-        calls(lambda given: [*given, call("COUNT", 2, distinct=True)]),
-        r"calls with DISTINCT are none in the old plan, count\(distinct item\) in the new",
-    ),
-    "no distinct": (
-        "distinct",
-        "group-aggregate",
-        calls(lambda given: given[1:]),
-        "calls with DISTINCT have to stay unchanged",
+        calls(lambda given: [*given, call("COUNT", 1, distinct=True)], retracts=True),
+        r"count\(distinct total\) is new, but earlier rows may be retracted",
     ),
     "new function": (
         "group-aggregate",
@@ -321,12 +363,6 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "group-aggregate",
         calls(lambda given: given, retracts=True),
         r"sum\(amount\): rows are only added in the old plan, and may be retracted in the new one; the accumulators differ",
-    ),
-    "place of a view": (
-        "retracting",
-        "group-aggregate",
-        calls(lambda given: given[::-1], retracts=True),
-        r"max\(total\) is call 1 in the old plan and call 0 in the new one",
     ),
     "number of rows": (
         "distinct",
@@ -402,10 +438,16 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
     ),
     "which row": ("last-row", "deduplicate", setting("deduplicate", "keepLastRow", to=False), "the kept row of"),
     "an operator that can only be kept unchanged": (
+        "interval-join",
+        "interval-join",
+        lambda plan: before(plan, "interval-join")[0].update(condition=LITERAL),
+        r"interval-join.\d+. of the new plan has other input; such state can only be kept unchanged",
+    ),
+    "the input of an OVER aggregate": (
         "over",
         "over-aggregate",
         lambda plan: before(plan, "over-aggregate")[0].update(condition=LITERAL),
-        r"over-aggregate.\d+. of the new plan has other input; such state can only be kept unchanged",
+        r"over-aggregate.\d+. of the new plan has other input rows: from other tables, or with another condition",
     ),
     "a sink that keeps its rows in other states": (
         "materialized",
@@ -514,7 +556,9 @@ def test_what_a_plan_leaves_out_and_how_it_calls_things_decides_nothing() -> Non
     over["unboundedOverVersion"] = 1  # which this one, bounded, does not have
     assert changes_of(old, new).partner(old_node(old, "over-aggregate")).kind == "over-aggregate"
     over["overSpec"]["groups"][0]["isRows"] = True
-    with pytest.raises(StateMigrationError, match=r"does something else \(overSpec\)"):
+    with pytest.raises(
+        StateMigrationError, match=r"over-aggregate.\d+. of the new plan has other windows, or does something else .overSpec."
+    ):
         changes_of(old, new).partner(old_node(old, "over-aggregate"))
     old, new = plan_of("materialized"), plan_of("materialized")
     setting("sink", "upsertMaterializeStrategy", to="LEGACY")(new)  # the default
@@ -538,7 +582,8 @@ def test_an_unbounded_over_by_row_time_has_other_timers_in_its_second_version() 
     old = unbounded(None, "ts")
 
     def changes(one: Plan, other: Plan) -> dict[str, StateChange]:
-        return dict(changes_of(one, other).changes(old_node(one, "over-aggregate")))
+        found = changes_of(one, other).changes(old_node(one, "over-aggregate"))
+        return {name: change for name, change in found.items() if not change.is_same}
 
     (change,) = changes(old, unbounded(2, "ts")).items()
     assert change[0] == "inputState"
@@ -580,3 +625,113 @@ def test_other_shapes_are_refused_with_the_setting_that_keeps_them() -> None:
     new = plan_of("multi-join")
     with pytest.raises(StateMigrationError, match=r"compile it with table.optimizer.multi-join.enabled = false"):
         changes_of(old, new).partner(old_node(old, "join"))
+
+
+def test_calls_of_windows_go_on() -> None:
+    more = call("COUNT", 1, distinct=True, type_="BIGINT NOT NULL")
+
+    def other(plan: Plan) -> None:
+        for kind in ("local-window-aggregate", "global-window-aggregate"):
+            one = node(plan, kind)
+            one["aggCalls"] = [more, *one["aggCalls"][::-1]]
+
+    change = changed("hopping", "global-window-aggregate", other)["window-aggs"]
+    assert change.rows["value"].fields == (NewField(None, BIGINT, 0), NewField(1), NewField(0), NewField(None, MAP_VIEW, b"\0"))
+    assert change.notes == (
+        "count(distinct amount) is new, and starts with the values of an empty group: 0",
+        "the order of calls changes",
+    )
+    sessions = changed("sessions", "window-aggregate", calls(lambda given: given[1:], "window-aggregate"))
+    assert sessions["window-aggs"].notes == ("count(*) is dropped",)
+    assert sessions["previous-aggs"].refused
+
+
+def test_other_windows_are_refused() -> None:
+    for name, kind in (("hopping", "local-window-aggregate"), ("sessions", "window-aggregate")):
+        old, new = plan_of(name), plan_of(name)
+        node(new, kind)["windowing"]["window"] |= {"size": "PT20S", "gap": "PT20S"}
+        last = kind.replace("local", "global")
+        with pytest.raises(StateMigrationError, match=rf"{last}.\d+. of the new plan has other windows"):
+            changes_of(old, new).changes(old_node(old, last))
+
+
+def over(calls: Sequence[Plan], *, bounded: bool = True, column: bool = False) -> Edit:
+    """Return an edit of the calls of an OVER aggregate; its input may get a column ``item``."""
+
+    def change(plan: Plan) -> None:
+        aggregate = node(plan, "over-aggregate")
+        (group,) = aggregate["overSpec"]["groups"]
+        group["aggCalls"] = [*group["aggCalls"], *calls]
+        if not bounded:
+            group["lowerBound"] = {"kind": "UNBOUNDED_PRECEDING"}
+        if column:
+            calc, passing = before(plan, "over-aggregate")
+            calc["projection"].append({"kind": "CALL", "internalName": "$+$1", "operands": [LITERAL], "type": "BIGINT"})
+            for one in (calc, *passing):
+                type_ = one["outputType"]
+                if isinstance(type_, str):
+                    one["outputType"] = f"{type_[:-1]}, `more` BIGINT>"
+                else:
+                    type_["fields"].append({"name": "more", "fieldType": "BIGINT"})
+            group["lowerBound"]["offset"]["inputIndex"] += 1
+            plan["nodes"] = plan["nodes"][: plan["nodes"].index(aggregate) + 1]
+
+    return change
+
+
+def test_calls_and_columns_of_over_go_on() -> None:
+    change = changed("over", "over-aggregate", over([call("SUM", 4), call("COUNT", 4)], column=True))
+    # count(amount), sum0(amount), number of rows
+    new = (NewField(None, BIGINT, None), NewField(None, BIGINT, 0), NewField(None, BIGINT, 0))
+    assert change["accState"].rows["value"].fields == (NewField(0), NewField(1), *new, NewField(2))
+    assert [f.source for f in change["inputState"].rows["value"].fields] == [0, 1, 2, 3, None]
+    with pytest.raises(StateMigrationError, match=r"max\(amount\) is new, but earlier rows may be retracted"):
+        changed("over", "over-aggregate", over([call("MAX", 2)]))
+    old, new_plan = unbounded(1, "ts"), unbounded(2, "ts")
+    over([call("MAX", 2)], bounded=False)(new_plan)
+    changes = changes_of(old, new_plan).changes(old_node(old, "over-aggregate"))
+    assert changes["accState"].notes == ("max(amount) is new, and starts with the values of an empty group: null",)
+    assert changes["inputState"].successor is not None
+    old, new_plan = unbounded(2, "id"), unbounded(2, "id")
+    over([call("MAX", 2)], bounded=False)(new_plan)
+    with pytest.raises(StateMigrationError, match=r"orders rows by other columns than time"):
+        changes_of(old, new_plan).changes(old_node(old, "over-aggregate"))
+
+
+def materialized(*positions: int | None, upsert: Sequence[int] = (), strategy: str = "LEGACY") -> Plan:
+    """Return a sink with columns of the original at some positions, or new ones."""
+    plan = plan_of("materialized")
+    sink = node(plan, "sink")
+    given = [{"name": "city", "dataType": "VARCHAR(2147483647) NOT NULL"}, {"name": "total", "dataType": "BIGINT"}]
+    more = {"name": "more", "dataType": "BIGINT"}
+    schema = sink["dynamicTableSink"]["table"]["resolvedTable"]["schema"]
+    schema["columns"] = [more if at is None else given[at] for at in positions]
+    sink |= {"inputUpsertKey": list(upsert), "upsertMaterializeStrategy": strategy}
+    calc, _ = before(plan, "sink")
+    added = {"kind": "CALL", "internalName": "$+$1", "operands": [LITERAL], "type": "BIGINT"}
+    calc["projection"] = [added if at is None else calc["projection"][at] for at in positions]
+    fields = ", ".join(f"`{one['name']}` {one['dataType'].removesuffix(' NOT NULL')}" for one in schema["columns"])
+    calc["outputType"] = f"ROW<{fields}>"
+    return plan
+
+
+def test_columns_of_materialized_sinks_go_on() -> None:
+    def changes(old: Plan, new: Plan) -> dict[str, StateChange]:
+        return dict(changes_of(old, new).changes(old_node(old, "sink")))
+
+    found = changes(materialized(0, 1, upsert=[0]), materialized(1, None, 0, upsert=[2]))
+    assert [f.source for f in found["values"].rows["value"].fields] == [1, None, 0]
+    assert found["values"].notes == ("column more is new, and null",)
+    assert [found[name] for name in ("list", "sqnToNodeState")] == [found["values"]] * 2
+    assert "rowToSqnState" not in found
+    assert changes(materialized(0, 1), materialized(0))["values"].notes == ("column total is dropped",)
+    with pytest.raises(StateMigrationError, match=r"column more is new, and null.*, but not a known key"):
+        changes(materialized(0, 1), materialized(0, 1, None))
+    with pytest.raises(StateMigrationError, match=r"by code for these columns .*\(strategy MAP\)"):
+        changes(materialized(0, 1, strategy="MAP"), materialized(1, 0, strategy="MAP"))
+    with pytest.raises(StateMigrationError, match="the known key of rows of sink"):
+        changes(materialized(0, 1, upsert=[0]), materialized(1, 0, upsert=[0]))
+    without = materialized(0)
+    node(without, "sink")["dynamicTableSink"]["table"]["resolvedTable"]["schema"] |= {"columns": []}
+    with pytest.raises(StateMigrationError, match=r"has 1 columns, and its table 0 stored columns in the plan"):
+        changes(materialized(0, 1), without)
