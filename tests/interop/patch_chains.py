@@ -17,7 +17,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from tests.interop import expectations as e
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from tests.interop.written_cases import Workshop
 
 Values = Mapping[str, Any]
 _TIMERS = {"_timer_state/event_user-timers": e.EVENT, "_timer_state/processing_user-timers": e.PROCESSING}
@@ -28,7 +28,7 @@ class Step:
     """A patch, the column families that it changes, and the expected result."""
 
     families: frozenset[str]
-    patch: Callable[[SparkSession, sp.SavepointWriter], Any]
+    patch: Callable[[Workshop, sp.SavepointWriter], Any]
     after: Callable[[e.Operators], e.Operators]
 
 
@@ -39,7 +39,7 @@ class Patches:
     uid: str
 
     def _step(
-        self, state: str, patch: Callable[[SparkSession, sp.SavepointWriter], Any], left: Callable[[e.Operators], Values]
+        self, state: str, patch: Callable[[Workshop, sp.SavepointWriter], Any], left: Callable[[e.Operators], Values]
     ) -> Step:
         """Return a patch of one state from the expected values of the changed keys."""
         return Step(frozenset({state}), patch, lambda operators: e.changed(operators, self.uid, state, left(operators)))
@@ -47,8 +47,8 @@ class Patches:
     def update(self, state: str, values: Values, schema: str) -> Step:
         """Write other values for some keys: all of a key's map or list is replaced."""
 
-        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-            rows = spark.createDataFrame(list(values.items()), f"key string, value {schema}")
+        def patch(workshop: Workshop, writer: sp.SavepointWriter) -> None:
+            rows = workshop.rows(list(values.items()), f"key string, value {schema}")
             writer.update_keyed_state(self.uid, state, rows)
 
         return self._step(state, patch, lambda _: {key: _shown(value) for key, value in values.items()})
@@ -57,8 +57,8 @@ class Patches:
         """Write lists as rows of elements."""
         rows = [(key, i, element) for key, elements in values.items() for i, element in enumerate(elements)]
 
-        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-            frame = spark.createDataFrame(rows, "key string, list_index int, list_value string")
+        def patch(workshop: Workshop, writer: sp.SavepointWriter) -> None:
+            frame = workshop.rows(rows, "key string, list_index int, list_value string")
             writer.update_keyed_state(self.uid, state, frame)
 
         return self._step(state, patch, lambda _: values)
@@ -66,8 +66,8 @@ class Patches:
     def delete(self, state: str, *keys: str) -> Step:
         """Delete keys from one state, or from one queue of timers."""
 
-        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-            writer.delete_keys(self.uid, _keys(spark, keys), state)
+        def patch(workshop: Workshop, writer: sp.SavepointWriter) -> None:
+            writer.delete_keys(self.uid, _keys(workshop, keys), state)
 
         if state not in _TIMERS:
             return self._step(state, patch, lambda _: dict.fromkeys(keys))
@@ -78,8 +78,8 @@ class Patches:
     def forget(self, families: Collection[str], *keys: str) -> Step:
         """Delete keys from all states and timers; ``families`` are the column families with some of these keys."""
 
-        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-            writer.delete_keys(self.uid, _keys(spark, keys))
+        def patch(workshop: Workshop, writer: sp.SavepointWriter) -> None:
+            writer.delete_keys(self.uid, _keys(workshop, keys))
 
         return Step(frozenset(families), patch, lambda operators: e.without_keys(operators, self.uid, keys))
 
@@ -87,13 +87,13 @@ class Patches:
         """Change or delete single entries of a map; others stay. ``types`` are the types of its keys and values."""
         of_key, of_value = types.split()
 
-        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
+        def patch(workshop: Workshop, writer: sp.SavepointWriter) -> None:
             schema = f"key string, map_key {of_key}, map_value {of_value}"
             if entries:
-                rows = spark.createDataFrame([(key, *pair) for pair in entries.items()], schema)
+                rows = workshop.rows([(key, *pair) for pair in entries.items()], schema)
                 writer.update_keyed_state(self.uid, state, rows)
             if gone:
-                rows = spark.createDataFrame([(key, name, None) for name in gone], schema)
+                rows = workshop.rows([(key, name, None) for name in gone], schema)
                 writer.delete_map_entries(self.uid, state, rows)
 
         def after(operators: e.Operators) -> Values:
@@ -103,8 +103,8 @@ class Patches:
         return self._step(state, patch, after)
 
 
-def _keys(spark: SparkSession, keys: Sequence[str]) -> Any:
-    return spark.createDataFrame([(key,) for key in keys], "key string")
+def _keys(workshop: Workshop, keys: Sequence[str]) -> Any:
+    return workshop.rows([(key,) for key in keys], "key string")
 
 
 def _before(operators: e.Operators, uid: str, state: str, key: str) -> Any:
@@ -163,14 +163,12 @@ ASYNCHRONOUS_STEPS: tuple[Step, ...] = (
 """Patches of an operator of asynchronous state."""
 
 
-def chain(
-    spark: SparkSession, base: Path, operators: e.Operators, steps: Sequence[Step], backend: Any, targets: Sequence[Path]
-) -> e.Operators:
+def chain(workshop: Workshop, base: Path, operators: e.Operators, steps: Sequence[Step], targets: Sequence[Path]) -> e.Operators:
     """Write each patch on top of the previous one; return the content of the last savepoint."""
     for step, target in zip(steps, targets, strict=True):
-        writer = sp.SavepointWriter.from_existing(spark, base)
-        step.patch(spark, writer)
-        writer.write(target, format="native", backend=backend)
+        writer = workshop.from_existing(base)
+        step.patch(workshop, writer)
+        writer.write(target, format="native", backend=workshop.backend)  # type: ignore[arg-type]
         operators = step.after(operators)
         check_files(base, target, step.families)
         base = target

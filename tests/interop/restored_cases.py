@@ -39,9 +39,12 @@ class Outcome:
 
 
 def restored(
-    spark: SparkSession, directories: pytest.TempPathFactory, asked: Iterable[Case], more: Mapping[Case, dict[str, Any]]
+    spark: SparkSession | None, directories: pytest.TempPathFactory, asked: Iterable[Case], more: Mapping[Case, dict[str, Any]]
 ) -> dict[Case, Outcome]:
-    """Write cases and have Flink restore them; ``more`` are backends (arguments of :func:`flink.request`) to try in addition."""
+    """Write cases and have Flink restore them; ``more`` are backends (arguments of :func:`flink.request`) to try in addition.
+
+    Without a session of Spark, the writer without Spark writes them.
+    """
     groups: dict[str, dict[Case, None]] = defaultdict(dict)
     for case in asked:
         groups[case[1]][case] = None

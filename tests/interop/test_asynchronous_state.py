@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +11,6 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.write.source_operator import SourceOperator
 from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
 from tests.interop.selection import asking
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.interop
 
@@ -34,12 +30,10 @@ GOING_ON: list[Case] = [
 
 
 @pytest.fixture(scope="module")
-def outcomes(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[Case, Outcome]:
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[Case, Outcome]:
     """All cases that are asked for."""
     asked = [item.callspec.params["case"] for item in asking(request, "outcomes")]
-    return restored(spark, tmp_path_factory, asked, {})
+    return restored(None, tmp_path_factory, asked, {})
 
 
 @pytest.mark.parametrize("case", ENTRIES, ids=map(str, ENTRIES))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
 from tests.interop.selection import asking
 from tests.interop.written_cases import CASES
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.interop
 
@@ -48,12 +44,10 @@ GOING_ON: list[Case] = [
 
 
 @pytest.fixture(scope="module")
-def outcomes(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[Case, Outcome]:
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[Case, Outcome]:
     """All cases that are asked for."""
     asked = [item.callspec.params["case"] for item in asking(request, "outcomes")]
-    return restored(spark, tmp_path_factory, asked, {})
+    return restored(None, tmp_path_factory, asked, {})
 
 
 @pytest.mark.parametrize("case", ENTRIES, ids=map(str, ENTRIES))

@@ -14,6 +14,7 @@ from tests.archives import unpacked
 from tests.interop import expectations as e
 from tests.interop import flink
 from tests.interop.patch_chains import ASYNCHRONOUS_STEPS, STEPS, Step, chain
+from tests.interop.rows import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,9 +67,12 @@ class Written:
 
 @dataclass
 class Workshop:
-    """Where the cases of one version of Flink are written: canonical, or for the one ``backend`` that is to restore them."""
+    """Where the cases of one version of Flink are written: canonical, or for the one ``backend`` that is to restore them.
 
-    spark: SparkSession
+    Spark writes them; the writer without Spark if there is no session. Both write the same bytes (test_engines.py).
+    """
+
+    spark: SparkSession | None
     version: str
     directory: Path
     backend: str | None = None
@@ -101,8 +105,19 @@ class Workshop:
         expected = json.loads((directory / "expected.json").read_text("utf-8"))
         return directory / expected["snapshot_dir"], expected["operators"]
 
+    def new(self) -> sp.SavepointWriter:
+        if self.spark is None:
+            return sp.arrow.SavepointWriter.new(flink_version=self.version)  # type: ignore[return-value]  # with the same methods
+        return sp.SavepointWriter.new(self.spark, flink_version=self.version)
+
     def from_existing(self, base: Path) -> sp.SavepointWriter:
+        if self.spark is None:
+            return sp.arrow.SavepointWriter.from_existing(base)  # type: ignore[return-value]
         return sp.SavepointWriter.from_existing(self.spark, base)
+
+    def rows(self, rows: Iterable[Sequence[Any]], schema: str) -> Any:
+        """Rows with a schema in Spark's notation: a DataFrame, or a table."""
+        return table_of(rows, schema) if self.spark is None else self.spark.createDataFrame(list(rows), schema)
 
 
 # From nothing
@@ -161,14 +176,13 @@ def _shown(value: Any) -> Any:
 
 def _rich(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
     """An operator with every kind of state, and timers."""
-    spark = workshop.spark
     rows = [(key, *_content(key).values()) for key in KEYS]
     schema = ", ".join(["key long", *(f"{name} {column}" for name, (_, column, _) in RICH_TYPES.items())])
     states = {name: spec for name, (spec, _, _) in RICH_TYPES.items()}
-    writer.with_keyed_state(RICH, spark.createDataFrame(rows, schema), key_type=T.LONG(), states=states, parallelism=2)
+    writer.with_keyed_state(RICH, workshop.rows(rows, schema), key_type=T.LONG(), states=states, parallelism=2)
     timers = [(key, "event_time", START + 1000 * key) for key in KEYS]
     timers += [(key, "processing_time", (1000 if key % 2 else FAR) + key) for key in KEYS]
-    writer.with_timers(RICH, spark.createDataFrame(timers, "key long, domain string, timestamp long"))
+    writer.with_timers(RICH, workshop.rows(timers, "key long, domain string, timestamp long"))
     expected = []
     for name, (_, _, state) in RICH_TYPES.items():
         values = [(key, _shown(_content(key)[name])) for key in KEYS]
@@ -190,10 +204,11 @@ def _windows(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
         (user, tuple(datetime.fromtimestamp(t / 1000, UTC) for t in (start, end)), n, end - 1) for user, start, end, n in slots
     ]
     schema = "key string, window struct<start:timestamp,end:timestamp>, contents long, timestamp long"
-    frame = workshop.spark.createDataFrame(rows, schema)
+    frame = workshop.rows(rows, schema)
     states = {"contents": sp.ReducingState(T.LONG(), namespace=T.TIME_WINDOW())}
     writer.with_keyed_state("windows", frame, states=states, columns={"contents": "window-contents"}, parallelism=2)
-    timers = frame.selectExpr("key", "window", "timestamp", "'window-timers' AS service")
+    schema = "key string, window struct<start:timestamp,end:timestamp>, timestamp long, service string"
+    timers = workshop.rows([(user, window, time, "window-timers") for user, window, _, time in rows], schema)
     writer.with_timers("windows", timers, namespace=T.TIME_WINDOW())
     entries = [{"key": user, "namespace": {"start": start, "end": end}} for user, start, end, _ in slots]
     contents = [entry | {"value": n} for entry, (_, _, _, n) in zip(entries, slots, strict=True)]
@@ -208,15 +223,14 @@ def _windows(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
 
 def _lists(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
     """List, union and broadcast state."""
-    spark = workshop.spark
     elements = [f"restock {n}" for n in range(7)]
     offsets = [(f"stock-{n}", 37 * n) for n in range(3)]
     discounts = [("tea", 0.5), ("mug €", 0.0)]
-    pending = spark.createDataFrame([(element,) for element in elements], "value string")
+    pending = workshop.rows([(element,) for element in elements], "value string")
     writer.with_list_state("lists", "pending", pending, T.STRING(), parallelism=2)
-    union = spark.createDataFrame([(pair,) for pair in offsets], "value struct<f0:string,f1:long>")
+    union = workshop.rows([(pair,) for pair in offsets], "value struct<f0:string,f1:long>")
     writer.with_union_state("lists", "offsets", union, T.TUPLE([T.STRING(), T.LONG()]))
-    writer.with_broadcast_state("lists", "discounts", spark.createDataFrame(discounts, "key string, value double"))
+    writer.with_broadcast_state("lists", "discounts", workshop.rows(discounts, "key string, value double"))
     states = [
         {"name": "pending", "kind": "OPERATOR_LIST", "value_type": "STRING", "entries": elements},
         {"name": "offsets", "kind": "UNION_LIST", "value_type": "TUPLE<STRING,LONG>", "entries": [list(p) for p in offsets]},
@@ -243,7 +257,7 @@ def bootstrapped_asynchronous(workshop: Workshop, target: Path) -> Written:
 
 
 def _bootstrapped(workshop: Workshop, target: Path, asynchronous: tuple[str, ...] = ()) -> Written:
-    writer = sp.SavepointWriter.new(workshop.spark, flink_version=workshop.version)
+    writer = workshop.new()
     operators = [part(workshop, writer) for part in (_rich, _windows, _lists)]
     for uid in asynchronous:
         writer.with_async_state(uid)
@@ -354,14 +368,14 @@ Patch = Callable[[Workshop, sp.SavepointWriter, e.Operators], tuple[e.Operators,
 
 def _update(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
     values = {"amelia": 100, "nobody yet": 2, "anders": None}
-    writer.update_keyed_state("orders", "total", workshop.spark.createDataFrame(list(values.items()), "key string, value long"))
+    writer.update_keyed_state("orders", "total", workshop.rows(list(values.items()), "key string, value long"))
     return e.changed(operators, "orders", "total", values), {"total": set(values)}
 
 
 def _delete(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
-    frame = workshop.spark.createDataFrame([("clara",), ("zoë",)], "key string")
+    frame = workshop.rows([("clara",), ("zoë",)], "key string")
     writer.delete_keys("orders", frame)
-    writer.delete_keys("orders", workshop.spark.createDataFrame([("bjorn",)], "key string"), state="history")
+    writer.delete_keys("orders", workshop.rows([("bjorn",)], "key string"), state="history")
     expected = e.without_keys(operators, "orders", ("clara", "zoë"))
     return e.without_keys(expected, "orders", ("bjorn",), ("history",)), {"": {"clara", "zoë"}, "history": {"bjorn"}}
 
@@ -370,13 +384,13 @@ def _delete_asynchronous(
     workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators
 ) -> tuple[e.Operators, dict[str, set[str]]]:
     """Keys with their timers in raw keyed state."""
-    writer.delete_keys("asynchronous", workshop.spark.createDataFrame([("#12",), ("",)], "key string"))
+    writer.delete_keys("asynchronous", workshop.rows([("#12",), ("",)], "key string"))
     return e.without_keys(operators, "asynchronous", ("#12", "")), {"": {"#12", ""}}
 
 
 def _add(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
     scores = [("amelia", 1.5), ("somebody else", -0.25)]
-    frame = workshop.spark.createDataFrame(scores, "key string, score double")
+    frame = workshop.rows(scores, "key string, score double")
     writer.with_keyed_state("orders", frame, states={"score": T.DOUBLE()})
     entries = [{"key": key, "value": score} for key, score in scores]
     state = {"name": "score", "kind": "VALUE", "key_type": "STRING", "value_type": "DOUBLE", "ttl": False, "entries": entries}
@@ -407,7 +421,7 @@ def patched_in_steps(source: str, chosen: Sequence[Step]) -> Callable[[Workshop,
     def write(workshop: Workshop, target: Path) -> Written:
         base, operators = workshop.fixture(source)
         targets = [target.with_name(f"{target.name}-{n}") for n in range(len(chosen) - 1)]
-        expected = chain(workshop.spark, base, operators, chosen, workshop.backend, [*targets, target])
+        expected = chain(workshop, base, operators, chosen, [*targets, target])
         return Written(target, expected)
 
     return write
@@ -416,14 +430,14 @@ def patched_in_steps(source: str, chosen: Sequence[Step]) -> Callable[[Workshop,
 def sharing_files(workshop: Workshop, target: Path) -> Written:
     """Patches of states with TTL in a native savepoint; the new one refers to the files of that."""
     base = workshop.written("bootstrapped")
-    writer, spark = workshop.from_existing(base.target), workshop.spark
+    writer = workshop.from_existing(base.target)
     seen = {5: {"first": 50, "second": 2}, 1000: {"first": 1}, 8: None}
     recent = {1: ["page 1", "page 2"], 3: None}
     session = {4: "s-new", 1000: "s-first"}
-    writer.update_keyed_state(RICH, "seen", spark.createDataFrame(list(seen.items()), "key long, value map<string,long>"))
-    writer.delete_map_entries(RICH, "seen", spark.createDataFrame([(6, "first"), (7, "other")], "key long, map_key string"))
-    writer.update_keyed_state(RICH, "recent", spark.createDataFrame(list(recent.items()), "key long, value array<string>"))
-    writer.update_keyed_state(RICH, "session", spark.createDataFrame(list(session.items()), "key long, value string"))
+    writer.update_keyed_state(RICH, "seen", workshop.rows(list(seen.items()), "key long, value map<string,long>"))
+    writer.delete_map_entries(RICH, "seen", workshop.rows([(6, "first"), (7, "other")], "key long, map_key string"))
+    writer.update_keyed_state(RICH, "recent", workshop.rows(list(recent.items()), "key long, value array<string>"))
+    writer.update_keyed_state(RICH, "session", workshop.rows(list(session.items()), "key long, value string"))
     writer.write(target, format="native", backend=workshop.backend, share_files=True)
     maps = {key: None if value is None else _shown(value) for key, value in seen.items()} | {6: None}
     operators = base.operators
