@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
+import pyarrow as pa
+
 from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.rocksdb_store import Store, open_store
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.source import KeyedStateSource, KeyRange, ScanRequest
 from state_processor.backends.formats.sst.beginnings import behind
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import state_headers
+from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
@@ -86,12 +89,26 @@ class RocksDbSource(KeyedStateSource):
         return False
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
-        where = f"{self.context}, state {state.name!r}, {self.store.description}"
+        where = self._of_state(state)
         groups = self._handle.key_groups.intersect(key_groups)
         if keys is not None and not state.is_timer and len(keys) * len(groups) <= _MOST_SEEKS:
             yield FramedRun(state, where, self._sought(state.name, groups, keys))
         else:  # a timer starts with its time
             yield FramedRun(state, where, self.blocks(state.name, groups)).of_keys(keys)
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a state as columns."""
+        state = self.describe(request.name)
+        if state is None or request.between is None:
+            return super().scan(request)
+        lower, upper, _ = request.between
+        run = FramedRun(state, self._of_state(state), self.store.blocks(state.name, lower, upper, self.prefix))
+        return run.decode(evolved(state, request.types), request.columns, request.options)
+
+    def key_ranges(self, name: str, most_bytes: int) -> list[KeyRange]:
+        """Return ranges of keys of a state, with about ``most_bytes`` of entries each; nothing for a state without entries."""
+        bounds = self.key_bounds(self._handle.key_groups)
+        return [] if bounds is None or self.describe(name) is None else self.store.key_ranges(name, *bounds, most_bytes)
 
     def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
         """Yield framed entries of a state in the key groups of the handle.
@@ -117,6 +134,9 @@ class RocksDbSource(KeyedStateSource):
     def store(self) -> Store:
         """The files."""
         return open_store(self._snapshot, self._handle, self.context)
+
+    def _of_state(self, state: KeyedDescription) -> str:
+        return f"{self.context}, state {state.name!r}, {self.store.description}"
 
     def _group(self, key_group: int) -> bytes:
         try:

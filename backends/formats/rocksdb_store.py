@@ -17,10 +17,15 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
+import numpy as np
+
 from state_processor.backends.files.missing_files import incomplete
 from state_processor.backends.formats.entry_runs import Block
+from state_processor.backends.formats.source import KeyRange
+from state_processor.backends.formats.sst.block_kernels import SIZE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest
+from state_processor.backends.formats.sst.runs import first_key, last_key
 from state_processor.backends.formats.sst.table import COMPARATOR, Table
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -112,6 +117,47 @@ class Store:
         with self.fetching() as threads:
             for buffer, entries in FamilyScan(files, self.table, prefix, where, threads).blocks(lower, upper):
                 yield buffer, None, entries
+
+    def key_ranges(self, family: str, lower: bytes, upper: bytes, most_bytes: int) -> list[KeyRange]:
+        """Return adjacent ranges of the keys of a column family, with about ``most_bytes`` of entries each.
+
+        Ranges begin where tables begin. Only the index of a table with more than ``most_bytes`` is read.
+
+        Parameters
+        ----------
+        family
+            The column family.
+        lower, upper
+            Bounds of the keys.
+        most_bytes
+            Bytes of a range, as they lie in files.
+        """
+        parts = sorted(part for file in self.family(family).files for part in self._parts(file, lower, upper, most_bytes))
+        found: list[KeyRange] = []
+        begin, size = lower, 0
+        for key, more in parts:
+            if size and size + more > most_bytes and key > begin:
+                found.append(KeyRange(begin, key, size))
+                begin, size = key, 0
+            size += more
+        return [*found, KeyRange(begin, upper, size)] if parts else []
+
+    def _parts(self, file: TableFile, lower: bytes, upper: bytes, most_bytes: int) -> Iterator[tuple[bytes, int]]:
+        """Yield the first key and the bytes of each part of a table between two keys."""
+        if last_key(file) < lower or first_key(file) >= upper:
+            return
+        first = max(lower, first_key(file))
+        if file.size <= most_bytes:
+            yield first, file.size
+            return
+        blocks = self.table(file).blocks(lower, upper)
+        ends = np.cumsum(blocks.rows[:, SIZE])
+        total = int(ends[-1]) if len(ends) else 0
+        begin = 0
+        for end in np.unique(np.searchsorted(ends, np.arange(most_bytes // 2, total, most_bytes // 2))).tolist():
+            yield first, int(ends[end]) - begin
+            first, begin = blocks.separator(end) + b"\0", int(ends[end])
+        yield first, total - begin
 
     @contextmanager
     def fetching(self) -> Iterator[ThreadPoolExecutor | None]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -21,6 +21,14 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.header_cache import DESCRIBED, Same, read_header
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
+
+
+class KeyRange(NamedTuple):
+    """Keys of a store from ``lower`` to before ``upper``, with their key groups in front, and the bytes of their entries."""
+
+    lower: bytes
+    upper: bytes
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,8 @@ class ScanRequest:
     in_pieces
         Whether a large list may be split into several rows with a part of its elements each; see
         :data:`~state_processor.backends.formats.list_pieces.FIRST_INDEX`.
+    between
+        A part of the key groups, of a store; ``None`` reads all of them. It excludes ``keys``.
     """
 
     name: str
@@ -53,6 +63,7 @@ class ScanRequest:
     keys: SerializedKeys | None = None
     types: ColumnTypes = AS_WRITTEN
     in_pieces: bool = False
+    between: KeyRange | None = None
 
 
 @lru_cache(maxsize=DESCRIBED)

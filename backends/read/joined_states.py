@@ -96,7 +96,7 @@ class JoinedStatesReader(PlannedReader):
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
         """Plan splits, one for each task."""
-        return next(iter(self._readers.values())).splits(split_bytes, self._keys)
+        return next(iter(self._readers.values())).splits(split_bytes, self._keys, whole_key_groups=True)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split, a few key groups at a time. A key has the same key group in every state."""

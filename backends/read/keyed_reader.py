@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.rocksdb import RocksDbSource
+from state_processor.backends.formats.source import KeyedStateSource, KeyRange
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -72,13 +73,24 @@ class KeyedStateReader(PlannedReader):
     def _whole_schema(self) -> pa.Schema:
         return with_text_namespace(self.known_types())
 
-    def splits(self, split_bytes: int = SPLIT_BYTES, keys: Keys | None = None) -> list[KeyedSplit]:
-        """Plan splits, one for each task, for ``keys`` or else for the keys of the plan."""
+    def splits(
+        self, split_bytes: int = SPLIT_BYTES, keys: Keys | None = None, *, whole_key_groups: bool = False
+    ) -> list[KeyedSplit]:
+        """Plan splits, one for each task, for ``keys`` or else for the keys of the plan.
+
+        With ``whole_key_groups``, the entries of a key group are in one split.
+        """
         keys = self._keys if keys is None else keys
         with naming_state(self._name, self._operator):
             wanted = None if keys is None else WantedKeys(self._variants[0], keys, self._operator.max_parallelism)
-        handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
-        return plan_splits(list(handles), wanted, split_bytes)
+            handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
+            nests_maps = self._variants[0].kind == MAP and not self._plan.flatten  # a row has all entries of a key
+            key_ranges = None if whole_key_groups or nests_maps else partial(self._key_ranges, most_bytes=split_bytes)
+            return plan_splits(list(handles), wanted, split_bytes, key_ranges)
+
+    def _key_ranges(self, handle: KeyedHandle, most_bytes: int) -> list[KeyRange]:
+        source = handle.open(self._snapshot)
+        return source.key_ranges(self._name, most_bytes) if isinstance(source, RocksDbSource) else []
 
     def read(
         self, split: KeyedSplit, opened: Callable[[KeyedHandle], KeyedStateSource] | None = None
@@ -86,10 +98,15 @@ class KeyedStateReader(PlannedReader):
         """Read the rows of one split; ``opened`` returns the source of a handle if it may be open already."""
         with naming_state(self._name, self._operator):
             source = split.handle.open(self._snapshot) if opened is None else opened(split.handle)
-            yield from self.read_source(source, split.key_groups, split.keys, split.handle.subtask)
+            yield from self.read_source(source, split.key_groups, split.keys, split.handle.subtask, split.between)
 
     def read_source(
-        self, source: KeyedStateSource, key_groups: h.KeyGroupRange, keys: Keys | None, subtask: int
+        self,
+        source: KeyedStateSource,
+        key_groups: h.KeyGroupRange,
+        keys: Keys | None,
+        subtask: int,
+        between: KeyRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of an open source, of all keys or of some."""
         state = source.describe(self._name)
@@ -99,7 +116,7 @@ class KeyedStateReader(PlannedReader):
         where = f"state {self._name!r} of {operator_label(self._operator)}"
         blamed = third_party_errors(where, parts=state.serializers.values())
         with blaming_declared_type(self._name, types.python_type(self._name)), blamed:
-            for batch in read_state(source, evolved(state, types), self._plan, key_groups, keys):
+            for batch in read_state(source, evolved(state, types), self._plan, key_groups, keys, between=between):
                 yield self._finished(batch, subtask)
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:

@@ -15,7 +15,7 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.field_selection import EVERYTHING, NOTHING, Fields, Selection, inside
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
-from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
+from state_processor.backends.formats.source import KeyedStateSource, KeyRange, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.key_lookup import Keys
 from state_processor.backends.read.read_plan import ReadPlan
@@ -35,6 +35,7 @@ def read_state(
     keys: Keys | None = None,
     *,
     key_bytes: bool = False,
+    between: KeyRange | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of one state of one source.
 
@@ -50,6 +51,8 @@ def read_state(
         The key groups to read, and the keys in them; ``None`` for all.
     key_bytes
         True to add the serialized key of each row, which matches rows of several states.
+    between
+        A part of the key groups.
     """
     if plan.only_expiring and not state.has_ttl:
         return iter(())
@@ -58,7 +61,7 @@ def read_state(
         columns = {**columns, KEY_BYTES_COLUMN: EVERYTHING}
     wanted = None if keys is None else keys.serialized(state)
     values = replace(plan.values, ttl=True) if state.kind == MAP and state.has_ttl else plan.values
-    request = ScanRequest(state.name, columns, values, key_groups, wanted, plan.types, in_pieces=plan.flatten)
+    request = ScanRequest(state.name, columns, values, key_groups, wanted, plan.types, in_pieces=plan.flatten, between=between)
     batches = source.scan(request)
     if state.kind == LIST:
         batches = _shape_list(batches, state, plan)

@@ -2,39 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
+from state_processor.backends.files.parallel import at_once
+from state_processor.backends.formats.source import KeyRange
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.key_lookup import Keys, WantedKeys
 from state_processor.backends.read.keyed_handles import KeyedHandle
+from state_processor.backends.state.key_groups import prefix_size
 
 SPLIT_BYTES: Final = 96 << 20
 _FEW_GROUPS: Final = 16
+_MANY_PARTS: Final = 16
+"""A store of more parts is cut at keys, not at key groups: one key group may have most of its entries."""
+_SKIPPED: Final = 1 << 20
+"""Bytes of key groups without wanted keys that are read with their neighbors: a split of its own takes longer."""
+
+KeyRanges = Callable[[KeyedHandle], Sequence[KeyRange]]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedSplit:
-    """A range of key groups of one handle, and the keys to look up in it, if not all: what one task reads. It can be pickled."""
+    """A range of key groups of one handle: what one task reads. It can be pickled.
+
+    Attributes
+    ----------
+    handle, key_groups
+        The handle and its key groups.
+    keys
+        The keys to look up, if not all.
+    between
+        The part of the key groups to read, if not all.
+    """
 
     handle: KeyedHandle
     key_groups: h.KeyGroupRange
     keys: Keys | None = None
+    between: KeyRange | None = None
 
     @property
     def size(self) -> int:
         """Bytes of the snapshot to read, if key groups are alike."""
+        if self.between is not None:
+            return self.between.size
         return self.handle.handle.state_size * len(self.key_groups) // max(1, len(self.handle.key_groups))
 
 
 def plan_splits(
-    handles: Sequence[KeyedHandle], wanted: WantedKeys | None = None, split_bytes: int = SPLIT_BYTES
+    handles: Sequence[KeyedHandle],
+    wanted: WantedKeys | None = None,
+    split_bytes: int = SPLIT_BYTES,
+    key_ranges: KeyRanges | None = None,
 ) -> list[KeyedSplit]:
-    """Cut handles into ranges of key groups of about ``split_bytes`` each.
+    """Cut handles into ranges of key groups of about ``split_bytes`` each, and large stores into ranges of keys.
 
     Parameters
     ----------
@@ -44,9 +69,16 @@ def plan_splits(
         Only these keys; ``None`` for all. Few key groups are read one by one, many in the ranges of a full read.
     split_bytes
         Size of a split, in bytes of the snapshot.
+    key_ranges
+        Function that returns the ranges of keys of a store, which it reads; ``None`` if key groups can't be cut.
     """
     splits = []
+    large = [handle for handle in handles if key_ranges is not None and wanted is None and _is_cut(handle, split_bytes)]
+    ranges = dict(zip(map(id, large), at_once(key_ranges, large), strict=True)) if key_ranges is not None else {}
     for handle in handles:
+        if id(handle) in ranges:
+            splits += [KeyedSplit(handle, _groups_of(handle, found), None, found) for found in ranges[id(handle)]]
+            continue
         groups = None if wanted is None else wanted.key_groups
         if groups is not None:
             groups = [k for k in groups if k in handle.key_groups]
@@ -55,8 +87,33 @@ def plan_splits(
                 continue
         parts = max(1, min(len(handle.key_groups), round(handle.handle.state_size / split_bytes)))
         bounds = np.linspace(handle.key_groups.start, handle.key_groups.end_inclusive + 1, parts + 1).astype(int).tolist()
-        splits += [_split(handle, h.KeyGroupRange(a, b - 1), wanted) for a, b in pairwise(bounds)]
+        whole = [h.KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
+        splits += [_split(handle, part, wanted) for part in (whole if groups is None else _around(handle, whole, groups))]
     return splits
+
+
+def _is_cut(handle: KeyedHandle, split_bytes: int) -> bool:
+    """Return whether key groups are not enough for splits of a size: a store has more parts than them, or many parts."""
+    parts = round(handle.handle.state_size / split_bytes)
+    is_store = isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    return is_store and (parts > len(handle.key_groups) or parts > _MANY_PARTS)
+
+
+def _groups_of(handle: KeyedHandle, keys: KeyRange) -> h.KeyGroupRange:
+    """Return the key groups that a range of keys is in."""
+    size = prefix_size(handle.max_parallelism)
+    last = int.from_bytes(keys.upper[:size], "big") - (len(keys.upper) == size)
+    return h.KeyGroupRange(int.from_bytes(keys.lower[:size], "big"), last)
+
+
+def _around(handle: KeyedHandle, ranges: Iterable[h.KeyGroupRange], groups: Sequence[int]) -> Iterator[h.KeyGroupRange]:
+    """Yield the parts of ranges that have some key groups, in order. Small gaps between them are not left out."""
+    most_gap = _SKIPPED * len(handle.key_groups) // max(1, handle.handle.state_size)
+    for part in ranges:
+        inside = [group for group in groups if group in part]
+        starts = [i for i, group in enumerate(inside) if i == 0 or group - inside[i - 1] - 1 > most_gap]
+        for first, behind in pairwise([*starts, len(inside)]):
+            yield h.KeyGroupRange(inside[first], inside[behind - 1])
 
 
 def key_group_chunks(key_groups: h.KeyGroupRange, size: int, most_bytes: int) -> Iterator[h.KeyGroupRange]:
