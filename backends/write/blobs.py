@@ -26,6 +26,9 @@ PASSED_THROUGH: Final = 1
 NEW: Final = 2
 """Phase of entries that are written from rows."""
 
+DEALT: Final = 1
+"""In place of the key group: elements of operator state in the first file that the files of all subtasks take their shares of."""
+
 ORDERED_BLOBS: Final = pa.schema(
     [
         *(pa.field(name, pa.int32(), nullable=False) for name in ("subtask", "key_group", "state", "phase")),

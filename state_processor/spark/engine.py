@@ -111,21 +111,18 @@ class SparkEngine:
     def _write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         if small_changes.are_small(files):
             return small_changes.write_in_driver(files, staging)
-        together: list[list[StateFiles]] = []
-        count = _FILES_TOGETHER
-        for one in files:
-            if count + one.parallelism > _FILES_TOGETHER:
-                together.append([])
-                count = 0
-            together[-1].append(one)
-            count += one.parallelism
-        return [written for some in together for written in self._write_together(some, staging)]
+        results: dict[int, Written] = {}
+        in_files = [staging.is_local or not REPARTITIONS_BY_ID or one.write.deals for one in files]
+        for kind in sorted(set(in_files)):
+            for some in _together([(i, one) for i, one in enumerate(files) if in_files[i] == kind]):
+                written = self._write_together([one for _, one in some], staging, in_files=kind)
+                results |= {i: files for (i, _), files in zip(some, written, strict=True)}
+        return [results[i] for i in range(len(files))]
 
-    def _write_together(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
+    def _write_together(self, files: Sequence[StateFiles], staging: Staging, *, in_files: bool) -> list[Written]:
         *firsts, total = accumulate((one.parallelism for one in files), initial=0)
         second_pass = SecondPass([(first, one.write) for first, one in zip(firsts, files, strict=True)], staging)
         written: Written = {}
-        in_files = staging.is_local or not REPARTITIONS_BY_ID
         blobs = self._first_passes(files, firsts, staging, in_files)
         if blobs is not None:
             with failures_of_tasks():
@@ -173,6 +170,18 @@ class SparkEngine:
     def _numbers(self, count: int) -> DataFrame:
         """Return the numbers of tasks, one for each."""
         return self._spark.range(0, count, 1, count)
+
+
+def _together(files: Sequence[tuple[int, StateFiles]]) -> list[list[tuple[int, StateFiles]]]:
+    together: list[list[tuple[int, StateFiles]]] = []
+    count = _FILES_TOGETHER
+    for number, one in files:
+        if count + one.parallelism > _FILES_TOGETHER:
+            together.append([])
+            count = 0
+        together[-1].append((number, one))
+        count += one.parallelism
+    return together
 
 
 class _Table(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 
@@ -261,6 +261,7 @@ class WriteKeyedState:
     staging: Staging
     format: KeyedFormat = CANONICAL_FORMAT
     bases: Mapping[int, BaseStore] = field(default_factory=dict)
+    deals: ClassVar = False
 
     def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
         """Write the files."""

@@ -70,7 +70,9 @@ def operator_state_files(job: JobContext) -> StateFiles | None:
         broadcasts += _kept_broadcasts(job, outcome.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
         if splits:
             parts += _kept_lists(job, outcome.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
-    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts)))
+    is_rescaled = outcome.source is not None and outcome.source.operator.parallelism != outcome.parallelism
+    deals = outcome.parallelism > 1 and (bool(passes) or is_rescaled)
+    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts), deals))
 
 
 def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: OperatorRows, label: str) -> BroadcastBytes:

@@ -1,4 +1,9 @@
-"""Tasks that write operator state: encode elements, distribute them over subtasks, write the file of a subtask."""
+"""Tasks that write operator state: encode elements, write the file of a subtask.
+
+Elements of lists are dealt in pass 2, in the order of the rows: each subtask takes a range, and the first ranges have one element
+more if the number of elements is not divisible. Flink deals them in the same way when the parallelism changes
+(``RoundRobinOperatorStateRepartitioner``). Which subtask has an element does not depend on the engine, or on tasks of pass 1.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from state_processor.backends.read.operator_state import OperatorSplit, raw_elem
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import OperatorDescription, describe_operator_state
 from state_processor.backends.state.part_names import DeclaredNames, with_names
-from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, PASSED_THROUGH, BlobAddress
+from state_processor.backends.write.blobs import DEALT, NEW, ORDERED_BLOBS, PASSED_THROUGH, Blob, BlobAddress
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
@@ -28,7 +33,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.third_party import third_party_errors
-from state_processor.write.blob_index import fetch_blobs
+from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.first_pass import BatchEncoder
 from state_processor.write.part_tasks import Batches
 from state_processor.write.second_pass import WrittenFile
@@ -70,7 +75,7 @@ class OperatorTarget:
 
 @dataclass(frozen=True)
 class EncodeElements:
-    """Pass 1 over the rows of a list state: each batch is distributed over the subtasks."""
+    """Pass 1 over the rows of a list state, which are dealt in pass 2."""
 
     target: OperatorTarget
     state_id: int
@@ -80,10 +85,8 @@ class EncodeElements:
         """Return a function that yields the elements of the batches of a task as blobs, see :func:`elements_to_blob`."""
         state = self.target.state(self.state_id)
         lists = BlobAddress(self.state_id, self.target.parallelism, 1, NEW, first_file)
-        begin = 0
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            nonlocal begin
             where = f"{self.target.label}, state {state.name!r}"
             try:
                 with third_party_errors(where, parts=[state.value]):
@@ -91,8 +94,7 @@ class EncodeElements:
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{where}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
-            yield from distribute(encoded.data, starts, lists, begin)
-            begin += batch.num_rows
+            yield elements_to_blob(encoded.data, starts, lists)
 
         return encode
 
@@ -112,35 +114,24 @@ class PassThroughElements:
         for name, state_id in self.states:
             data, starts = self.elements(part, name)
             lists = BlobAddress(state_id, self.target.parallelism, 1, PASSED_THROUGH, first_file)
-            if self.in_place:
-                yield elements_to_blob(data, starts, lists, part.subtask)
-            else:
-                yield from distribute(data, starts, lists, part.subtask)
+            yield elements_to_blob(data, starts, lists, part.subtask if self.in_place else None)
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the elements of a list in one subtask back to back, and their offsets; the last offset is the end."""
         return raw_elements(self.snapshot, part, name)
 
 
-def distribute(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lists: BlobAddress, begin: int
-) -> Iterator[pa.RecordBatch]:
-    """Divide elements into ranges of equal size, one for each subtask, beginning with subtask ``begin``."""
-    count = len(starts) - 1
-    hands = min(lists.parallelism, count)
-    bounds = np.linspace(0, count, hands + 1).astype(np.int64)
-    for i in range(hands):
-        part = starts[bounds[i] : bounds[i + 1] + 1]
-        yield elements_to_blob(data[part[0] : part[-1]], part - part[0], lists, (begin + i) % lists.parallelism)
-
-
 def elements_to_blob(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lists: BlobAddress, subtask: int
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lists: BlobAddress, subtask: int | None = None
 ) -> pa.RecordBatch:
-    """Return elements that are stored back to back as one blob: their offsets, then the elements."""
+    """Return elements that are stored back to back as one blob: their offsets, then the elements.
+
+    Without a subtask, pass 2 deals them.
+    """
     count = len(starts) - 1
     blob = starts[:-1].astype(_LENGTH).tobytes() + data.tobytes()
-    place = {"subtask": lists.first_file + subtask, "key_group": 0, "state": lists.state_id, "phase": lists.phase}
+    group = DEALT if subtask is None else 0
+    place = {"subtask": lists.first_file + (subtask or 0), "key_group": group, "state": lists.state_id, "phase": lists.phase}
     row = {**place, "blob": blob, "count": count}
     return pa.RecordBatch.from_pylist([row], schema=ORDERED_BLOBS)
 
@@ -162,6 +153,7 @@ class WriteOperatorState:
     target: OperatorTarget
     staging: Staging
     broadcasts: tuple[BroadcastBytes, ...] = ()
+    deals: bool = False
 
     def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
         """Write the file."""
@@ -171,14 +163,14 @@ class WriteOperatorState:
         changes: dict[str, ChangeCounts] = {}
         with staged_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
             writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
-            for b in fetch_blobs(blobs, self.staging):
+            for b, begin, end in self._shares(subtask, blobs):
                 head = b.entries * _LENGTH.itemsize
-                starts = b.data[:head].view(_LENGTH).astype(np.int64)
+                starts = np.append(b.data[:head].view(_LENGTH), len(b.data) - head).astype(np.int64)[begin : end + 1]
                 name = metas[b.state].name
-                writer.add_elements(name, b.data[head:], starts)
-                elements += b.entries
+                writer.add_elements(name, b.data[head + starts[0] : head + starts[-1]], starts[:-1] - starts[0])
+                elements += end - begin
                 if b.phase == NEW:
-                    changes[name] = changes.get(name, ChangeCounts()) + ChangeCounts(b.entries, inserted=b.entries)
+                    changes[name] = changes.get(name, ChangeCounts()) + ChangeCounts(end - begin, inserted=end - begin)
             for copy in self.broadcasts:
                 writer.add_broadcast_bytes(metas[copy.state_id].name, copy.count, np.frombuffer(copy.data, np.uint8))
                 elements += copy.count
@@ -186,3 +178,19 @@ class WriteOperatorState:
                     changes[metas[copy.state_id].name] = ChangeCounts(copy.count, inserted=copy.count)
             handle = writer.close()
         return WrittenFile(handle, elements, changes)
+
+    def _shares(self, subtask: int, blobs: Batches) -> Iterator[tuple[Blob, int, int]]:
+        """Yield the blobs of a subtask, with begin and end of the elements that it takes; other blobs are not read."""
+        table = pa.Table.from_batches(list(blobs), SPILLED_BLOBS)
+        states, groups, ends = (np.asarray(table.column(name), np.int64).copy() for name in ("state", "key_group", "count"))
+        begins = np.zeros_like(ends)
+        for state in np.unique(states[groups == DEALT]):
+            dealt = np.flatnonzero((groups == DEALT) & (states == state))
+            counts = ends[dealt]
+            firsts = np.cumsum(counts) - counts
+            share, more = divmod(int(counts.sum()), self.target.parallelism)
+            low, high = (i * share + min(i, more) for i in (subtask, subtask + 1))
+            begins[dealt], ends[dealt] = (np.clip(bound - firsts, 0, counts) for bound in (low, high))
+        taken = np.flatnonzero(ends > begins)
+        fetched = fetch_blobs(table.take(taken).to_batches(), self.staging)
+        yield from zip(fetched, begins[taken].tolist(), ends[taken].tolist(), strict=True)
