@@ -7,11 +7,17 @@ second. The variable ``TQDM_DISABLE`` turns them off.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from warnings import catch_warnings
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 T = TypeVar("T")
+Batch = TypeVar("Batch", bound="pa.RecordBatch")
 
 _DELAY_SECONDS: Final = 1.0
 
@@ -26,23 +32,46 @@ def progress(parts: Collection[T], doing: str) -> Iterator[T]:
     doing
         What is done, such as ``reading``.
     """
-    if not _is_shown():
-        yield from parts
-        return
-    try:
-        with catch_warnings(action="ignore"):  # in notebooks without ipywidgets, where bars are text
-            from tqdm.auto import tqdm
-    except ImportError:
-        yield from parts
-        return
     sizes = [getattr(part, "size", None) for part in parts]
     is_bytes = bool(sizes) and None not in sizes
     unit: dict[str, Any] = {"unit": "B", "unit_scale": True, "unit_divisor": 1024} if is_bytes else {"unit": " parts"}
     steps = [int(size or 0) for size in sizes] if is_bytes else [1] * len(parts)
-    with tqdm(total=sum(steps), desc=doing, delay=_DELAY_SECONDS, disable=None, leave=False, **unit) as bar:
+    with _bar(doing, sum(steps), unit) as update:
         for part, step in zip(parts, steps, strict=True):
             yield part
-            bar.update(step)
+            update(step)
+
+
+def progress_of_rows(batches: Iterable[Batch], doing: str, total: int | None) -> Iterator[Batch]:
+    """Yield batches, and show how many rows are done.
+
+    Parameters
+    ----------
+    batches
+        The batches.
+    doing
+        What is done, such as ``encoding``.
+    total
+        Number of rows; ``None`` if it is unknown.
+    """
+    with _bar(doing, total, {"unit": " rows", "unit_scale": True}) as update:
+        for batch in batches:
+            yield batch
+            update(batch.num_rows)
+
+
+@contextmanager
+def _bar(doing: str, total: int | None, unit: Mapping[str, Any]) -> Iterator[Callable[[int], object]]:
+    """Show a bar, if possible, and return the function that advances it."""
+    made: Any = None
+    if _is_shown():
+        with catch_warnings(action="ignore"), suppress(ImportError):  # in notebooks without ipywidgets, where bars are text
+            made = import_module("tqdm.auto").tqdm
+    if made is None:
+        yield lambda _: None
+        return
+    with made(total=total, desc=doing, delay=_DELAY_SECONDS, disable=None, leave=False, **unit) as bar:
+        yield bar.update
 
 
 def _is_shown() -> bool:

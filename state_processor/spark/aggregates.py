@@ -6,13 +6,14 @@ from typing import Final
 
 from state_processor.backends.sql.accumulators import BIGINT, BITS, TOO_MANY_DIGITS, WITH_NAN, Aggregate
 from state_processor.serializers.table.logical_types import AtomicType, DecimalType, escape
+from state_processor.write.column_checks import later_message
 
 _LOW: Final = f"{(1 << 32) - 1}L"
 
 
 def failure(message: str) -> str:
     """Return an expression of Spark SQL that raises an ``InvalidRowError``, in this library's form of errors in tasks."""
-    text = f": state_processor.errors.InvalidRowError: {message}".replace("\\", "\\\\").replace("'", "\\'")
+    text = f": state_processor.errors.InvalidRowError: {later_message(message)}".replace("\\", "\\\\").replace("'", "\\'")
     return f"raise_error('{text}')"
 
 

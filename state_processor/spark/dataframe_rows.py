@@ -16,10 +16,11 @@ from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX,
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
 from state_processor.options.key_tables import as_table
 from state_processor.serializers.errors import OptionError
-from state_processor.spark.same_keys import check_comparable, identity, quoted
+from state_processor.spark.same_keys import identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.timer_rows import timer_queues
+from state_processor.write.arrow_keys import check_comparable
 from state_processor.write.row_protocol import ColumnNames, GivenRows
 
 
@@ -86,7 +87,7 @@ class SparkRows:
         """
         pairs = list(zip(columns, other_columns, strict=True))
         for column, other in pairs:
-            check_comparable(self.frame, column, others.frame, other)
+            check_comparable(self.schema.field(column).type, other, others.schema.field(other).type)
         later = others.frame.select(*(identity(others.frame, c).alias(f"_later_{i}") for i, c in enumerate(other_columns)))
         same = [identity(self.frame, c) == f.col(f"_later_{i}") for i, c in enumerate(columns)]
         return SparkRows(self.frame.join(later, same, "left_anti"))

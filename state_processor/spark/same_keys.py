@@ -11,13 +11,10 @@ from pyspark.sql.types import (
     DecimalType,
     DoubleType,
     FloatType,
-    IntegralType,
     MapType,
     StringType,
     StructType,
 )
-
-from state_processor.serializers.errors import InvalidRowError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,52 +53,3 @@ def _identity(value: Column, type_: DataType) -> Column:
 
 def _entry(type_: MapType) -> StructType:
     return StructType().add("key", type_.keyType).add("value", type_.valueType)
-
-
-def check_comparable(earlier: DataFrame, given: str, later: DataFrame, column: str) -> None:
-    """Refuse columns of keys that can't be compared: Spark would convert one of them, or compare structs by position.
-
-    Parameters
-    ----------
-    earlier, given
-        Rows that were given before, and their column.
-    later, column
-        Rows that may replace them, and their column.
-
-    Raises
-    ------
-    InvalidRowError
-        If one is of another type than the other, or structs have other fields, or in another order.
-    """
-    types = earlier.schema[given].dataType, later.schema[column].dataType
-    lists = [_field_names(type_) for type_ in types]
-    if lists[0] != lists[1]:
-        raise InvalidRowError(
-            f"column {column!r}: the fields are ({', '.join(lists[1])}), in rows that were given before "
-            f"({', '.join(lists[0])}); give both in the same order"
-        )
-    if _family(types[0]) != _family(types[1]):
-        raise InvalidRowError(
-            f"column {column!r} is {types[1].simpleString()}, in rows that were given before {types[0].simpleString()}: "
-            "keys of different types can't be compared; give both in one type"
-        )
-
-
-def _field_names(type_: DataType) -> list[str]:
-    if isinstance(type_, StructType):
-        return [name for n in type_.fields for name in (n.name, *_field_names(n.dataType))]
-    if isinstance(type_, MapType):
-        return _field_names(_entry(type_))
-    return _field_names(type_.elementType) if isinstance(type_, ArrayType) else []
-
-
-def _family(type_: DataType) -> object:
-    """Return a value that is the same for types whose identities can be compared."""
-    if isinstance(type_, StructType):
-        return tuple(_family(n.dataType) for n in type_.fields)
-    if isinstance(type_, ArrayType):
-        return "array", _family(type_.elementType)
-    if isinstance(type_, MapType):
-        return "map", _family(_entry(type_))
-    families = {"whole": IntegralType, "text": StringType, "fraction": DoubleType | FloatType, "decimal": DecimalType}
-    return next((name for name, types in families.items() if isinstance(type_, types)), type_.typeName())

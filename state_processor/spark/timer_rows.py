@@ -112,5 +112,5 @@ def _contradiction(rows: DataFrame, key: str, times: list[str]) -> str:
             f"timers: for the key {row['key']!r} {FIRES_AT} is {micros} µs since 1970, expected whole milliseconds, as Flink's "
             f"timers have: use date_trunc('MILLISECOND', {FIRES_AT})"
         )
-    said = ", ".join(f"{name} {row[name]}{' µs' if name == FIRES_AT else ' ms'}" for name in times)
+    said = ", ".join(f"{name} {row[name] // 1000 if name == FIRES_AT else row[name]} ms" for name in times)
     return f"timers: for the key {row['key']!r} the columns have different times since 1970: {said}; select the one that is meant"

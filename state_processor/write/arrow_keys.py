@@ -78,7 +78,7 @@ def check_comparable(earlier: pa.DataType, column: str, later: pa.DataType) -> N
     if _family(earlier) != _family(later):
         raise InvalidRowError(
             f"column {column!r} is {spark_ddl(later)}, in rows that were given before {spark_ddl(earlier)}: "
-            "whether keys are the same can't be told; give both in one type"
+            "keys of different types can't be compared; give both in one type"
         )
 
 

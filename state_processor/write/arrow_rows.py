@@ -111,6 +111,11 @@ class ArrowRows:
             return schema
         return pa.schema([schema.field(column).with_name(name) for name, column in self._columns.items()])
 
+    @property
+    def count(self) -> int | None:
+        """The number of rows; ``None`` for a stream."""
+        return self._source.num_rows if isinstance(self._source, pa.Table) else None
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of some columns, of at most half a million rows."""
         names = self._columns or {name: name for name in columns}

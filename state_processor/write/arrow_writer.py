@@ -35,9 +35,10 @@ class SavepointWriter(QueryMethods, StateWriter):
     Rows are objects with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables and readers of pyarrow, data frames of Polars
     and pandas, results of DuckDB, rows of :func:`state_processor.arrow.read_state`), or lists of dictionaries.
 
-    The tasks run in threads of this process. Readers and results of DuckDB are read batch by batch when the savepoint is written;
-    encoded entries are stored in files in the directory of the new savepoint until all rows are encoded. Rows with an element of
-    a list each (``list_index``), timers, broadcast state, and rows that later rows replace are held in memory.
+    The tasks run in threads of this process. Readers and results of DuckDB are read batch by batch when the savepoint is written.
+    Until all rows are encoded, encoded entries are stored in files in the directory of the new savepoint if it is local, or else
+    in scratch space. Memory does not grow with the number of rows, except of rows with an element of a list each
+    (``list_index``), timers, broadcast state, and rows that later rows replace.
     """
 
     def __init__(self, build: SavepointBuild) -> None:
@@ -106,4 +107,4 @@ class SavepointWriter(QueryMethods, StateWriter):
         return ArrowQueryRows.of(ArrowRows.of(given), wanted, time)
 
     def _engine(self) -> LocalEngine:
-        return LocalEngine()
+        return LocalEngine(self._build.scratch)

@@ -20,7 +20,7 @@ from state_processor.backends.files.streams import FileStream
 from state_processor.backends.write.arrays import one_list, repeated
 from state_processor.backends.write.blobs import BLOB_ORDER, ORDERED_BLOBS, Blob
 from state_processor.backends.write.staging import Staging
-from state_processor.write.staged_file import OF_ALL, staged_file
+from state_processor.write.staged_file import file_between_passes, read_between_passes
 
 SPILLED_BLOBS: Final = pa.schema(
     [
@@ -31,7 +31,10 @@ SPILLED_BLOBS: Final = pa.schema(
         pa.field("size", pa.int64()),
     ]
 )
-"""Blobs between the passes: their bytes, or the file of the write that has them, with offset and size."""
+"""Blobs between the passes: their bytes, or the file that has them, with offset and size.
+
+``file`` is the name of a file of the write, or the absolute path of a file in scratch space.
+"""
 
 BLOB_INDEXES: Final = pa.schema(
     [
@@ -59,7 +62,7 @@ class BlobIndex:
         place = bisect_left(self.subtasks, subtask)
         if place == len(self.subtasks) or self.subtasks[place] != subtask:
             return []
-        with pa.PythonFile(FileStream(staging.file(self.file)), mode="r") as source:
+        with pa.PythonFile(FileStream(read_between_passes(staging, self.file)), mode="r") as source:
             return [pa.ipc.open_file(source).get_batch(place)]
 
 
@@ -69,7 +72,7 @@ def blob_indexes(rows: Iterable[pa.RecordBatch]) -> list[BlobIndex]:
     return [BlobIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in found]
 
 
-def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
+def write_index(table: pa.Table, staging: Staging, scratch: str | None = None) -> Iterator[pa.RecordBatch]:
     """Write an index file: a record batch for each subtask, in the order of ``subtasks`` of :data:`BLOB_INDEXES`.
 
     Parameters
@@ -78,6 +81,8 @@ def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
         Blobs, as :data:`SPILLED_BLOBS`.
     staging
         The write.
+    scratch
+        A local directory for the file, instead of the directory of the write.
 
     Yields
     ------
@@ -87,7 +92,7 @@ def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
     if not table.num_rows:
         return
     table = table.sort_by(BLOB_ORDER).combine_chunks()
-    with staged_file(staging, OF_ALL, "index", 0) as sink:
+    with file_between_passes(staging, "index", scratch) as (sink, name):
         buffer = pa.BufferOutputStream()
         subtasks, sizes = [], []
         with pa.ipc.new_file(buffer, SPILLED_BLOBS, options=_OPTIONS) as file:
@@ -97,7 +102,7 @@ def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
                 file.write_batch(blobs)
         sink.write(buffer.getvalue())
     columns = [
-        repeated(sink.name.encode(), 1, pa.string()),
+        repeated(name.encode(), 1, pa.string()),
         one_list(np.array(subtasks, np.int32), BLOB_INDEXES.field("subtasks").type),
         one_list(np.array(sizes, np.int64), BLOB_INDEXES.field("sizes").type),
     ]
@@ -127,6 +132,6 @@ def fetch_blobs(batches: Iterable[pa.RecordBatch], staging: Staging) -> Iterator
             else:
                 if name not in files and len(files) >= _OPEN_FILES:
                     files.clear()
-                file = files.setdefault(name, staging.file(name))
+                file = files.setdefault(name, read_between_passes(staging, name))
                 data = np.frombuffer(file.read(offset, size), dtype=np.uint8)
             yield Blob(key_group, state, phase, count, data)

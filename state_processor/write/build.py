@@ -92,7 +92,7 @@ class SavepointBuild:
         self.snapshot = snapshot
         self.max_parallelism = max_parallelism
         self.access = access
-        self._scratch = None if scratch is None else SCRATCH.kind.of_argument(SCRATCH.argument, scratch)
+        self.scratch = None if scratch is None else SCRATCH.kind.of_argument(SCRATCH.argument, scratch)
         self._flink_version = flink_version
         self._migrated_to: str | None = None
         self._format: KeyedFormat = CANONICAL_FORMAT
@@ -313,7 +313,7 @@ class SavepointBuild:
     def choose_format(self, format: str, backend: str | None, *, share_files: bool = False) -> None:
         """Choose the format of keyed state; see :meth:`~state_processor.SavepointWriter.write`."""
         share_files = BOOLEAN.of_argument("share_files", share_files)
-        self._format = keyed_format(format, backend, self._restoring_version, self._scratch, shares_files=share_files)
+        self._format = keyed_format(format, backend, self._restoring_version, self.scratch, shares_files=share_files)
 
     def choose_checkpoint_id(self, checkpoint_id: int | None, *, allow_lower: bool = False) -> None:
         """Choose the number of the checkpoint; see :meth:`~state_processor.SavepointWriter.write`."""

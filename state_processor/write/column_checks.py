@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Final
 
@@ -26,15 +27,26 @@ METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
 _CASE: Final = "spark.sql.caseSensitive"
 
 
+_NAMED: Final[ContextVar[tuple[str, ...]]] = ContextVar("named", default=())
+
+
 @contextmanager
 def naming(where: str) -> Iterator[None]:
     """Put the operator, or operator and state, in front of messages of errors that lack it."""
+    token = _NAMED.set((*_NAMED.get(), where))
     try:
         yield
     except (InvalidRowError, OptionError, UnsupportedFormatError) as problem:
         if where in str(problem):
             raise
         raise type(problem)(f"{where}: {problem}") from problem
+    finally:
+        _NAMED.reset(token)
+
+
+def later_message(message: str) -> str:
+    """Return the message of an error that is raised after the blocks of :func:`naming`, with their names in front."""
+    return ": ".join((*_NAMED.get(), message))
 
 
 def check_distinct(rows: OperatorRows) -> None:

@@ -23,7 +23,7 @@ from state_processor.backends.write.blobs import ORDERED_BLOBS
 from state_processor.backends.write.staging import Staging
 from state_processor.write.blob_index import SPILLED_BLOBS, write_index
 from state_processor.write.part_tasks import Batches, Task, part_numbers
-from state_processor.write.staged_file import OF_ALL, staged_file
+from state_processor.write.staged_file import file_between_passes
 
 _BATCH_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 1 << 19
@@ -60,18 +60,21 @@ class FirstPass:
         Whether the bytes are written to a file of the write.
     indexes
         Whether the blobs are written to an index file. If not, the task yields them, for an engine that shuffles them itself.
+    scratch
+        A local directory for the files, instead of the directory of the write; for an engine that runs pass 2 on this machine.
     """
 
     encode: Task
     staging: Staging
     spills: bool = True
     indexes: bool = True
+    scratch: str | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Yield :data:`~state_processor.write.blob_index.BLOB_INDEXES`, or ``SPILLED_BLOBS`` without indexes."""
         if not self.indexes:
             return self._blobs(batches)
-        return write_index(pa.Table.from_batches(self._blobs(batches), SPILLED_BLOBS), self.staging)
+        return write_index(pa.Table.from_batches(self._blobs(batches), SPILLED_BLOBS), self.staging, self.scratch)
 
     def _blobs(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         sink: FileSink | None = None
@@ -82,12 +85,12 @@ class FirstPass:
                     yield _spilled(blobs, column, None, np.zeros(len(column), dtype=np.int64))
                     continue
                 if sink is None:
-                    sink = stack.enter_context(staged_file(self.staging, OF_ALL, "shuffle", 0))
+                    sink, name = stack.enter_context(file_between_passes(self.staging, "shuffle", self.scratch))
                 bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
                 offsets = bounds[:-1].astype(np.int64) - bounds[0] + sink.size
                 if bounds[-1] > bounds[0]:
                     sink.write(memoryview(column.buffers()[2])[bounds[0] : bounds[-1]])
-                yield _spilled(blobs, pa.nulls(len(column), pa.binary()), sink.name, offsets)
+                yield _spilled(blobs, pa.nulls(len(column), pa.binary()), name, offsets)
 
 
 def _spilled(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:

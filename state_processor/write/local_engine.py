@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
+from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.write.staging import Staging
-from state_processor.display.progress import progress
+from state_processor.display.progress import progress, progress_of_rows
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.write.arrow_rows import ArrowRows
@@ -23,6 +26,7 @@ from state_processor.write.part_tasks import Part, RunParts, Task, results_by_nu
 from state_processor.write.second_pass import SecondPass
 
 _LOCAL_THREADS: Final = 4
+_PARTS_PER_THREAD: Final = 4
 _ENCODING_THREADS: Final = 2
 _REMOTE_THREADS: Final = 16
 
@@ -49,7 +53,15 @@ class LocalEngine:
 
     Rows are :class:`EncodedRows` or :class:`~state_processor.write.arrow_rows.ArrowRows`. Tasks call compiled functions
     and wait for files; other threads run meanwhile.
+
+    Parameters
+    ----------
+    scratch
+        Directory of the scratch space; ``None`` for the default directory.
     """
+
+    def __init__(self, scratch: str | None = None) -> None:
+        self._scratch = scratch
 
     def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
         """See :class:`~state_processor.write.engines.Engine`."""
@@ -63,37 +75,53 @@ class LocalEngine:
         """Do nothing: threads see that the write is over."""
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
-        """See :class:`~state_processor.write.engines.Engine`."""
-        return [self._written(one, staging) for one in files]
+        """See :class:`~state_processor.write.engines.Engine`.
 
-    def _written(self, files: StateFiles, staging: Staging) -> Written:
-        indexes = [index for given in files.rows for index in _encoded(given, staging)]
+        Between the passes, entries are in files: in the directory of the write if it is local, or else in scratch space.
+        """
+        if staging.is_local:
+            return [self._written(one, staging, None) for one in files]
+        directory = scratch_space(self._scratch).directory()
+        try:
+            return [self._written(one, staging, str(directory)) for one in files]
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _written(self, files: StateFiles, staging: Staging, scratch: str | None) -> Written:
+        indexes = [index for given in files.rows for index in _encoded(given, staging, scratch)]
         for given in files.parts:
-            count = min(len(given.parts), _LOCAL_THREADS)
-            groups = tuple(tuple((0, part) for part in given.parts[i::_LOCAL_THREADS]) for i in range(count))
-            first_pass = FirstPass(EncodeParts(((0, given.encode),), groups), staging)
+            groups = tuple(tuple((0, part) for part in parts) for parts in _groups(given.parts))
+            first_pass = FirstPass(EncodeParts(((0, given.encode),), groups), staging, scratch=scratch)
             indexes += blob_indexes(_run_in_threads(first_pass, len(groups), _LOCAL_THREADS))
         second_pass = SecondPass(((0, files.write),), staging, indexes, tuple((i,) for i in range(files.parallelism)))
         threads = _LOCAL_THREADS if staging.is_local else _REMOTE_THREADS
         return results_by_number(_run_in_threads(second_pass, files.parallelism, threads))
 
 
-def _encoded(given: RowsPass, staging: Staging) -> Sequence[BlobIndex]:
+def _encoded(given: RowsPass, staging: Staging, scratch: str | None) -> Sequence[BlobIndex]:
     """Encode rows. Each batch has an index of its own, in the order of the batches: a file does not depend on the threads."""
     rows: EncodedRows | ArrowRows = given.rows
     if isinstance(rows, EncodedRows):
         return rows.indexes
-    task = FirstPass(EncodeTables((TableEncoding(tuple(given.columns), ((0, given.encode),)),)), staging)
+    task = FirstPass(EncodeTables((TableEncoding(tuple(given.columns), ((0, given.encode),)),)), staging, scratch=scratch)
     found: list[BlobIndex] = []
     running: deque[Future[list[pa.RecordBatch]]] = deque()
     with ThreadPoolExecutor(_ENCODING_THREADS) as pool:
-        for batch in merge_batches(rows.batches(given.columns)):
+        batches = merge_batches(rows.batches(given.columns))
+        for batch in progress_of_rows(batches, "encoding", rows.count):
             running.append(pool.submit(copy_context().run, _encode, task, batch))
             if len(running) > _ENCODING_THREADS:  # few batches are in memory
                 found += blob_indexes(running.popleft().result())
         for future in running:
             found += blob_indexes(future.result())
     return found
+
+
+def _groups(parts: Sequence[Part]) -> list[Sequence[Part]]:
+    """Divide parts for the threads. Blobs of a later part are behind blobs of an earlier one."""
+    count = min(len(parts), _PARTS_PER_THREAD * _LOCAL_THREADS)
+    bounds = [i * len(parts) // count for i in range(count + 1)]
+    return [parts[begin:end] for begin, end in pairwise(bounds)]
 
 
 def _encode(task: FirstPass, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

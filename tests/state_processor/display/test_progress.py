@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import sys
 from io import StringIO
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
+import state_processor as sp
 from state_processor.display.progress import progress
 
 
@@ -55,6 +58,20 @@ def test_bytes_where_all_parts_have_a_size(told: list[dict[str, Any]], monkeypat
     of_bytes, of_parts = told
     assert (of_bytes["total"], of_bytes["unit"], of_bytes["steps"], of_bytes["closed"]) == (7, "B", [3, 4], True)
     assert (of_parts["total"], of_parts["desc"], of_parts["steps"], of_parts["disable"]) == (3, "writing", [1, 1, 1], None)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_rows_of_a_write_without_spark(
+    is_stream: bool, told: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    rows = pa.table({"key": ["a", "b"], "total": [1, 2]})
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("o", rows.to_reader() if is_stream else rows, parallelism=3)
+    writer.write(tmp_path / "new")
+    assert [(t["desc"], t["total"], t["unit"], t["steps"]) for t in told] == [
+        ("encoding", None if is_stream else 2, " rows", [2]),
+        ("writing", 3, " parts", [1, 1, 1]),
+    ]
 
 
 def test_a_bar_ends_with_the_one_who_looks_at_it(told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
