@@ -27,6 +27,7 @@ _PACKAGES: Final = ("pyspark", "pyarrow", "numba")
 _TITLES: Final = {
     "read": "Reading through Spark, and decoding",
     "write": "Writing through Spark",
+    "engines": "Writing without Spark",
     "native": "Native savepoints of RocksDB",
     "metadata": "Metadata",
     "encode": "Encoding",

@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 BENCHES = (
     "read",
     "write",
+    "engines",
     "native",
     "metadata",
     "encode",

@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture import engine
 
 from state_processor.serializers import registrations
 from state_processor.serializers.kernel.interpreter import interpreter as kernel_interpreter
-from tests import limits, spark_jvms
+from tests import both_engines, limits, spark_jvms
 from tests.corpus import CORPUS
 from tests.distribution import ModuleScheduling
 from tests.spark_session import abandon, shared_session
@@ -94,7 +94,14 @@ def own_registrations() -> Iterator[None]:
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""
     request.config.stash[SPARK] = request
+    both_engines.pair_writers()
     yield from shared_session()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Write with both engines, except in tests of Spark itself."""
+    both_engines.enabled = item.get_closest_marker("one_engine") is None and "interop" not in item.nodeid
 
 
 def stands_for_itself(item: pytest.Item) -> bool:

@@ -1,12 +1,13 @@
-"""The writer without Spark writes what the writer with Spark writes: the same bytes, messages and summaries."""
+"""The writer without Spark writes what the writer with Spark writes, in cases of its own; see ``tests.both_engines``."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pandas as pd
 import polars as pl
@@ -14,9 +15,12 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.formats.rocksdb_store import open_store
-from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.files.changes import FileSink
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.write.staging import Staging
+from state_processor.write.arrow_rows import ArrowRows
+from tests.both_engines import EnginesDifferError
+from tests.snapshot_content import content
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, WINDOWS_PATH
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ STATES = {
     "tags": sp.ListState(T.STRING()),
     "scores": sp.MapState(T.STRING(), T.LONG()),
 }
+ELEMENTS = pa.table({"value": pa.chunked_array([[f"a{i}" for i in range(9)], ["b"], [f"c{i}" for i in range(100)]])})
 TOTALS = pa.table({"key": ["amelia", "zoe"], "value": pa.array([7, None], pa.int64())})
 
 Change = Callable[["StateWriter"], Any]
@@ -62,7 +67,7 @@ NEW: dict[str, Change] = {
         ),
     ),
     "timers by instants": lambda w: w.with_timers("t", pa.table({"key": [1, 2], "fires_at": pa.array([5000, 6000], TIME)})),
-    "lists": lambda w: w.with_list_state("l", "pending", pa.table({"value": ["a", "b", "c"]})),
+    "lists": lambda w: w.with_list_state("l", "pending", ELEMENTS, parallelism=7),
     "union lists": lambda w: w.with_union_state("l", "offsets", pa.table({"value": pa.array([1, 2], pa.int64())}), T.LONG()),
     "broadcast": lambda w: w.with_broadcast_state("b", "rules", pa.table({"key": ["x", "y"], "value": [0.5, -0.0]})),
 }
@@ -107,14 +112,13 @@ WINDOWS = pa.Table.from_pylist(
 OTHERS: dict[str, tuple[str, Change]] = {
     "windows": (WINDOWS_PATH, lambda w: w.update_keyed_state("tumbling-reduce", "window-contents", WINDOWS)),
     "timers of keys that are deleted": (WINDOWS_PATH, lambda w: w.delete_keys("session-process", pa.table({"key": ["user-5"]}))),
-    "operator state that there was": (  # with several subtasks, engines deal elements of lists out in different ways
+    "operator state that there was": (
         ORDERS_PATH,
-        lambda w: (
-            w.with_list_state("catalog", "pending", pa.table({"value": ["a", "b"]}))
-            .with_broadcast_state("catalog", "discounts", pa.table({"key": ["x"], "value": [0.5]}))
-            .with_parallelism("catalog", 1)
+        lambda w: w.with_list_state("catalog", "pending", ELEMENTS).with_broadcast_state(
+            "catalog", "discounts", pa.table({"key": ["x"], "value": [0.5]})
         ),
     ),
+    "operator state in more subtasks": (ORDERS_PATH, lambda w: w.with_parallelism("catalog", 5)),
     "another uid": (ORDERS_PATH, lambda w: w.change_operator_identifier("orders", "renamed")),
     "expired values": (ORDERS_PATH, lambda w: w.expire("orders", "session", "1s", "2024-01-01T00:00:00Z")),
     "times of last access": (ORDERS_PATH, lambda w: w.touch("orders", "session", "2024-06-01T00:00:00Z")),
@@ -133,76 +137,30 @@ OTHERS: dict[str, tuple[str, Change]] = {
 }
 
 
-def content(directory: Path) -> list[tuple[Any, ...]]:
-    """The bytes of all files of a savepoint, by operator and subtask, and their metadata."""
-    snapshot = open_snapshot(directory)
-    found: list[tuple[Any, ...]] = []
-    for operator in snapshot.metadata.operators:
-        found.append((operator.operator_id, operator.uid, operator.parallelism, operator.max_parallelism))
-        for subtask in operator.subtasks:
-            for handle in (subtask.managed_keyed, subtask.managed_operator):
-                if handle is None:
-                    continue
-                if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
-                    found += [(subtask.index, *entry) for entry in store_content(snapshot, handle)]
-                    continue
-                assert isinstance(handle, h.KeyGroupsStateHandle | h.OperatorStreamStateHandle)
-                stream = snapshot.open(handle.stream)
-                about = handle.offsets if isinstance(handle, h.KeyGroupsStateHandle) else handle.states
-                found.append((subtask.index, repr(about), bytes(stream.read(0, stream.size))))
-    return found
-
-
-def store_content(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle) -> Iterator[tuple[Any, ...]]:
-    """The header, and the bytes of all entries: RocksDB's tables contain a random identity of their session."""
-    header = snapshot.open(handle.meta)
-    yield ("", bytes(header.read(0, header.size)))
-    store = open_store(snapshot, handle, "")
-    for family in sorted(family.name for family in store.manifest.families.values()):
-        for buffer, _, entries in store.blocks(family, b"", b"\xff", 1):
-            yield (family, *(bytes(buffer[begin:end]) for *bounds, _ in entries.tolist() for begin, end in pairs(bounds)))
-
-
-def pairs(bounds: list[int]) -> Iterator[tuple[int, int]]:
-    """Begin and end of key and value."""
-    return zip(bounds[::2], bounds[1::2], strict=True)
-
-
-def summary(written: sp.WriteSummary) -> list[Any]:
-    return [(o.uid_hash, o.entries, o.size_in_bytes, o.carried, o.states, o.changes) for o in written.operators]
-
-
-def compare(spark: SparkSession, tmp_path: Path, base: str | None, change: Change, **options: Any) -> None:
-    written = []
-    for name in ("spark", "arrow"):
-        writer: StateWriter
-        if name == "spark":
-            writer = sp.SavepointWriter.new(spark) if base is None else sp.SavepointWriter.from_existing(spark, base)
-        else:
-            writer = sp.arrow.SavepointWriter.new() if base is None else sp.arrow.SavepointWriter.from_existing(base)
-        change(writer)
-        written.append((summary(writer.write(tmp_path / name, **options)), content(tmp_path / name)))
-    assert written[0] == written[1]
-    assert written[1][1]
+def written(spark: SparkSession, path: Path, base: str | None, change: Change, **options: Any) -> None:
+    """Write with Spark; ``tests.both_engines`` does the same without, and compares."""
+    writer = sp.SavepointWriter.new(spark) if base is None else sp.SavepointWriter.from_existing(spark, base)
+    change(writer)
+    writer.write(path, **options)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", NEW)
 def test_new_savepoints_have_the_same_bytes(spark: SparkSession, case: str, tmp_path: Path) -> None:
-    compare(spark, tmp_path, None, NEW[case])
+    written(spark, tmp_path / "new", None, NEW[case])
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", EXISTING)
 def test_changed_savepoints_have_the_same_bytes(spark: SparkSession, case: str, tmp_path: Path) -> None:
-    compare(spark, tmp_path, ORDERS_PATH, EXISTING[case])
+    written(spark, tmp_path / "new", ORDERS_PATH, EXISTING[case])
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", OTHERS)
 def test_other_changes_have_the_same_bytes(spark: SparkSession, case: str, tmp_path: Path) -> None:
     base, change = OTHERS[case]
-    compare(spark, tmp_path, base, change)
+    written(spark, tmp_path / "new", base, change)
 
 
 @pytest.mark.spark
@@ -221,10 +179,35 @@ def test_native_savepoints_have_the_same_bytes(spark: SparkSession, backend: str
         writer.update_keyed_state("o", "total", pa.table({"key": pa.array([1, 5000], pa.int64()), "value": [-1, 5]}))
         return writer.delete_keys("o", pa.table({"key": pa.array([2], pa.int64())}))
 
-    compare(spark, tmp_path / "new", None, first, **options)
-    base = str(tmp_path / "new" / "arrow")
-    compare(spark, tmp_path / "patched", base, changed, **options)
-    compare(spark, tmp_path / "evolved", base, lambda w: changed(w.evolve_state("o", "point", LABELED_POINT)), **options)
+    base = str(tmp_path / "new")
+    written(spark, tmp_path / "new", None, first, **options)
+    written(spark, tmp_path / "patched", base, changed, **options)
+    written(spark, tmp_path / "evolved", base, lambda w: changed(w.evolve_state("o", "point", LABELED_POINT)), **options)
+
+
+@pytest.mark.spark
+def test_a_difference_of_the_engines_fails_the_test(spark: SparkSession, tmp_path: Path) -> None:
+    writer = sp.SavepointWriter.new(spark)
+    with mock.patch.object(ArrowRows, "of", lambda given: ArrowRows(given.slice(1))):
+        writer.with_keyed_state("o", NUMBERS.select(["key", "name"]))
+    with pytest.raises(EnginesDifferError, match=r"new: .*\['managed_keyed'\]\[1\]: with Spark \d+; without: \d+"):
+        writer.write(tmp_path / "new")
+    with mock.patch.object(ArrowRows, "of", mock.Mock(side_effect=sp.OptionError("no rows"))):
+        writer.delete_keys("o", pa.table({"key": pa.array([1], pa.int64())}))
+    with pytest.raises(EnginesDifferError, match=r"it is refused without Spark: .*no rows"):
+        writer.write(tmp_path / "other")
+
+
+@pytest.mark.parametrize("parallelism", [1, 3, 128])
+def test_elements_are_dealt_in_order(parallelism: int, tmp_path: Path) -> None:
+    """As Flink deals them: ranges, of which the first have one element more."""
+    writer = sp.arrow.SavepointWriter.new().with_list_state("l", "pending", ELEMENTS.to_reader(), parallelism=parallelism)
+    writer.write(tmp_path / "new")
+    (operator,) = open_snapshot(tmp_path / "new").metadata.operators
+    counts = [len(subtask.managed_operator.states[0].offsets) for subtask in operator.subtasks if subtask.managed_operator]
+    share, more = divmod(len(ELEMENTS), parallelism)
+    assert counts == [share + 1] * more + [share] * (parallelism - more)
+    assert sp.arrow.read_state(tmp_path / "new", "l", "pending").read_all().column("value").equals(ELEMENTS.column("value"))
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", "forst", "hashmap"])
@@ -331,3 +314,21 @@ def test_spark_is_not_imported(tmp_path: Path) -> None:
     program = PROGRAM.format(path=ORDERS_PATH, target=str(tmp_path / "new"))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
+
+
+def test_entries_of_remote_savepoints_are_in_scratch_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_PROCESSOR_SCRATCH", str(tmp_path / "scratch"))
+    opened: dict[str, list[str]] = {}
+    sink = Staging.open
+
+    def recorded(staging: Staging, name: str) -> FileSink:
+        opened.setdefault(staging.directory, []).append(name)
+        return sink(staging, name)
+
+    monkeypatch.setattr(Staging, "open", recorded)
+    for target in (str(tmp_path / "local"), "memory://remote"):
+        writer = sp.arrow.SavepointWriter.new().with_keyed_state("o", NUMBERS, states=STATES, parallelism=3)
+        writer.with_list_state("l", "pending", ELEMENTS, parallelism=7).write(target)
+    assert [sum("-shuffle-" in n or "-index-" in n for n in names) for names in opened.values()] == [4, 0]
+    assert content(open_snapshot("memory://remote")) == content(open_snapshot(tmp_path / "local"))
+    assert not list((tmp_path / "scratch").glob("*/run-*/store-*"))

@@ -14,35 +14,30 @@ from state_processor.errors import InvalidRowError, NotFoundError, OptionError
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
 
 class Engine:
-    """Writers of one engine, and rows for them from queries of Spark SQL."""
+    """Writers with Spark, which ``tests.both_engines`` repeats without, and rows for them from queries of Spark SQL."""
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
-        self.session, self.name = spark, name
+    def __init__(self, spark: SparkSession) -> None:
+        self.session = spark
 
-    def new(self, **options: Any) -> Any:
-        if self.name == "arrow":
-            return sp.arrow.SavepointWriter.new(**options)
+    def new(self, **options: Any) -> sp.SavepointWriter:
         return sp.SavepointWriter.new(self.session, **options)
 
-    def from_existing(self, path: Path) -> Any:
-        if self.name == "arrow":
-            return sp.arrow.SavepointWriter.from_existing(path)
+    def from_existing(self, path: Path) -> sp.SavepointWriter:
         return sp.SavepointWriter.from_existing(self.session, path)
 
-    def sql(self, query: str) -> Any:
-        rows = self.session.sql(query)
-        return rows.toArrow() if self.name == "arrow" else rows
+    def sql(self, query: str) -> DataFrame:
+        return self.session.sql(query)
 
 
-@pytest.fixture(params=["spark", "arrow"])
-def engine(request: pytest.FixtureRequest, spark: SparkSession) -> Engine:
-    return Engine(spark, request.param)
+@pytest.fixture
+def engine(spark: SparkSession) -> Engine:
+    return Engine(spark)
 
 
 VERSIONS = ("1.20.5", "2.3.0")

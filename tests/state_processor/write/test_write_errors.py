@@ -130,6 +130,7 @@ def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path, 
         time.sleep(0.05)
 
 
+@pytest.mark.one_engine(reason="another write comes between the jobs of Spark")
 @pytest.mark.parametrize("place", [(Staging, "commit"), (SparkEngine, "_from_files")], ids=["at the end", "between the passes"])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_write_that_another_overtakes(
