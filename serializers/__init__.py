@@ -1,5 +1,8 @@
 """Bytes of one value: Flink's type serializers and their snapshots. No files, no Spark."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
     SimpleSerializer,
@@ -9,17 +12,31 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.pojo_registrations import register_pojo_class, register_primitive_fields
-from state_processor.serializers.core.self_written import register_value_class
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flinkx.case_classes import register_case_class
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo.protobuf import register_protobuf
-from state_processor.serializers.kryo.thrift import register_thrift
-from state_processor.serializers.kryo.user_classes import register_kryo_class
-from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
 from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.user_registrations import registrations
+
+if TYPE_CHECKING:
+    from state_processor.serializers.core.pojo_registrations import register_pojo_class, register_primitive_fields
+    from state_processor.serializers.core.self_written import register_value_class
+    from state_processor.serializers.flinkx.case_classes import register_case_class
+    from state_processor.serializers.kryo.protobuf import register_protobuf
+    from state_processor.serializers.kryo.thrift import register_thrift
+    from state_processor.serializers.kryo.user_classes import register_kryo_class
+    from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
+
+_HOMES: Final = {
+    "register_case_class": "flinkx.case_classes",
+    "register_kryo_class": "kryo.user_classes",
+    "register_pojo_class": "core.pojo_registrations",
+    "register_primitive_fields": "core.pojo_registrations",
+    "register_protobuf": "kryo.protobuf",
+    "register_protobuf_serializer": "protobuf.serializer",
+    "register_thrift": "kryo.thrift",
+    "register_value_class": "core.self_written",
+}
+"""Modules that few processes need."""
 
 __all__ = [
     "CompositeTypeSerializerSnapshot",
@@ -43,6 +60,12 @@ __all__ = [
     "register_value_class",
     "registrations",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def read_serializer_snapshot(

@@ -56,14 +56,14 @@ _FAMILIES: Final = (
     "protobuf.serializer",
     "protobuf.statefun",
 )
-"""Modules of this package that register the snapshot classes of Flink, flink-scala-api and Stateful Functions."""
+"""Modules of this package with the snapshot classes of Flink, flink-scala-api and Stateful Functions, common ones first."""
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
 """Entry points that failed to register serializers, and the reasons."""
 
 _FLINK: Final[dict[str, SnapshotReader]] = {}
-"""Readers of Flink's own snapshot classes: constant once all modules are imported."""
+"""Readers of Flink's own snapshot classes, of the families that are imported."""
 
 
 def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
@@ -102,9 +102,9 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     UnknownSerializerError
         If the class or the version is unknown. Snapshots do not store their length, so later bytes can't be read.
     """
-    _load_families()
+    _load_entry_points()
     users = current_registrations().snapshots.get(class_name)
-    found = users or _FLINK.get(class_name)
+    found = users or _of_flink(class_name)
     if found is None and version == ADAPTER_VERSION:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose "
@@ -148,10 +148,16 @@ def _check(known: FormatVersions | None, version: int, source: DataInput, offset
         known.check(version, source.source, offset, source.flink_major, UnknownSerializerError)
 
 
-@cache
-def _load_families() -> None:
-    for family in _FAMILIES:
+def _of_flink(class_name: str) -> SnapshotReader | None:
+    """Return the reader of one of Flink's own classes, and import families until one has it."""
+    families = iter(_FAMILIES if class_name in SNAPSHOT_VERSIONS else ())
+    while class_name not in _FLINK and (family := next(families, None)) is not None:
         import_module(f"state_processor.serializers.{family}")
+    return _FLINK.get(class_name)
+
+
+@cache
+def _load_entry_points() -> None:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             install(entry_point.load)

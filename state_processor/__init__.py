@@ -5,6 +5,7 @@ Spark is imported when something that needs it is used; :mod:`state_processor.ar
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +174,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
+        return _imported(f"{__name__}.{name}")
     if name in _HOMES:
         value = getattr(_module_of(name), name)
         globals()[name] = value
@@ -183,7 +184,7 @@ def __getattr__(name: str) -> Any:
 
 def _module_of(name: str) -> Any:
     try:
-        return import_module(_HOMES[name])
+        return _imported(_HOMES[name])
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] not in ("py4j", "pyspark"):
             raise
@@ -191,6 +192,17 @@ def _module_of(name: str) -> Any:
 
         without = "sp.arrow, sp.polars, sp.duckdb and the command line work without it"
         raise OptionError(f"{name} needs Spark, which is not installed: pip install pyspark; {without}") from None
+
+
+def _imported(name: str) -> Any:
+    """Import a module. The garbage collector waits: it would search the many new objects again and again, and find nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from os import PathLike
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
 from state_processor.backends.metadata.discovery import DEPTH
-from state_processor.backends.read import catalog
 from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.state_access import TIMER_KIND, StateReader
 from state_processor.backends.read.state_listing import find_operator
@@ -36,17 +37,17 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
-from state_processor.read.channels import read_channel_records, read_channel_state
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import ArrowSchema
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
-from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshots import list_snapshots, snapshots_table
 from state_processor.serializers.doors import spelled
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
+    from state_processor.read.channels import read_channel_records, read_channel_state
+    from state_processor.read.sizes import SizesBy
     from state_processor.write.arrow_writer import SavepointWriter
 
 __all__ = [
@@ -70,12 +71,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "SavepointWriter":  # reading does not import what writes
-        from state_processor.write.arrow_writer import SavepointWriter
+_HOMES: Final = {
+    "SavepointWriter": "state_processor.write.arrow_writer",
+    "read_channel_records": "state_processor.read.channels",
+    "read_channel_state": "state_processor.read.channels",
+}
+"""Modules that reads of state do not import."""
 
-        return SavepointWriter
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _catalog() -> ModuleType:
+    """Return the module that makes tables of metadata, which reads of state do not import."""
+    return import_module("state_processor.backends.read.catalog")
 
 
 Path: TypeAlias = str | PathLike[str]
@@ -315,6 +327,8 @@ def size_report(
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
         The state can't be read.
     """
+    from state_processor.read.sizes import SizeReport  # reads of state skip it
+
     if by != "key":
         check_given(options, ("time_zone",), f"with {spelled('by', 'key')}: add that")
     operator = None if uid is None else OperatorIdentifier.of(uid)
@@ -452,19 +466,19 @@ def read_sink_state(
 @takes_options
 def operators(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores."""
-    return catalog.operators(SnapshotAccess.of(**options).open(path))
+    return _catalog().operators(SnapshotAccess.of(**options).open(path))
 
 
 @takes_options
 def states(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the states of all operators: names, kinds, types, and the schemas of reads."""
-    return catalog.states(SnapshotAccess.of(**options).open(path))
+    return _catalog().states(SnapshotAccess.of(**options).open(path))
 
 
 @takes_options
 def handles(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the files, parts of files and inline bytes that a snapshot consists of."""
-    return catalog.handles(SnapshotAccess.of(**options).open(path))
+    return _catalog().handles(SnapshotAccess.of(**options).open(path))
 
 
 @takes_options

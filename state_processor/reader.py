@@ -14,6 +14,7 @@ from state_processor.backends.connectors.sink_state import read_sink_state, sink
 from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.column_comments import comments_of
 from state_processor.backends.read.option import Kind
@@ -37,7 +38,7 @@ from state_processor.read.compatibility import check_compatibility
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
-from state_processor.read.sources import TABLES, ProjectedReader, find_reader, kind_of, splits_of
+from state_processor.read.sources import ProjectedReader, find_reader, kind_of, splits_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.doors import read_with

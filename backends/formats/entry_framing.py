@@ -19,7 +19,7 @@ from state_processor.serializers.kernel.memory import (
     store_be_i32,
     store_i64,
 )
-from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, uint64, written
+from state_processor.serializers.kernel.signatures import int32, int64, partly_read, read, uint8, uint64, written
 
 # Fields of the result of a check
 STATUS: Final = 0
@@ -216,7 +216,7 @@ def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped
         store_i64(out, target + size - 8, load_i64(data, source + size - 8))
 
 
-@entry_point(read(uint8), read(int64, 2), read(int64), read(int32), int64, written(uint8), allocates=True)
+@entry_point(partly_read(uint8), read(int64, 2), read(int64), read(int32), int64, written(uint8), allocates=True)
 def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no-untyped-def]
     """Frame raw entries (rows of key start, key end, value start, value end) into ``out``.
 

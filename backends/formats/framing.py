@@ -11,7 +11,7 @@ import numpy as np
 
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
-from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
 
 ENTRY_FIELDS: Final = 5
 KEY_GROUP: Final = 4
@@ -43,7 +43,7 @@ LARGE: Final = 7
 REPEATED_STATE: Final = 8
 
 
-@entry_point(read(uint8), int64, int64, read(int64, 2), int64, int64, int64, int64, written(int64), written(int64, 2))
+@entry_point(partly_read(uint8), int64, int64, read(int64, 2), int64, int64, int64, int64, written(int64), written(int64, 2))
 def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, walk, table):  # type: ignore[no-untyped-def]
     """Index the entries of one state in a window of a canonical file.
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from state_processor.backends.formats.canonical import CanonicalSource
-from state_processor.backends.formats.changelog import ChangelogSource
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.raw_timers_source import RawTimersSource
-from state_processor.backends.formats.rocksdb import RocksDbSource
 from state_processor.backends.formats.source import KeyedStateSource, read_keyed_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -60,6 +58,8 @@ def _open_key_groups(snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context
 def _open_store(
     snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str, max_parallelism: int
 ) -> KeyedStateSource:
+    from state_processor.backends.formats.rocksdb import RocksDbSource  # a process that reads no store skips it
+
     stream = snapshot.open(handle.meta, context)
     header = read_keyed_header(snapshot, stream.read(), f"{context}, {stream.describe()}")
     return RocksDbSource(snapshot, handle, header, context, max_parallelism)
@@ -68,6 +68,8 @@ def _open_store(
 def _open_changelog(
     snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str, max_parallelism: int
 ) -> KeyedStateSource:
+    from state_processor.backends.formats.changelog import ChangelogSource  # a process that reads no changelog skips it
+
     parts = [open_source(snapshot, part, context, max_parallelism) for part in handle.materialized]
     return ChangelogSource.open(snapshot, handle, parts, context, max_parallelism)
 

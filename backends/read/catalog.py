@@ -330,3 +330,7 @@ def _stream(stream: h.StreamStateHandle) -> Row:
     if isinstance(stream, h.SegmentFileStateHandle):
         return row | {"path": stream.path, "offset": stream.start}
     return row | {"path": getattr(stream, "path", None)}
+
+
+TABLES: Final = {"operators": operators, "states": states, "handles": handles}
+"""The tables about a snapshot by name."""

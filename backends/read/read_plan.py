@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.column_types import ColumnTypes
 from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.serializers.decode_options import DecodeOptions
@@ -129,6 +128,8 @@ def plan_read(snapshot: Snapshot, operator: OperatorState, states: Sequence[Stat
     """
     if snapshot.query_plan is None and not options.fields:
         return ReadPlan.of(options, time_zone=snapshot.time_zone)
+    from state_processor.backends.sql.naming import state_names  # only states of queries need it
+
     return ReadPlan.of(options, state_names(snapshot, operator, states, dict(options.fields)), snapshot.time_zone)
 
 

@@ -233,7 +233,7 @@ def _check_no_access(batch: pa.RecordBatch, context: str) -> None:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
 def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ from state_processor.backends.formats.entry_framing import entry_spans, fingerpr
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
+from state_processor.backends.write.arrays import flags
 from state_processor.backends.write.blobs import TOMBSTONES, BlobAddress
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import (
@@ -35,7 +36,7 @@ from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_be_i32
-from state_processor.serializers.kernel.signatures import boolean, int64, read, uint8, uint64, written
+from state_processor.serializers.kernel.signatures import boolean, int64, partly_read, read, uint8, uint64, written
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 _TIMESTAMP_SIZE: Final = 8
@@ -93,7 +94,7 @@ class TombstoneEncoder:
         for name in self._columns:
             check_present(batch, name, self._context)
         columns = [batch.column(c) for c in self._columns]
-        whole = pa.array(np.full(batch.num_rows, self._is_whole))
+        whole = flags(np.full(batch.num_rows, self._is_whole))
         yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, whole], names=[*self._columns, self._value]))
 
 
@@ -252,7 +253,7 @@ def _count_entries(data):  # type: ignore[no-untyped-def]
     return count
 
 
-@entry_point(read(uint8), int64, read(int64), read(uint64, 2), written(uint64, 2), written(uint8))
+@entry_point(partly_read(uint8), int64, read(int64), read(uint64, 2), written(uint64, 2), written(uint8))
 def _match(data, skip, lengths, marked, met, matched):  # type: ignore[no-untyped-def]
     """Find the entries whose key begins with a marked key, ``skip`` bytes from its start.
 

@@ -23,6 +23,8 @@ MOST_WORK: Final = 1 << 17
 
 _CALL: Final = 64
 """Work of a call without arrays."""
+_PART: Final = 8
+"""A kernel that reads an array in part reads about one of so many lines."""
 _WIDTHS: Final = {16: "h", 32: "i", 64: "q"}
 
 
@@ -79,7 +81,8 @@ class Interpreter:
     def takes(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Return whether a call is interpreted, and count its work."""
         if self.left > 0:
-            read = (len(a) for t, a in zip(types, arguments, strict=True) if isinstance(a, np.ndarray) and t.only_read)
+            arrays = ((t, a) for t, a in zip(types, arguments, strict=True) if isinstance(a, np.ndarray) and t.only_read)
+            read = (len(a) // _PART if t.in_part else len(a) for t, a in arrays)
             self.left -= _CALL + sum(read)
         return self.left > 0
 

@@ -29,6 +29,8 @@ class Array:
     of: Number
     dimensions: int
     only_read: bool
+    in_part: bool = False
+    """True if a kernel reads few of the numbers, such as the lengths of entries."""
 
     def numba_type(self) -> Any:
         """Return Numba's type."""
@@ -49,6 +51,11 @@ uint64: Final = Number("uint64")
 def read(of: Number, dimensions: int = 1) -> Array:
     """Return the type of an array that a kernel only reads."""
     return Array(of, dimensions, only_read=True)
+
+
+def partly_read(of: Number) -> Array:
+    """Return the type of an array of which a kernel reads few numbers."""
+    return Array(of, 1, only_read=True, in_part=True)
 
 
 def written(of: Number, dimensions: int = 1) -> Array:

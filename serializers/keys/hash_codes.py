@@ -60,7 +60,7 @@ def require_hash_code(serializer: Codec) -> None:
 def has_known_hash(serializer: Codec) -> bool:
     """Return whether ``hashCode`` is a rule for whole columns, for all values of the type."""
     options = DecodeOptions()
-    return all(_vectorized(part, pa.array([], part.arrow_type(options))) is not None for part in walk(serializer))
+    return all(_vectorized(part, pa.nulls(0, part.arrow_type(options))) is not None for part in walk(serializer))
 
 
 def hash_codes(serializer: Codec, keys: pa.Array, column: str = "key") -> Hashes:

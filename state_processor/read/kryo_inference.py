@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.java_type_inference import inferred_java_types
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.serializers.java.types import JavaType
@@ -48,6 +47,8 @@ def kryo_types(
 
 def inferred_kryo_types(snapshot: Snapshot, identifier: OperatorIdentifier, name: str | None) -> dict[str, JavaType]:
     """Return the Java types in the values of a state, or of all keyed states side by side, by path."""
+    from state_processor.backends.read.java_type_inference import inferred_java_types  # most reads infer nothing
+
     operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
     if name is not None:
         return inferred_java_types(snapshot, operator, name)

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.catalog import handles, operators, states
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.raw_state import RawStateReader
@@ -35,7 +34,6 @@ _KINDS: Final = {
     "RAW_KEYED": Kind.RAW,
     "RAW_OPERATOR": Kind.RAW,
 }
-TABLES: Final = {"operators": operators, "states": states, "handles": handles}
 
 
 @dataclass(frozen=True)

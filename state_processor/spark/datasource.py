@@ -282,8 +282,8 @@ class SavepointTableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the whole table."""
+        from state_processor.backends.read.catalog import TABLES
         from state_processor.read.projection import Projection
-        from state_processor.read.sources import TABLES
 
         with asked_by_spark():
             self._serializers.enter()

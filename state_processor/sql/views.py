@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.state_listing import Survey, surveys
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.read.scans import StateScan
-from state_processor.read.sources import TABLES, KnownStates
+from state_processor.read.sources import KnownStates
 from state_processor.types.identifier import OperatorIdentifier
 
 TIMERS: Final = "timers"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import arrays, basic, collections, either, enums, nullable, pojo, rows, tuples
@@ -368,6 +367,8 @@ class Types:
         >>> str(Types.INFERRED(Types.LIST(Types.STRING()), "2.3"))
         'NULLABLE<LIST<NULLABLE<STRING>>>'
         """
+        from state_processor.backends.write.assembly import metadata_version  # reads skip what writes
+
         metadata_version(flink_version)
         return inferred_by_flink(declared, int(flink_version.split(".")[0]))
 

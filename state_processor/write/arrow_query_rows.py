@@ -96,7 +96,7 @@ def _plain(type_: Any) -> pa.DataType:
 def _shaped(rows: pa.Table, shape: Shape) -> pa.Array:
     if isinstance(shape, str):
         column = rows.column(shape)
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
     if isinstance(shape, bool):
         return pa.repeat(shape, len(rows))
     if not shape:

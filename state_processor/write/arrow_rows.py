@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.write.arrays import of_values
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
 from state_processor.options.key_tables import as_table
 from state_processor.options.plain_columns import with_plain_columns
@@ -234,7 +235,7 @@ def _of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     for name in names:
         values = [row.get(name) for row in rows]
         try:
-            columns[name] = pa.array(values)
+            columns[name] = of_values(values)
         except _NO_COLUMN as problem:
             number = _first_unfitting(values)
             raise OptionError(
@@ -299,7 +300,7 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _places(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

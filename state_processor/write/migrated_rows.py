@@ -41,7 +41,7 @@ def migrated_entries(state: MigratedState, schema: pa.Schema, batches: Iterable[
     schema, batches
         The entries, one in each row. They are read when the result is; all of them, if rows may become the same.
     """
-    changed = _changed_batch(state, pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema))
+    changed = _changed_batch(state, pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
     found: Iterator[pa.RecordBatch] = (_changed_batch(state, batch) for batch in batches)
     return pa.RecordBatchReader.from_batches(changed.schema, _merged(changed.schema, found) if state.change.merges else found)
 

@@ -167,7 +167,7 @@ class _BrokenEntryPoint:
 def test_an_entry_point_that_fails_is_named_where_a_class_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda group: [_BrokenEntryPoint()])
     monkeypatch.setattr(registry, "_FAILED", [])
-    registry._load_families.cache_clear()
+    registry._load_entry_points.cache_clear()
     assert _read(LONG.snapshot().to_bytes()).restore_serializer() == LONG
     missing = r"(?s)com\.acme\.Missing.*entry point acme \(acme\.serializers:register\) failed with AttributeError: register"
     with pytest.raises(UnknownSerializerError, match=missing):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.state_processor.samples import ORDERS_PATH
+from tests.state_processor.samples import FIXTURES, ORDERS_PATH
 
 READ = f"import state_processor as sp; sp.arrow.read_state({ORDERS_PATH!r}, 'orders', 'total').read_all()"
 
@@ -18,9 +19,28 @@ def printed(code: str) -> str:
 
 def test_a_read_of_keyed_state_imports_what_it_uses() -> None:
     modules = printed(f"{READ}; import sys; print(*sys.modules)").split()
-    unused = ("pyspark", "pandas", "polars", "duckdb", "pyarrow.dataset")
+    unused = ("pyspark", "pandas", "numba", "polars", "duckdb", "pyarrow.dataset")
     assert [name for name in modules if name in unused] == []
-    assert [name for name in modules if ".connectors" in name or name.endswith(".differences")] == []
+    ours = (".connectors", ".differences", ".backends.write", ".backends.analysis", ".rocksdb", ".backends.sql", ".catalog")
+    assert [name for name in modules if any(part in name for part in ours)] == []
+
+
+PATCH = """
+import state_processor as sp, sys
+writer = sp.arrow.SavepointWriter.from_existing({source!r})
+rows = [{{"key": f"k{{i}}", "value": i}} for i in range(10)]
+writer.update_keyed_state("orders", "total", rows).write({target!r}, **{options!r})
+print(*sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "options", [{"format": "canonical"}, {"format": "native", "backend": "rocksdb"}], ids=["canonical", "native"]
+)
+def test_a_small_patch_imports_neither_the_compiler_nor_pandas(options: dict[str, str], tmp_path: Path) -> None:
+    source = FIXTURES / "2.3.0" / f"orders-rocksdb-{options['format']}" / "savepoint"
+    modules = printed(PATCH.format(source=str(source), target=str(tmp_path / "patched"), options=options)).split()
+    assert [name for name in modules if name in ("pyspark", "pandas", "numba")] == []
 
 
 def test_the_package_alone_imports_nothing_else() -> None:

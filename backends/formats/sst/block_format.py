@@ -39,7 +39,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.kernel.compiler import entry_point
-from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ _LIMITS: Final = np.array([_COMPRESSIONS[kind].most if kind in _COMPRESSIONS els
 _UNKNOWN, _IMPOSSIBLE, _LARGE = 1, 2, 3
 
 
-@entry_point(*(read(uint8), read(int64), read(int64), read(int64), read(int64), int64, written(int64, 2), written(int64)))
+@entry_point(*(partly_read(uint8), read(int64), read(int64), read(int64), read(int64), int64, written(int64, 2), written(int64)))
 def _inspect(data, begins, offsets, sizes, limits, largest, places, result):  # type: ignore[no-untyped-def]
     """Fill in the places of blocks, and the first problem: its kind and the block. Return the sum of decompressed sizes."""
     total = np.int64(0)

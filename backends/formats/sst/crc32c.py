@@ -10,7 +10,7 @@ import numpy.typing as npt
 from state_processor.backends.formats.sst.crc32c_instruction import crc32c_of_word, has_instruction
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_i64
-from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
 
 _POLYNOMIAL: Final = 0x82F63B78
 _MASK_DELTA: Final = 0xA282EAD8
@@ -62,7 +62,7 @@ def masked_crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
     return (((value >> 15) | (value << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
-@entry_point(read(uint8), read(int64, 2), read(int64, 2), written(int64))
+@entry_point(partly_read(uint8), read(int64, 2), read(int64, 2), written(int64))
 def _checksums(data, spans, tables, found):  # type: ignore[no-untyped-def]
     for i in range(len(spans)):
         found[i] = masked_crc32c(data, spans[i, 0], spans[i, 1], tables)

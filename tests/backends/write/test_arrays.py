@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from state_processor.backends.write.arrays import numbers, one_list, repeated
+from state_processor.backends.write import arrays
+from state_processor.backends.write.arrays import flags, numbers, of_values, one_list, repeated
 
 
 @pytest.mark.parametrize("kind", ["i4", "i8"])
@@ -16,6 +21,12 @@ def test_numbers(kind: str) -> None:
         made = numbers(values)
         made.validate(full=True)
         assert made.equals(pa.array(values))
+
+
+@pytest.mark.parametrize("count", [0, 7, 8, 9])
+def test_flags(count: int) -> None:
+    values = np.arange(count) % 3 == 0
+    assert flags(values).equals(pa.array(values, pa.bool_()))
 
 
 @pytest.mark.parametrize(("value", "count"), [(b"", 2), ("naïve".encode(), 3), (b"x", 0)])
@@ -37,3 +48,37 @@ def test_one_list(values: list[int]) -> None:
     made = one_list(np.array(values, np.int64), type_)
     made.validate(full=True)
     assert made.equals(pa.array([values], type_))
+
+
+def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(st.none() | values, max_size=12)
+
+
+_LONGS = st.integers(-(2**63), 2**63 - 1)
+_SCALARS = (_LONGS, st.floats(allow_nan=False), st.booleans(), st.text(), st.binary())
+_STRUCTS = st.dictionaries(st.sampled_from(["a", "b", "ü"]), st.none() | _LONGS)
+_PLAIN = st.one_of(
+    *map(optional, (*_SCALARS, optional(st.text()), optional(_STRUCTS), _STRUCTS, st.fixed_dictionaries({"x": _STRUCTS})))
+)
+
+
+@given(_PLAIN)
+def test_plain_values_are_those_of_pyarrow(values: list[Any]) -> None:
+    made = arrays._plain(values)
+    made.validate(full=True)
+    assert made.equals(pa.array(values))
+    assert made.type == pa.array(values).type
+
+
+@pytest.mark.parametrize("values", [[1, 2.5], [True, 1], [np.int64(3)], [(1, 2)], [[1], [2.5]], [{"a": [None, 3, 4.5]}]])
+def test_other_values_are_left_to_pyarrow(values: list[Any]) -> None:
+    assert arrays._plain(values) is None
+
+
+@pytest.mark.parametrize("value", [2**64, "\ud800", {1: 2}, object()])
+def test_values_that_are_not_arrays_have_the_errors_of_pyarrow(value: Any) -> None:
+    with pytest.raises(Exception) as expected:  # noqa: PT011
+        pa.array([value])
+    with pytest.raises(expected.type) as found:
+        of_values([value])
+    assert str(found.value) == str(expected.value)
