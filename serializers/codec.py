@@ -211,3 +211,10 @@ class Codec(FormerNames, ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
+
+
+class ReadOnlyCodec(Codec):
+    """A codec that reads bytes of one type as values of another."""
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        raise UnsupportedFormatError(f"the codec {type(self).__name__} of {self} can only read; write with the wanted serializer")

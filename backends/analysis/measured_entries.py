@@ -18,7 +18,7 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, FramedRun, UnframedRun
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.row_layout import size_of
-from state_processor.backends.formats.serialized_entries import LOSSLESS, PassThroughSerializer
+from state_processor.backends.formats.serialized_entries import LOSSLESS, PassThroughCodec
 from state_processor.backends.state.descriptions import LIST, MAP
 from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.kernel.compiler import entry_point
@@ -100,7 +100,7 @@ class MeasuredEntries:
     def _extracted_keys(self) -> tuple[Buffer, Spans]:
         """Return keys whose ends are found by skipping the keys."""
         state = self.origin.state
-        bare = state.with_serializers(key=PassThroughSerializer(state.key))
+        bare = state.with_serializers(key=PassThroughCodec(state.key))
         if isinstance(self.run, FramedRun):
             run: FramedRun | BoundedRun = FramedRun(bare, self.run.where, iter([(self.buffer, None, self.entries)]))
         else:

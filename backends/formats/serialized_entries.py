@@ -15,7 +15,7 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field,
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
@@ -41,27 +41,27 @@ ENTRY_COLUMNS: Final = frozenset(
 """All columns of an entry, and its key group."""
 
 
-class PassThroughSerializer(TypeSerializer):
-    """Serializer of the bytes of another serializer's values.
+class PassThroughCodec(Codec):
+    """Codec of the bytes of another codec's values.
 
     Parameters
     ----------
     inner
-        The serializer that finds the end of a value.
+        The codec that finds the end of a value.
     """
 
     child_names = ("",)
 
-    def __init__(self, inner: TypeSerializer) -> None:
+    def __init__(self, inner: Codec) -> None:
         self.inner = inner
         self.length = inner.length
         self.min_size = inner.min_size
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (self.inner,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> Codec:
         (inner,) = children
         return self._copy_with(inner=inner, length=inner.length, min_size=inner.min_size)
 
@@ -95,13 +95,8 @@ class PassThroughSerializer(TypeSerializer):
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.raw(column, self.inner.serialize(None) if self.writes_null else None)
 
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.inner.snapshot()
 
-
-def with_serialized_values(
-    state: KeyedDescription, serialized: Callable[[TypeSerializer], TypeSerializer] = PassThroughSerializer
-) -> KeyedDescription:
+def with_serialized_values(state: KeyedDescription, serialized: Callable[[Codec], Codec] = PassThroughCodec) -> KeyedDescription:
     """Return the state with bytes instead of all values.
 
     Parameters
@@ -109,7 +104,7 @@ def with_serialized_values(
     state
         The state.
     serialized
-        Function that returns the serializer of the bytes of another serializer's values.
+        Function that returns the codec of the bytes of a serializer's values.
     """
     return state.map_serializers(serialized)
 
@@ -132,7 +127,7 @@ def serialized_entries(
         yield from run.decode(state, ENTRY_COLUMNS, LOSSLESS)
 
 
-def decode_bytes(serializer: TypeSerializer, values: pa.Array, context: str) -> pa.Array:
+def decode_bytes(serializer: Codec, values: pa.Array, context: str) -> pa.Array:
     """Decode a column of serialized values; dates and times become text."""
     layout = RowLayout((Part(0, (Field(layouts.KEY, serializer),)),), frozenset({layouts.KEY}))
     offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from state_processor.backends.formats.serialized_entries import PassThroughSerializer, serialized_entries, with_serialized_values
+from state_processor.backends.formats.serialized_entries import PassThroughCodec, serialized_entries, with_serialized_values
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.evolution.migrated_values import Found, holds_others, observing
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
@@ -36,13 +36,13 @@ def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) 
 
 def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescription:
     """Return the state with bytes instead of values; reading it notes the classes in collections."""
-    observers: dict[int, TypeSerializer] = {}
+    observers: dict[int, Codec] = {}
     for path, part in kryo_parts_of(state):
         if shape(part.declared)[0] == "json" and (is_collection(part.type_class) or is_map(part.type_class)):
             seen = found.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
             observers[id(part)] = observing(part, seen)
 
-    return with_serialized_values(state, lambda serializer: PassThroughSerializer(with_replacements(serializer, observers)))
+    return with_serialized_values(state, lambda serializer: PassThroughCodec(with_replacements(serializer, observers)))
 
 
 def _java_type(seen: Found) -> JavaType | None:

@@ -15,6 +15,7 @@ from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
@@ -177,7 +178,7 @@ def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer
             yield column, wanted
 
 
-def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> TypeSerializer:
+def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> Codec:
     where = f"state {state.name!r}, {column}"
     written = state.serializers.get(state.COLUMNS[column])
     if written is None:  # the snapshot does not store a type: use the given one

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Self
 
 from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import (
@@ -108,13 +109,16 @@ class StateDescription:
         found = {role: getattr(self, role) for role in self.ROLES}
         return {role: serializer for role, serializer in found.items() if serializer is not None}
 
-    def with_serializers(self, **serializers: TypeSerializer) -> Self:
-        """Return the state with other serializers in some roles."""
+    def with_serializers(self, **serializers: Codec) -> Self:
+        """Return the state with other serializers in some roles.
+
+        With a codec that is not a type, the state describes how entries are read or written, and has no header.
+        """
         changes: dict[str, Any] = serializers
         return replace(self, **changes)
 
-    def map_serializers(self, change: Callable[[TypeSerializer], TypeSerializer]) -> Self:
-        """Return the state with ``change`` applied to each serializer."""
+    def map_serializers(self, change: Callable[[TypeSerializer], Codec]) -> Self:
+        """Return the state with ``change`` applied to each serializer; see :meth:`with_serializers`."""
         return self.with_serializers(**{role: change(serializer) for role, serializer in self.serializers.items()})
 
     @property
@@ -224,9 +228,9 @@ class TimerDescription(KeyedDescription):
 
     value: TimerSerializer
 
-    def with_serializers(self, **serializers: TypeSerializer) -> Self:
+    def with_serializers(self, **serializers: Codec) -> Self:
         """Return the queue with other serializers for keys or namespaces."""
-        roles = self.serializers | serializers
+        roles: dict[str, Any] = self.serializers | serializers
         key, namespace = roles["key"], roles["namespace"]
         return replace(self, key=key, namespace=namespace, value=TimerSerializer(key, namespace))
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
-from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, PassThroughSerializer, decode_bytes
+from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, PassThroughCodec, decode_bytes
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
@@ -35,6 +35,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import ListSerializerSnapshot, MapSerializerSnapshot
 from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.evolution.migrated_values import converting
@@ -182,7 +183,7 @@ def _migrated_value(meta: state_headers.StateMetaInfo, migration: TypeMigration)
 # Entries
 
 
-class ConvertedBytes(PassThroughSerializer):
+class ConvertedBytes(PassThroughCodec):
     """The bytes that one serializer writes for the values that another reads.
 
     Parameters
@@ -193,7 +194,7 @@ class ConvertedBytes(PassThroughSerializer):
         ``False`` to read only.
     """
 
-    def __init__(self, reading: TypeSerializer, writing: TypeSerializer, *, write: bool = True) -> None:
+    def __init__(self, reading: Codec, writing: Codec, *, write: bool = True) -> None:
         super().__init__(reading)
         self.writing = writing
         self._write = write
@@ -206,8 +207,8 @@ class ConvertedBytes(PassThroughSerializer):
         raise NotCompilableError(str(self))
 
 
-def _converted(reading: TypeSerializer, writing: TypeSerializer, *, write: bool) -> TypeSerializer:
-    return PassThroughSerializer(reading) if reading == writing else ConvertedBytes(reading, writing, write=write)
+def _converted(reading: Codec, writing: Codec, *, write: bool) -> Codec:
+    return PassThroughCodec(reading) if reading == writing else ConvertedBytes(reading, writing, write=write)
 
 
 @dataclass(frozen=True)

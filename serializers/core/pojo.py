@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.optional_map import write_optional_map
 from state_processor.serializers.core.pojo_columns import CLASS_FIELD, PojoColumns
@@ -21,7 +22,7 @@ from state_processor.serializers.core.pojo_entries import (
     read_subclasses,
     subclass_verdicts,
 )
-from state_processor.serializers.core.pojo_fields import PojoField, PojoValue
+from state_processor.serializers.core.pojo_fields import Part_co, PojoField, PojoValue
 from state_processor.serializers.decode_options import WIDEST, DecodeOptions
 from state_processor.serializers.doors import reading_as_bytes, registering
 from state_processor.serializers.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
@@ -44,7 +45,7 @@ _BY_TAG: Final = 8
 _NOT_NULL: Final = b"\0"
 
 
-class PojoSerializer(TypeSerializer):
+class PojoCodec(Codec, Generic[Part_co]):
     """A POJO, a Java record or null: a byte of flags, then each field with a null flag (Flink: ``PojoSerializer``).
 
     Fields are read in the order of the snapshot. A value of a subclass starts with the tag of the subclass, if that is
@@ -73,9 +74,9 @@ class PojoSerializer(TypeSerializer):
     def __init__(
         self,
         class_name: str,
-        fields: Sequence[PojoField],
-        registered: Mapping[str, TypeSerializer | None] | None = None,
-        unregistered: Mapping[str, TypeSerializer | None] | None = None,
+        fields: Sequence[PojoField[Part_co]],
+        registered: Mapping[str, Part_co | None] | None = None,
+        unregistered: Mapping[str, Part_co | None] | None = None,
     ) -> None:
         self.class_name = class_name
         self.fields = tuple(fields)
@@ -84,40 +85,13 @@ class PojoSerializer(TypeSerializer):
         self._flagged = tuple((f.name, f.flagged) for f in self.fields)
         self._described()  # refuses fields that the class already has
 
-    @classmethod
-    def of(
-        cls,
-        class_name: str,
-        fields: Mapping[str, TypeSerializer],
-        subclasses: Mapping[str, Mapping[str, TypeSerializer]] | None = None,
-    ) -> PojoSerializer:
-        """Return the serializer that Flink makes for a class: fields sorted by name, all declared by the class itself.
-
-        Parameters
-        ----------
-        class_name, fields
-            The class.
-        subclasses
-            Its registered subclasses in the order of registration, each with its additional fields.
-
-        Raises
-        ------
-        OptionError
-            If a subclass is the class itself, or has one of its fields.
-        """
-        own = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
-        registered: dict[str, TypeSerializer | None] = {
-            name: _subclass_of(class_name, own, name, added) for name, added in (subclasses or {}).items()
-        }
-        return cls(class_name, own, registered)
-
     def __str__(self) -> str:
         return f"POJO<{self.class_name}>"
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._parts == self._parts  # type: ignore[attr-defined]
 
-    __hash__ = TypeSerializer.__hash__
+    __hash__ = Codec.__hash__
 
     @property
     def _parts(self) -> dict[str, Any]:
@@ -125,37 +99,40 @@ class PojoSerializer(TypeSerializer):
 
     @property
     def child_names(self) -> Sequence[str]:
-        """See :attr:`TypeSerializer.child_names`; subclasses have no names: their fields are next to those of the class."""
+        """See :attr:`Codec.child_names`; subclasses have no names: their fields are next to those of the class."""
         subclasses = [s for s in (*self.by_tag.values(), *self.by_name.values()) if s is not None]
         return (*(f.name for f in self.fields), *("" for _ in subclasses))
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         subclasses = (*self.by_tag.values(), *self.by_name.values())
         return (*(f.serializer for f in self.fields), *(s for s in subclasses if s is not None))
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def _parts_of(
+        self, children: Sequence[Any]
+    ) -> tuple[list[PojoField[Part_co]], dict[str, Part_co | None], dict[str, Part_co | None]]:
+        """Return the fields, the registered subclasses and the other subclasses with other children."""
         remaining = iter(children)
         fields = [replace(f, serializer=next(remaining)) for f in self.fields]
         by_tag = {name: s and next(remaining) for name, s in self.by_tag.items()}
         by_name = {name: s and next(remaining) for name, s in self.by_name.items()}
-        return PojoSerializer(self.class_name, fields, by_tag, by_name)
+        return fields, by_tag, by_name
 
     # Subclasses
 
     @property
-    def by_tag(self) -> dict[str, TypeSerializer | None]:
+    def by_tag(self) -> dict[str, Part_co | None]:
         """Serializers of registered subclasses in the order of their tags, including subclasses that users described."""
         described = self._described()
         return {name: s or described.get(name) for name, s in self.registered.items()}
 
     @property
-    def by_name(self) -> dict[str, TypeSerializer | None]:
+    def by_name(self) -> dict[str, Part_co | None]:
         """Serializers of other subclasses, including subclasses that users described."""
         described = {name: s for name, s in self._described().items() if name not in self.registered}
         return self.unregistered | {n: s for n, s in described.items() if self.unregistered.get(n) is None}
 
-    def _described(self) -> dict[str, TypeSerializer]:
+    def _described(self) -> dict[str, Any]:
         described = current_registrations().pojo_subclasses.get(self.class_name, {})
         return {name: _subclass_of(self.class_name, self.fields, name, added) for name, added in described.items()}
 
@@ -196,7 +173,7 @@ class PojoSerializer(TypeSerializer):
             with builder.field(field.name):
                 field.flagged.emit_decode(builder, column_of(field.name))
 
-    def _subclass(self, flags: int, source: DataInput, start: int) -> PojoSerializer:
+    def _subclass(self, flags: int, source: DataInput, start: int) -> PojoCodec[Any]:
         """Return the serializer of the subclass that the bytes name."""
         if flags == _BY_TAG:
             tag = source.read_unsigned_byte()
@@ -210,7 +187,7 @@ class PojoSerializer(TypeSerializer):
             found = self.by_name.get(name)
         else:
             raise source.corrupt(f"expected flags of a POJO ({self.class_name}), found {flags}", start)
-        if not isinstance(found, PojoSerializer):
+        if not isinstance(found, PojoCodec):
             how = f"describes it as {found}" if found else "does not describe it"
             error = UndescribedClassError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
@@ -243,21 +220,21 @@ class PojoSerializer(TypeSerializer):
             target.write_byte(_BY_NAME)
             target.write_utf(class_name)
             subclass = self.by_name.get(class_name)
-        if not isinstance(subclass, PojoSerializer):
+        if not isinstance(subclass, PojoCodec):
             raise UnsupportedFormatError(f"{self} lacks a description of the subclass {class_name}")
         subclass.write(value, target)
 
     # Columns
 
     @property
-    def _variants(self) -> list[tuple[int, int, PojoSerializer]]:
+    def _variants(self) -> list[tuple[int, int, PojoCodec[Any]]]:
         """Every subclass that can be decoded: its kind of marker, its tag (-1: by name), its serializer."""
         tagged = [(_BY_TAG, tag, s) for tag, s in enumerate(self.by_tag.values())]
         named = [(_BY_NAME, -1, s) for s in self.by_name.values()]
-        return [(kind, tag, s) for kind, tag, s in tagged + named if isinstance(s, PojoSerializer)]
+        return [(kind, tag, s) for kind, tag, s in tagged + named if isinstance(s, PojoCodec)]
 
     @property
-    def _classes(self) -> list[PojoSerializer]:
+    def _classes(self) -> list[PojoCodec[Any]]:
         """The class itself and every subclass that can be decoded."""
         return [self, *(s for _, _, s in self._variants)]
 
@@ -270,7 +247,7 @@ class PojoSerializer(TypeSerializer):
         return PojoColumns([(pojo.class_name, pojo.fields) for pojo in self._classes], options)
 
     @property
-    def column_parts(self) -> Sequence[tuple[str, TypeSerializer]]:
+    def column_parts(self) -> Sequence[tuple[str, Codec]]:
         """Each field's column and serializer. A field that subclasses inherit occurs once for each class."""
         places = self._columns(DecodeOptions()).places if self.has_subclasses else {}
         return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(self._classes) for f in pojo.fields]
@@ -389,7 +366,7 @@ class PojoSerializer(TypeSerializer):
     @staticmethod
     def _emit_variant(
         number: int,
-        pojo: PojoSerializer,
+        pojo: PojoCodec[Any],
         builder: DecodeBuilder,
         column: Column,
         columns: PojoColumns,
@@ -400,6 +377,40 @@ class PojoSerializer(TypeSerializer):
         taken = {CLASS_FIELD, *(columns.places[number, field.name] for field in pojo.fields)}
         pojo._emit_fields(builder, lambda name: column.named(columns.places[number, name]))
         builder.fill_nulls(*(column.named(name) for name in columns.types if name not in taken))
+
+
+class PojoSerializer(PojoCodec[TypeSerializer], TypeSerializer):
+    """The type of a POJO: its codec, and the snapshot (Flink: ``PojoSerializer``)."""
+
+    @classmethod
+    def of(
+        cls,
+        class_name: str,
+        fields: Mapping[str, TypeSerializer],
+        subclasses: Mapping[str, Mapping[str, TypeSerializer]] | None = None,
+    ) -> PojoSerializer:
+        """Return the serializer that Flink makes for a class: fields sorted by name, all declared by the class itself.
+
+        Parameters
+        ----------
+        class_name, fields
+            The class.
+        subclasses
+            Its registered subclasses in the order of registration, each with its additional fields.
+
+        Raises
+        ------
+        OptionError
+            If a subclass is the class itself, or has one of its fields.
+        """
+        own = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
+        registered: dict[str, TypeSerializer | None] = {
+            name: _subclass_of(class_name, own, name, added) for name, added in (subclasses or {}).items()
+        }
+        return cls(class_name, own, registered)
+
+    def with_children(self, children: Sequence[Any]) -> PojoSerializer:
+        return PojoSerializer(self.class_name, *self._parts_of(children))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return PojoSerializerSnapshot(
@@ -412,7 +423,7 @@ class PojoSerializer(TypeSerializer):
 
 
 def _subclass_of(
-    parent: str, inherited: Sequence[PojoField], class_name: str, added: Mapping[str, TypeSerializer]
+    parent: str, inherited: Sequence[PojoField[Any]], class_name: str, added: Mapping[str, TypeSerializer]
 ) -> PojoSerializer:
     """Return the serializer of a subclass, from the fields of the class and the fields that the subclass adds."""
     if class_name == parent:

@@ -39,7 +39,7 @@ class PojoColumns:
         The column of each field, by the number of its class and the field's name.
     """
 
-    def __init__(self, classes: Sequence[tuple[str, Sequence[PojoField]]], options: DecodeOptions) -> None:
+    def __init__(self, classes: Sequence[tuple[str, Sequence[PojoField[Any]]]], options: DecodeOptions) -> None:
         self._classes = [name for name, _ in classes]
         self._options = options
         self.types: dict[str, pa.DataType] = {CLASS_FIELD: pa.string()}

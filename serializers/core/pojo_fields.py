@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import NullFlagged
 from state_processor.serializers.user_registrations import current_registrations
 
@@ -32,20 +32,23 @@ class PojoValue(dict[str, Any]):
         return f"PojoValue({self.class_name!r}, {dict(self)!r})"
 
 
+Part_co = TypeVar("Part_co", bound=Codec, covariant=True)
+
+
 @dataclass(frozen=True)
-class PojoField:
-    """Field: its name, the serializer of its values, and the class that declares it.
+class PojoField(Generic[Part_co]):
+    """Field: its name, the serializer or codec of its values, and the class that declares it.
 
     ``declaring_class`` is ``None`` if the class no longer had such a field when the snapshot was written.
     """
 
     name: str
-    serializer: TypeSerializer
+    serializer: Part_co
     declaring_class: str | None = None
 
     @property
-    def flagged(self) -> NullFlagged[TypeSerializer]:
-        """The serializer of the field's bytes, which begin with a null flag."""
+    def flagged(self) -> NullFlagged[Codec]:
+        """The codec of the field's bytes, which begin with a null flag."""
         return NullFlagged(self.serializer)
 
     def is_primitive(self, class_name: str) -> bool | None:

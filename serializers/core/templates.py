@@ -58,7 +58,7 @@ class NestedSerializer(TypeSerializer):
     def children(self) -> Sequence[TypeSerializer]:
         return self.nested
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> TypeSerializer:
         return type(self)(*children).written_by(self.snapshot_class, self.outer_version)
 
     def snapshot(self) -> TypeSerializerSnapshot:
@@ -212,32 +212,23 @@ class DelegatingSerializer(DelegatingCodec, TypeSerializer):
     """A serializer with the bytes and columns of a codec, :attr:`content`. Subclasses add name and snapshot."""
 
 
-class ObservedSerializer(DelegatingSerializer):
-    """A serializer that reports each value that it reads, in Python; its list of children is empty, so that a walk ends at it.
+class ObservedCodec(DelegatingCodec):
+    """A codec that reports each value that it reads, in Python; its list of children is empty, so that a walk ends at it.
 
     Parameters
     ----------
     content
-        The serializer that does the work.
+        The codec that does the work.
     observe
         Called with the source behind the value, the position of the value's begin, and the value.
     """
 
-    content: TypeSerializer
-
-    def __init__(self, content: TypeSerializer, observe: Callable[[DataInput, int, Any], None]) -> None:
+    def __init__(self, content: Codec, observe: Callable[[DataInput, int, Any], None]) -> None:
         super().__init__(content)
         self._observe = observe
 
     def __str__(self) -> str:
         return str(self.content)
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return ()
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return self
 
     @property
     def self_delimiting(self) -> bool:
@@ -258,9 +249,6 @@ class ObservedSerializer(DelegatingSerializer):
 
     emit_decode = Codec.emit_decode
     emit_encode = Codec.emit_encode
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.content.snapshot()
 
 
 class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):

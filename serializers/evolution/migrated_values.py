@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec, ReadOnlyCodec
 from state_processor.serializers.core import arrays
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.enums import EnumSerializer
@@ -21,12 +22,12 @@ from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.core.templates import ObservedSerializer
+from state_processor.serializers.core.templates import ObservedCodec
 from state_processor.serializers.core.time_values import Instant, SqlTimestamp
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migration import COLLECTIONS, FLINK_2, collection_of
-from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.types import BOXES, PRIMITIVES
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import user_class
@@ -40,8 +41,8 @@ Convert = Callable[[Any], Any]
 """Makes a value of an object, which is a node of a tree, or of the bare value of a primitive."""
 
 
-class ConvertedSerializer(TypeSerializer):
-    """Reader of values that Kryo wrote as values of another serializer; it can't write.
+class ConvertedCodec(ReadOnlyCodec):
+    """Codec that reads values that Kryo wrote as values of another serializer.
 
     Parameters
     ----------
@@ -63,14 +64,8 @@ class ConvertedSerializer(TypeSerializer):
     def read(self, source: DataInput) -> Any:
         return self._convert(_node_of(self.written.read(source)))
 
-    def write(self, value: Any, target: DataOutput) -> None:
-        raise UnsupportedFormatError(f"{self} can only read; write with the new serializer")
-
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.written.arrow_type(options)
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.written.snapshot()
 
     @property
     def self_delimiting(self) -> bool:
@@ -85,15 +80,15 @@ def _node_of(value: KryoValue | None) -> Node | None:
     return None if value is None else value.node
 
 
-def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
-    """Return the serializer that reads a Kryo value as a value of ``wanted``; it can't read undecided types."""
+def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> Codec:
+    """Return the codec that reads a Kryo value as a value of ``wanted``; it can't read undecided types."""
     if wanted is not None:
-        return ConvertedSerializer(written, converter_to(wanted))
+        return ConvertedCodec(written, converter_to(wanted))
 
     def undecided(node: Node | None) -> Any:
         raise UnsupportedFormatError(f"{path or 'the value'}: the type of its elements is unknown")
 
-    return ConvertedSerializer(written, undecided)
+    return ConvertedCodec(written, undecided)
 
 
 # From trees of objects to values
@@ -326,8 +321,8 @@ class Observations:
     def __init__(self) -> None:
         self.found: dict[str, Found] = {}
 
-    def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
-        """Return the serializer of :func:`converting` that also tries to write, or one that observes an undecided collection."""
+    def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> Codec:
+        """Return the codec of :func:`converting` that also tries to write, or one that observes an undecided collection."""
         if wanted is None:
             return observing(written, self.found.setdefault(path, Found.nothing(written.type_class)))
         to_value, to_bytes = converter_to(wanted), wanted.serialize
@@ -337,9 +332,9 @@ class Observations:
             to_bytes(value)
             return value
 
-        return ConvertedSerializer(written, tried)
+        return ConvertedCodec(written, tried)
 
 
-def observing(written: KryoSerializer, found: Found) -> TypeSerializer:
-    """Return the serializer of a collection that adds the classes of the elements that it reads to observations."""
-    return ObservedSerializer(written, lambda source, start, value: found.see(_node_of(value)))
+def observing(written: KryoSerializer, found: Found) -> Codec:
+    """Return the codec of a collection that adds the classes of the elements that it reads to observations."""
+    return ObservedCodec(written, lambda source, start, value: found.see(_node_of(value)))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
@@ -26,6 +26,7 @@ from state_processor.serializers.base import (
     TypeSerializerSnapshot,
     read_versioned_snapshot,
 )
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import (
     ListSerializer,
     MapSerializer,
@@ -67,14 +68,14 @@ class AdaptedSnapshot(TypeSerializerSnapshot):
     ----------
     written
         The replaced snapshot.
-    serializer
-        The serializer that it restores.
+    codec
+        The codec that reads the bytes of the replaced snapshot.
     """
 
-    def __init__(self, written: TypeSerializerSnapshot, serializer: TypeSerializer) -> None:
+    def __init__(self, written: TypeSerializerSnapshot, codec: Codec) -> None:
         super().__init__(written.class_name, written.version)
         self._written = written
-        self._serializer = serializer
+        self._codec = codec
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> AdaptedSnapshot:
@@ -84,7 +85,7 @@ class AdaptedSnapshot(TypeSerializerSnapshot):
         self._written.write(target)
 
     def restore_serializer(self) -> TypeSerializer:
-        return self._serializer
+        return cast(TypeSerializer, self._codec)  # read by the serializer of the type around it, and by entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,8 @@ class Migrated:
         return self.new is not self.reading
 
 
-Adapt = Callable[[str, KryoSerializer, TypeSerializer | None], TypeSerializer]
-"""Makes the reader of a Kryo value from the path, the old serializer and the new one (``None`` if it is not known yet)."""
+Adapt = Callable[[str, KryoSerializer, TypeSerializer | None], Codec]
+"""Makes the codec of a Kryo value from the path, the old serializer and the new one (``None`` if it is not known yet)."""
 
 
 @dataclass

@@ -17,16 +17,16 @@ from state_processor.serializers.avro.reader_schema import AvroResolution
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import (
     TypeSerializer,
-    TypeSerializerSnapshot,
     read_versioned_snapshot,
 )
+from state_processor.serializers.codec import Codec, ReadOnlyCodec
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo import PojoCodec, PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import StateMigrationError, UnsupportedFormatError
+from state_processor.serializers.errors import StateMigrationError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
@@ -34,15 +34,15 @@ from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.serializers.traversal import zip_types
+from state_processor.serializers.traversal import with_changed_children, zip_types
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
 
 
-def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
-    """Return the serializer that reads bytes of ``written`` as values of ``wanted``.
+def resolve(written: TypeSerializer, wanted: TypeSerializer) -> Codec:
+    """Return the codec that reads bytes of ``written`` as values of ``wanted``.
 
     Time-to-live is ignored: the result has it if ``written`` has it, because the bytes do.
 
@@ -65,7 +65,7 @@ def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
     if verdict.is_incompatible:
         raise StateMigrationError(f"{written_value} can't be read as {wanted_value}: {verdict.reason}")
     resolved = _resolve(written_value, wanted_value)
-    return TtlSerializer(written.nested[0], resolved) if isinstance(written, TtlSerializer) else resolved
+    return with_changed_children(written, (written.nested[0], resolved)) if isinstance(written, TtlSerializer) else resolved
 
 
 def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
@@ -75,13 +75,13 @@ def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
     return serializer.value if isinstance(serializer, TtlSerializer) else serializer
 
 
-def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
-    """Return the reading serializer of a pair that Flink allows."""
+def _resolve(written: Codec, wanted: Codec) -> Codec:
+    """Return the reading codec of a pair that Flink allows."""
     return zip_types(written, wanted, _resolve_pair)
 
 
-def _resolve_pair(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer | None:
-    """Return the reading serializer of a pair; ``None`` if it follows from the pairs inside."""
+def _resolve_pair(written: Codec, wanted: Codec) -> Codec | None:
+    """Return the reading codec of a pair; ``None`` if it follows from the pairs inside."""
     if isinstance(written, WrappingSerializer):
         return _resolve(written.content, wanted)
     if isinstance(wanted, WrappingSerializer):
@@ -100,11 +100,11 @@ def _resolve_pair(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerial
 # POJOs
 
 
-def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> TypeSerializer:
+def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> Codec:
     evolved = _evolved(written, wanted)
     subclasses = {**wanted.by_name, **wanted.by_tag}
 
-    def subclass(name: str, old: TypeSerializer | None) -> TypeSerializer | None:
+    def subclass(name: str, old: TypeSerializer | None) -> Codec | None:
         if not isinstance(old, PojoSerializer):
             return old
         new = subclasses.get(name)
@@ -114,11 +114,11 @@ def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> TypeSerial
     unregistered = {name: subclass(name, s) for name, s in written.by_name.items()}
     # A subclass that was not written yet occurs in no bytes, but has its columns.
     unregistered |= {name: s for name, s in subclasses.items() if name not in registered | unregistered}
-    return EvolvedPojoSerializer(wanted.class_name, evolved.wire, evolved.fields, registered, unregistered)
+    return EvolvedPojoCodec(wanted.class_name, evolved.wire, evolved.fields, registered, unregistered)
 
 
-def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoSerializer:
-    """Return the reading serializer of one class without its subclasses."""
+def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoCodec:
+    """Return the reading codec of one class without its subclasses."""
     there = {f.name: f for f in written.fields if f.declaring_class is not None}
     shown = [
         PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else _default_of(f, wanted))
@@ -127,7 +127,7 @@ def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoSeri
     by_name = {f.name: f for f in shown}
     kept = by_name.keys() & there.keys()
     wire = [by_name[f.name] if f.name in kept else PojoField(f.name, f.serializer, _GONE) for f in written.fields]
-    return EvolvedPojoSerializer(wanted.class_name, wire, shown)
+    return EvolvedPojoCodec(wanted.class_name, wire, shown)
 
 
 def _inheriting(subclass: PojoSerializer, written: PojoSerializer, wanted: PojoSerializer) -> PojoSerializer:
@@ -141,26 +141,13 @@ def _inheriting(subclass: PojoSerializer, written: PojoSerializer, wanted: PojoS
 _GONE: Final = "(gone)"
 
 
-class _ReadOnlySerializer(TypeSerializer):
-    """A serializer that reads bytes of one type as values of another; only :func:`resolve` makes it."""
-
-    def write(self, value: Any, target: DataOutput) -> None:
-        raise self._only_reads()
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        raise self._only_reads()
-
-    def _only_reads(self) -> UnsupportedFormatError:
-        return UnsupportedFormatError(f"the resolved serializer {self} can only read; write with the wanted serializer")
-
-
-class EvolvedPojoSerializer(_ReadOnlySerializer, PojoSerializer):
+class EvolvedPojoCodec(ReadOnlyCodec, PojoCodec[Codec]):
     """A POJO whose bytes and values have different fields; only :func:`resolve` makes it.
 
     Parameters
     ----------
     class_name, registered, unregistered
-        As for :class:`PojoSerializer`.
+        As for :class:`PojoCodec`.
     wire
         The fields of the bytes. Fields that the values lack are marked as gone.
     fields
@@ -170,10 +157,10 @@ class EvolvedPojoSerializer(_ReadOnlySerializer, PojoSerializer):
     def __init__(
         self,
         class_name: str,
-        wire: Sequence[PojoField],
-        fields: Sequence[PojoField],
-        registered: Mapping[str, TypeSerializer | None] | None = None,
-        unregistered: Mapping[str, TypeSerializer | None] | None = None,
+        wire: Sequence[PojoField[Codec]],
+        fields: Sequence[PojoField[Codec]],
+        registered: Mapping[str, Codec | None] | None = None,
+        unregistered: Mapping[str, Codec | None] | None = None,
     ) -> None:
         super().__init__(class_name, fields, registered, unregistered)
         self.wire = tuple(wire)
@@ -185,17 +172,16 @@ class EvolvedPojoSerializer(_ReadOnlySerializer, PojoSerializer):
         return (*super().child_names, *(f.name for f in self.wire if f.declaring_class == _GONE))
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (*super().children, *(f.serializer for f in self.wire if f.declaring_class == _GONE))
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> EvolvedPojoCodec:
         count = len(super().children)
-        pojo = super().with_children(children[:count])
-        assert isinstance(pojo, PojoSerializer)
-        shown = {f.name: f for f in pojo.fields}
+        fields, registered, unregistered = self._parts_of(children[:count])
+        shown = {f.name: f for f in fields}
         gone = iter(children[count:])
         wire = [replace(f, serializer=next(gone)) if f.declaring_class == _GONE else shown[f.name] for f in self.wire]
-        return EvolvedPojoSerializer(self.class_name, wire, pojo.fields, pojo.registered, pojo.unregistered)
+        return EvolvedPojoCodec(self.class_name, wire, fields, registered, unregistered)
 
     def _read_fields(self, source: DataInput) -> dict[str, Any]:
         found = {f.name: f.serializer.read(source) for f in self._new}
@@ -218,15 +204,15 @@ class EvolvedPojoSerializer(_ReadOnlySerializer, PojoSerializer):
             field.serializer.emit_decode(builder, column_of(field.name))
 
 
-def _default_of(field: PojoField, pojo: PojoSerializer) -> TypeSerializer:
-    """Return the serializer of a field that is missing in all bytes. It has Java's default value.
+def _default_of(field: PojoField[TypeSerializer], pojo: PojoSerializer) -> Codec:
+    """Return the codec of a field that is missing in all bytes. It has Java's default value.
 
     Flink reads old bytes by the old fields and sets all of them. A new field keeps the value from the class's constructor.
     """
-    return DefaultSerializer(field.serializer, boxed=field.is_primitive(pojo.class_name) is False)
+    return DefaultCodec(field.serializer, boxed=field.is_primitive(pojo.class_name) is False)
 
 
-class DefaultSerializer(_ReadOnlySerializer):
+class DefaultCodec(ReadOnlyCodec):
     """Java's default value of a type, from zero bytes: 0, false, the character 0, or null.
 
     Parameters
@@ -253,12 +239,12 @@ class DefaultSerializer(_ReadOnlySerializer):
             self.value = "\0"
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (self.type,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> Codec:
         (type_,) = children
-        return DefaultSerializer(type_, self._boxed)
+        return DefaultCodec(type_, self._boxed)
 
     def __str__(self) -> str:
         return str(self.type)
@@ -287,12 +273,12 @@ class DefaultSerializer(_ReadOnlySerializer):
 # Avro
 
 
-def _resolve_avro(written: AvroSerializer, wanted: AvroSerializer) -> TypeSerializer:
+def _resolve_avro(written: AvroSerializer, wanted: AvroSerializer) -> Codec:
     same = written.snapshot().resolve_schema_compatibility(wanted).verdict is Verdict.COMPATIBLE_AS_IS
-    return written if same else EvolvedAvroSerializer(written, wanted)
+    return written if same else EvolvedAvroCodec(written, wanted)
 
 
-class EvolvedAvroSerializer(_ReadOnlySerializer):
+class EvolvedAvroCodec(ReadOnlyCodec):
     """Avro data of a writer's schema as values of a reader's schema; only :func:`resolve` makes it.
 
     Values are decoded in Python, one by one.

@@ -25,7 +25,7 @@ from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.paths import join
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.runtime.undescribed import UndescribedClassesSerializer
+from state_processor.serializers.runtime.undescribed import UndescribedClassesCodec
 from state_processor.serializers.traversal import outermost_of, transform
 
 P = TypeVar("P")
@@ -43,7 +43,7 @@ _ENTERED: Final = (
     NullableSerializer,
     NullFlagged,
     TtlSerializer,
-    UndescribedClassesSerializer,
+    UndescribedClassesCodec,
 )
 """Types whose bytes have no lengths of what is inside, so that a part can be replaced by one of another size."""
 

@@ -18,10 +18,9 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.core.templates import ObservedSerializer
+from state_processor.serializers.core.templates import ObservedCodec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
@@ -92,8 +91,8 @@ def _canonical_json(value: Any) -> str:
         return str(value)
 
 
-class PendingSerializer(TypeSerializer):
-    """Serializer of pending values, instead of the serializer of a part that Kryo writes.
+class PendingCodec(Codec):
+    """Codec of pending values, instead of the serializer of a part that Kryo writes.
 
     Parameters
     ----------
@@ -137,9 +136,6 @@ class PendingSerializer(TypeSerializer):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.part.arrow_type(options)
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.part.snapshot()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +208,10 @@ def _parts_by_id(type_: Codec, column: str = "") -> dict[int, tuple[str, KryoSer
     return {id(part): (path, part) for path, part in kryo_parts(type_, column)}
 
 
-def with_pending_values(type_: TypeSerializer) -> TypeSerializer:
-    """Return the type with all parts that Kryo writes replaced by pending values."""
+def with_pending_values(type_: Codec) -> Codec:
+    """Return the codec of a type with all parts that Kryo writes replaced by pending values."""
     parts = _parts_by_id(type_)
-    return with_replacements(type_, {key: PendingSerializer(part) for key, (_, part) in parts.items()}) if parts else type_
+    return with_replacements(type_, {key: PendingCodec(part) for key, (_, part) in parts.items()}) if parts else type_
 
 
 class PendingEntries:
@@ -234,11 +230,11 @@ class PendingEntries:
         self._parts = [*parts.values()]
         self._recorded: list[tuple[int, StoredPart]] = []
         self._pending: list[tuple[int, int, int, PendingValue]] = []
-        recording: dict[int, TypeSerializer] = {}
-        locating: dict[int, TypeSerializer] = {}
+        recording: dict[int, Codec] = {}
+        locating: dict[int, Codec] = {}
         for position, (key, (_, part)) in enumerate(parts.items()):
-            recording[key] = ObservedSerializer(part, partial(self._record, position, part))
-            locating[key] = ObservedSerializer(PendingSerializer(part), partial(self._locate, position))
+            recording[key] = ObservedCodec(part, partial(self._record, position, part))
+            locating[key] = ObservedCodec(PendingCodec(part), partial(self._locate, position))
         self._stored_type, self._pending_type = with_replacements(type_, recording), with_replacements(type_, locating)
 
     @property

@@ -77,6 +77,10 @@ class TtlSerializer(NestedSerializer):
     def __str__(self) -> str:
         return f"TTL<{self.value}>"
 
+    def as_remainder(self) -> TypeSerializer:
+        value = self.value.as_remainder()
+        return self if value is self.value else self.with_children((self.nested[0], value))
+
     def read(self, source: DataInput) -> TtlValue:
         return TtlValue(source.read_long(), self.value.read(source))
 

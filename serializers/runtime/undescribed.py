@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.codec import Codec
+from state_processor.serializers.core.pojo import PojoCodec
 from state_processor.serializers.core.pojo_columns import CLASS_FIELD
 from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.decode_options import DecodeOptions
@@ -20,8 +21,8 @@ BYTES_FIELD: Final = "_bytes"
 """The field with the bytes of a value of an undescribed class; null for all others."""
 
 
-class UndescribedClassesSerializer(TypeSerializer):
-    """A POJO that fills its part of an entry, so that a value of an undescribed class can be passed on as bytes.
+class UndescribedClassesCodec(Codec):
+    """Codec of a POJO that fills its part of an entry, so that a value of an undescribed class can be passed on as bytes.
 
     A column has the fields of the POJO, with ``_class`` first and ``_bytes`` last. A value of an undescribed class has these
     two, and null in all other fields. Values are decoded in Python, one by one.
@@ -29,7 +30,7 @@ class UndescribedClassesSerializer(TypeSerializer):
     Parameters
     ----------
     pojo
-        The serializer of the POJO.
+        The codec of the POJO.
     fills
         Whether values fill their part of an entry. Elsewhere the end of a value of an undescribed class is unknown: an error.
     """
@@ -38,25 +39,24 @@ class UndescribedClassesSerializer(TypeSerializer):
 
     min_size = 1
 
-    def __init__(self, pojo: PojoSerializer, *, fills: bool = False) -> None:
+    def __init__(self, pojo: PojoCodec[Any], *, fills: bool = False) -> None:
         self.pojo = pojo
         self.fills = fills
 
-    def as_remainder(self) -> UndescribedClassesSerializer:
+    def as_remainder(self) -> UndescribedClassesCodec:
         """Return the same for values that fill their part."""
-        return UndescribedClassesSerializer(self.pojo, fills=True)
+        return UndescribedClassesCodec(self.pojo, fills=True)
 
     def __str__(self) -> str:
         return str(self.pojo)
 
     @property
-    def children(self) -> Sequence[TypeSerializer]:
+    def children(self) -> Sequence[Codec]:
         return (self.pojo,)
 
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> Codec:
         (pojo,) = children
-        assert isinstance(pojo, PojoSerializer)
-        return UndescribedClassesSerializer(pojo, fills=self.fills)
+        return UndescribedClassesCodec(pojo, fills=self.fills)
 
     def read(self, source: DataInput) -> PojoValue | None:
         start = source.position
@@ -104,20 +104,9 @@ class UndescribedClassesSerializer(TypeSerializer):
             )
         return PojoValue(str(class_name), {BYTES_FIELD: bytes(data)})
 
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.pojo.snapshot()
 
-
-class _TimedSerializer(TtlSerializer):
-    """A value with TTL that holds such a POJO."""
-
-    def as_remainder(self) -> TypeSerializer:
-        """Return the same for values that fill their part."""
-        return _TimedSerializer(self.nested[0], self.value.as_remainder())
-
-
-def with_undescribed_classes(type_: TypeSerializer) -> TypeSerializer:
-    """Return the type of a value that fills its part of an entry, with bytes for undescribed classes if it is a POJO."""
-    if isinstance(type_, TtlSerializer) and isinstance(type_.value, PojoSerializer):
-        return _TimedSerializer(type_.nested[0], UndescribedClassesSerializer(type_.value))
-    return UndescribedClassesSerializer(type_) if isinstance(type_, PojoSerializer) else type_
+def with_undescribed_classes(type_: TypeSerializer) -> Codec:
+    """Return the codec of a value that fills its part of an entry, with bytes for undescribed classes if it is a POJO."""
+    if isinstance(type_, TtlSerializer) and isinstance(type_.value, PojoCodec):
+        return type_.with_children((type_.nested[0], UndescribedClassesCodec(type_.value)))
+    return UndescribedClassesCodec(type_) if isinstance(type_, PojoCodec) else type_

@@ -25,9 +25,9 @@ READ_IN_PYTHON = {
     "KryoSerializer": "Kryo's format refers back to objects",
     "JavaSerializer": "Java's object streams refer back to objects",
     "UserCodeSerializer": "only code of a class knows the format",
-    "UndescribedClassesSerializer": "finds the end of a value whose class nothing describes",
-    **dict.fromkeys(("ConvertedSerializer", "ObservedSerializer"), _MIGRATION),
-    **dict.fromkeys(("PendingSerializer", "EvolvedAvroSerializer"), _MIGRATION),
+    "UndescribedClassesCodec": "finds the end of a value whose class nothing describes",
+    **dict.fromkeys(("ConvertedCodec", "ObservedCodec"), _MIGRATION),
+    **dict.fromkeys(("PendingCodec", "EvolvedAvroCodec"), _MIGRATION),
     **dict.fromkeys(("NullValueArraySerializer", "StringValueArraySerializer"), "Gelly's arrays are compressed"),
     "PythonDecimalSerializer": _RECORDS,
     **dict.fromkeys(("VariableIntegerSerializer", "HadoopTextSerializer", "MapWritableSerializer"), _HADOOP),
@@ -42,7 +42,7 @@ WRITTEN_IN_PYTHON = {
     "StreamElementSerializer": "is of elements in flight, which are only read",
     "ConstantSerializer": "has one value, in no bytes",
     "DurationSerializer": _RECORDS,
-    "DefaultSerializer": "is of fields that a reader adds, which are only read",
+    "DefaultCodec": "is of fields that a reader adds, which are only read",
 }
 
 
