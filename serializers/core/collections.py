@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.codec import Codec
+from state_processor.serializers.core.nullable import Inner, NullMarking
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
@@ -264,10 +265,7 @@ class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return SetSerializer(nested[0], self.class_name)
 
 
-Inner = TypeVar("Inner", bound=Codec)
-
-
-class NullFlagged(Codec, Generic[Inner]):
+class NullFlagged(NullMarking[Inner]):
     """A null flag of one byte, then the value: inside maps, POJOs and arrays.
 
     Parameters
@@ -278,43 +276,17 @@ class NullFlagged(Codec, Generic[Inner]):
         Meaning of the flag: with ``True`` 1 is null, with ``False`` 1 is present.
     """
 
-    child_names = ("",)
-
     def __init__(self, inner: Inner, *, null_when: bool = True) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.null_when = null_when
 
-    def __str__(self) -> str:
-        return str(self.inner)
-
-    @property
-    def children(self) -> Sequence[Codec]:
-        return (self.inner,)
-
-    def with_children(self, children: Sequence[Any]) -> Self:
-        (inner,) = children
-        return self._copy_with(inner=inner)
-
-    def read(self, source: DataInput) -> Any:
-        return None if source.read_boolean() is self.null_when else self.inner.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        if source.read_boolean() is not self.null_when:
-            self.inner.skip(source)
+    def is_null(self, source: DataInput) -> bool:
+        return source.read_boolean() is self.null_when
 
     def write(self, value: Any, target: DataOutput) -> None:
         target.write_boolean((value is None) is self.null_when)
         if value is not None:
             self.inner.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.inner.arrow_type(options)
-
-    def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self.inner.to_column(value, options)
-
-    def from_column(self, value: Any) -> Any:
-        return None if value is None else self.inner.from_column(value)
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=self.null_when):
@@ -323,9 +295,6 @@ class NullFlagged(Codec, Generic[Inner]):
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=self.null_when):
             self.inner.emit_encode(builder, column)
-
-    def hash_code(self, value: Any) -> int:
-        return 0 if value is None else self.inner.hash_code(value)
 
 
 class MapStateValue(NullFlagged[Inner]):
@@ -336,14 +305,11 @@ class MapStateValue(NullFlagged[Inner]):
     serializer can't write null, null is refused, because a job on the heap could not take a savepoint with it.
     """
 
-    def read(self, source: DataInput) -> Any:
-        if source.read_boolean():
+    def is_null(self, source: DataInput) -> bool:
+        null = source.read_boolean()
+        if null:
             source.skip(source.remaining)
-            return None
-        return self.inner.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        self.read(source)
+        return null
 
     def write(self, value: Any, target: DataOutput) -> None:
         if value is None and not self.inner.writes_null:

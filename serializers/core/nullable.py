@@ -1,14 +1,15 @@
-"""Values that may be null, of serializers that can't write null (Flink: ``NullableSerializer``)."""
+"""Marks of null in front of a value, and the type of values that may be null (Flink: ``NullableSerializer``)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.codec import VARIABLE
+from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import RUNTIME
@@ -23,7 +24,59 @@ if TYPE_CHECKING:
 NULLABLE_SNAPSHOT: Final = f"{RUNTIME}NullableSerializer$NullableSerializerSnapshot"
 
 
-class NullableSerializer(TypeSerializer):
+Inner = TypeVar("Inner", bound=Codec)
+
+
+class NullMarking(Codec, Generic[Inner]):
+    """A mark in front of a value, or null. Subclasses read and write the mark.
+
+    Parameters
+    ----------
+    inner
+        The codec of a value that is not null.
+    """
+
+    child_names = ("",)
+
+    def __init__(self, inner: Inner) -> None:
+        self.inner = inner
+
+    def __str__(self) -> str:
+        return str(self.inner)
+
+    @property
+    def children(self) -> Sequence[Codec]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[Any]) -> Codec:
+        (inner,) = children
+        return self._copy_with(inner=inner)
+
+    @abstractmethod
+    def is_null(self, source: DataInput) -> bool:
+        """Step over the mark, and over all bytes of a null. Return whether the value is null."""
+
+    def read(self, source: DataInput) -> Any:
+        return None if self.is_null(source) else self.inner.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        if not self.is_null(source):
+            self.inner.skip(source)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.inner.arrow_type(options)
+
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.inner.to_column(value, options)
+
+    def from_column(self, value: Any) -> Any:
+        return None if value is None else self.inner.from_column(value)
+
+    def hash_code(self, value: Any) -> int:
+        return 0 if value is None else self.inner.hash_code(value)
+
+
+class NullableSerializer(NullMarking[TypeSerializer], TypeSerializer):
     """A byte, 1 for null, then the value; a null may be padded to the length of a value.
 
     Parameters
@@ -34,10 +87,8 @@ class NullableSerializer(TypeSerializer):
         Bytes after the flag of a null; 0 if nulls are not padded.
     """
 
-    child_names = ("",)
-
     def __init__(self, inner: TypeSerializer, padding: int = 0) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.padding = padding
         self.length = 1 + padding if padding else VARIABLE
         self.min_size = 1 + min(padding, inner.min_size)
@@ -45,25 +96,15 @@ class NullableSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"NULLABLE<{self.inner}>"
 
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return (self.inner,)
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+    def with_children(self, children: Sequence[Any]) -> TypeSerializer:
         (inner,) = children
         return NullableSerializer(inner, self.padding)
 
-    def read(self, source: DataInput) -> Any:
-        if source.read_boolean():
+    def is_null(self, source: DataInput) -> bool:
+        null = source.read_boolean()
+        if null:
             source.skip(self.padding, "padding of a null")
-            return None
-        return self.inner.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        if source.read_boolean():
-            source.skip(self.padding, "padding of a null")
-        else:
-            self.inner.skip(source)
+        return null
 
     def write(self, value: Any, target: DataOutput) -> None:
         target.write_boolean(value is None)
@@ -71,15 +112,6 @@ class NullableSerializer(TypeSerializer):
             target.write_bytes(bytes(self.padding))
         else:
             self.inner.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.inner.arrow_type(options)
-
-    def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self.inner.to_column(value, options)
-
-    def from_column(self, value: Any) -> Any:
-        return None if value is None else self.inner.from_column(value)
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=True, padding=self.padding):
@@ -91,9 +123,6 @@ class NullableSerializer(TypeSerializer):
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return NullableSerializerSnapshot(self.padding, self.inner.snapshot())
-
-    def hash_code(self, value: Any) -> int:
-        return 0 if value is None else self.inner.hash_code(value)
 
 
 class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.core.nullable import NullMarking
 from state_processor.serializers.flinkx.case_classes import NULL_MARKER
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
@@ -22,7 +19,7 @@ _FIRST_BYTE: int = 0x80
 _NULL: bytes = NULL_MARKER.to_bytes(4, "big", signed=True)
 
 
-class NullMarked(Codec):
+class NullMarked(NullMarking[Codec]):
     """A value that begins with an int, or the least int for null.
 
     Parameters
@@ -31,52 +28,20 @@ class NullMarked(Codec):
         The codec of a value that is not null: of a collection, which begins with its size.
     """
 
-    child_names = ("",)
     min_size = 4
 
-    def __init__(self, inner: Codec) -> None:
-        self.inner = inner
-
-    def __str__(self) -> str:
-        return str(self.inner)
-
-    @property
-    def children(self) -> Sequence[Codec]:
-        return (self.inner,)
-
-    def with_children(self, children: Sequence[Any]) -> Self:
-        (inner,) = children
-        return self._copy_with(inner=inner)
-
-    def _is_null(self, source: DataInput) -> bool:
-        """Step over a null; return whether there was one."""
+    def is_null(self, source: DataInput) -> bool:
         start = source.position
         if source.read_int() == NULL_MARKER:
             return True
         source.position = start
         return False
 
-    def read(self, source: DataInput) -> Any:
-        return None if self._is_null(source) else self.inner.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        if not self._is_null(source):
-            self.inner.skip(source)
-
     def write(self, value: Any, target: DataOutput) -> None:
         if value is None:
             target.write_bytes(_NULL)
         else:
             self.inner.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.inner.arrow_type(options)
-
-    def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self.inner.to_column(value, options)
-
-    def from_column(self, value: Any) -> Any:
-        return None if value is None else self.inner.from_column(value)
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         present, null, end = builder.label(), builder.label(), builder.label()
