@@ -75,7 +75,34 @@ class TypeSerializer(Codec):
         """Return the snapshot that Flink writes for this serializer."""
 
 
-class SimpleSerializer(TypeSerializer):
+class LeafSerializer(TypeSerializer):
+    """A serializer that contains no others."""
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return ()
+
+    def with_children(self, children: Sequence[Any]) -> TypeSerializer:
+        return self
+
+
+class DescribedSerializer(LeafSerializer):
+    """A serializer that keeps the snapshot that it was restored from.
+
+    Parameters
+    ----------
+    described
+        The snapshot.
+    """
+
+    def __init__(self, described: TypeSerializerSnapshot) -> None:
+        self.described = described
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.described
+
+
+class SimpleSerializer(LeafSerializer):
     """A serializer without configuration, described by its class name alone.
 
     Parameters
@@ -89,13 +116,6 @@ class SimpleSerializer(TypeSerializer):
     def __init__(self, snapshot_class: str = "") -> None:
         if snapshot_class:
             self.snapshot_class = snapshot_class
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return ()
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return self
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return SimpleTypeSerializerSnapshot(self.snapshot_class, serializer=self)

@@ -17,7 +17,7 @@ from state_processor.serializers.core.arrays import (
 )
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
-from state_processor.serializers.core.tuples import fields_text
+from state_processor.serializers.core.tuples import FieldsSerializer, fields_text
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
@@ -45,7 +45,7 @@ class RowValue(NamedTuple):
     fields: tuple[Any, ...]
 
 
-class RowSerializer(TypeSerializer):
+class RowSerializer(FieldsSerializer):
     """``Row``: a bit mask of the kind and of null fields, then the fields that are not null.
 
     Parameters
@@ -80,14 +80,6 @@ class RowSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"ROW<{fields_text(self.fields, self.names)}>"
 
-    @property
-    def child_names(self) -> Sequence[str]:
-        return self.field_names
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return self.fields
-
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         return self._copy_with(fields=tuple(children))
 
@@ -97,7 +89,6 @@ class RowSerializer(TypeSerializer):
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """Names of the columns."""
         return self.names or field_names(len(self.fields))
 
     @property
@@ -134,8 +125,8 @@ class RowSerializer(TypeSerializer):
                 f.write(v, target)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        kind = [(ROW_KIND_FIELD, pa.string())] if options.row_kind else []
-        return pa.struct(kind + [(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
+        kind = [pa.field(ROW_KIND_FIELD, pa.string())] if options.row_kind else []
+        return pa.struct([*kind, *super().arrow_type(options)])
 
     def to_column(self, value: RowValue, options: DecodeOptions) -> dict[str, Any]:
         row: dict[str, Any] = {ROW_KIND_FIELD: value.kind} if options.row_kind else {}

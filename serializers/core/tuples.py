@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +42,47 @@ def fields_text(serializers: Sequence[TypeSerializer], names: Sequence[str] | No
     return ",".join(f"{n}:{s}" for n, s in zip(names, serializers, strict=True))
 
 
-class TupleSerializer(TypeSerializer):
+class FieldsSerializer(TypeSerializer):
+    """A serializer of fields in a fixed order; a column is a struct of them. Subclasses set :attr:`fields`."""
+
+    fields: tuple[TypeSerializer, ...]
+
+    @property
+    @abstractmethod
+    def field_names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+
+    @property
+    def child_names(self) -> Sequence[str]:
+        return self.field_names
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return self.fields
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
+
+    def _parts_of(self, value: Any, what: str) -> tuple[Any, ...]:
+        """Convert the fields of a value of a column; ``what`` names the value in errors."""
+        parts = fields_in_order(value, self.field_names, what)
+        return tuple(None if v is None else f.from_column(v) for f, v in zip(self.fields, parts, strict=True))
+
+    def _decode_fields(self, builder: DecodeBuilder, column: Column) -> None:
+        """Append the instructions that read one field after the other."""
+        builder.op(Op.VALID, column)
+        for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
+            with builder.field(name):
+                f.emit_decode(builder, column.child(i))
+
+    def _encode_fields(self, builder: EncodeBuilder, column: Column) -> None:
+        """Append the instructions that write one field after the other."""
+        for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
+            with builder.field(name):
+                f.emit_encode(builder, column.child(i))
+
+
+class TupleSerializer(FieldsSerializer):
     """``Tuple1`` to ``Tuple25``: the fields one after the other, without null flags.
 
     Parameters
@@ -65,14 +106,6 @@ class TupleSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"TUPLE<{fields_text(self.fields)}>"
 
-    @property
-    def child_names(self) -> Sequence[str]:
-        return self.field_names
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return self.fields
-
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         return TupleSerializer(children, self.tuple_class, self.names)
 
@@ -82,7 +115,6 @@ class TupleSerializer(TypeSerializer):
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """Names of the columns."""
         return self.names or field_names(len(self.fields))
 
     def read(self, source: DataInput) -> tuple[Any, ...]:
@@ -96,27 +128,18 @@ class TupleSerializer(TypeSerializer):
         for f, v in zip(self.fields, value, strict=True):
             f.write(v, target)
 
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
-
     def to_column(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
         return {n: f.to_column(v, options) for n, f, v in zip(self.field_names, self.fields, value, strict=True)}
 
     def from_column(self, value: Any) -> tuple[Any, ...]:
-        parts = fields_in_order(value, self.field_names, "a value")
-        return tuple(None if v is None else f.from_column(v) for f, v in zip(self.fields, parts, strict=True))
+        return self._parts_of(value, "a value")
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(Op.VALID, column)
-        for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
-            with builder.field(name):
-                f.emit_decode(builder, column.child(i))
+        self._decode_fields(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
-        for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
-            with builder.field(name):
-                f.emit_encode(builder, column.child(i))
+        self._encode_fields(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return TupleSerializerSnapshot(self.tuple_class, [f.snapshot() for f in self.fields])

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
+    LeafSerializer,
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
@@ -16,7 +17,7 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.tuples import fields_text
+from state_processor.serializers.core.tuples import FieldsSerializer, fields_text
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import InvalidRowError
@@ -25,7 +26,6 @@ from state_processor.serializers.flinkx.names import SERIALIZERS, simple_name
 from state_processor.serializers.flinkx.parts import PartsSnapshot, register_parts
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
@@ -69,7 +69,7 @@ def declared_length(serializer: Codec) -> int:
     return serializer.padded_length if isinstance(serializer, CaseClassSerializer) else serializer.length
 
 
-class CaseClassSerializer(TypeSerializer):
+class CaseClassSerializer(FieldsSerializer):
     """A case class, including Scala's tuples: an int with the number of fields, and the fields.
 
     A value with fewer fields than the class was written before the class got more fields. The columns of the missing fields are
@@ -112,12 +112,8 @@ class CaseClassSerializer(TypeSerializer):
         return f"CASE_CLASS<{self.case_class}({fields_text(self.fields)})>"
 
     @property
-    def child_names(self) -> Sequence[str]:
+    def field_names(self) -> tuple[str, ...]:
         return self.names
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return self.fields
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         return CaseClassSerializer(self.case_class, children, self.immutable, self.snapshot_version, self.names, self.counted)
@@ -178,9 +174,6 @@ class CaseClassSerializer(TypeSerializer):
 
     # Columns
 
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(name, f.arrow_type(options)) for name, f in zip(self.names, self.fields, strict=True)])
-
     def to_column(self, value: Sequence[Any] | None, options: DecodeOptions) -> dict[str, Any] | None:
         if value is None:
             return None
@@ -189,17 +182,11 @@ class CaseClassSerializer(TypeSerializer):
         return shown
 
     def from_column(self, value: Any) -> tuple[Any, ...] | None:
-        if value is None:
-            return None
-        parts = fields_in_order(value, list(self.names), f"a value of {self}")
-        return tuple(None if part is None else f.from_column(part) for f, part in zip(self.fields, parts, strict=True))
+        return None if value is None else self._parts_of(value, f"a value of {self}")
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if not self.counted:
-            builder.op(Op.VALID, column)
-            for number, (name, field) in enumerate(zip(self.names, self.fields, strict=True)):
-                with builder.field(name):
-                    field.emit_decode(builder, column.child(number))
+            self._decode_fields(builder, column)
             return
         present, null, former_null, end = (builder.label() for _ in range(4))
         mark = builder.register()
@@ -251,9 +238,7 @@ class CaseClassSerializer(TypeSerializer):
             builder.op(Op.REQUIRE, column)
         if self.counted:
             builder.bytes(len(self.fields).to_bytes(4, "big"))
-        for number, (name, field) in enumerate(zip(self.names, self.fields, strict=True)):
-            with builder.field(name):
-                field.emit_encode(builder, column.child(number))
+        self._encode_fields(builder, column)
         if self._nullable:
             builder.jump(end)
             builder.place(null)
@@ -324,7 +309,7 @@ class CaseClassSerializerSnapshot(CompositeTypeSerializerSnapshot):
         )
 
 
-class ConstantSerializer(TypeSerializer):
+class ConstantSerializer(LeafSerializer):
     """An object that is the only value of its type, in no bytes: a case object, or a value of an enumeration of Scala 3.
 
     A column contains its name.
@@ -350,13 +335,6 @@ class ConstantSerializer(TypeSerializer):
     def value(self) -> str:
         """The name of the object."""
         return simple_name(self.names[0]) if self._snapshot_class == CASE_OBJECT_SNAPSHOT else self.names[-1]
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return ()
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return self
 
     def read(self, source: DataInput) -> str:
         return self.value

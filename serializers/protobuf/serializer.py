@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import DescribedSerializer, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError, UnsupportedFormatError
@@ -21,7 +20,7 @@ Sized = Literal["int", "varint"]
 STATEFUN_SNAPSHOT: Final = "org.apache.flink.statefun.flink.common.protobuf.ProtobufTypeSerializerSnapshot"
 
 
-class ProtobufSerializer(TypeSerializer):
+class ProtobufSerializer(DescribedSerializer):
     """A message: its size and its bytes. A column is a struct with its fields.
 
     Parameters
@@ -39,7 +38,7 @@ class ProtobufSerializer(TypeSerializer):
     def __init__(
         self, described: TypeSerializerSnapshot, message: Any, descriptor_set: bytes | None, sized: Sized = "int"
     ) -> None:
-        self.described = described
+        super().__init__(described)
         self.message = message
         self.descriptor_set = descriptor_set
         self.sized = sized
@@ -47,16 +46,6 @@ class ProtobufSerializer(TypeSerializer):
 
     def __str__(self) -> str:
         return f"PROTOBUF<{self.message if isinstance(self.message, str) else self.message.DESCRIPTOR.full_name}>"
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return ()
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return self
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.described
 
     @property
     def message_class(self) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import DescribedSerializer, LeafSerializer, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.templates import DelegatingSerializer
+from state_processor.serializers.core.templates import DelegatingCodec
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
 
@@ -17,7 +16,7 @@ REMOTE_VALUE_SNAPSHOT: Final = f"{_CORE}types.remote.RemoteValueSerializerSnapsh
 MESSAGE_SNAPSHOT: Final = f"{_CORE}message.MessageTypeSerializer$Snapshot"
 
 
-class RemoteValueSerializer(DelegatingSerializer):
+class RemoteValueSerializer(DelegatingCodec, LeafSerializer):
     """A value of a remote function: the bytes that the function's SDK wrote. Its type name is in the snapshot.
 
     Parameters
@@ -33,13 +32,6 @@ class RemoteValueSerializer(DelegatingSerializer):
 
     def __str__(self) -> str:
         return f"REMOTE_VALUE<{self.namespace}/{self.name}>"
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return ()
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return self
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return RemoteValueSnapshot(REMOTE_VALUE_SNAPSHOT, self.namespace, self.name)
@@ -75,7 +67,7 @@ class RemoteValueSnapshot(TypeSerializerSnapshot):
         )
 
 
-class MessageSerializer(DelegatingSerializer):
+class MessageSerializer(DelegatingCodec, DescribedSerializer):
     """A message between functions: the bytes of the message ``Envelope`` of Stateful Functions.
 
     Parameters
@@ -85,21 +77,11 @@ class MessageSerializer(DelegatingSerializer):
     """
 
     def __init__(self, described: MessageSnapshot) -> None:
-        super().__init__(BytesSerializer())
-        self.described = described
+        DelegatingCodec.__init__(self, BytesSerializer())
+        DescribedSerializer.__init__(self, described)
 
     def __str__(self) -> str:
         return "STATEFUN_MESSAGE"
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return ()
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return self
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return self.described
 
 
 class MessageSnapshot(TypeSerializerSnapshot):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
+    LeafSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_nested_snapshots,
@@ -82,7 +83,7 @@ def worst_of_nested(old: Sequence[TypeSerializerSnapshot], new: Sequence[TypeSer
     return SchemaCompatibility.worst(*(o.resolve_schema_compatibility(n) for o, n in zip(old, new, strict=True)))
 
 
-class BinaryDataSerializer(TypeSerializer):
+class BinaryDataSerializer(LeafSerializer):
     """An int size, then a row, array or map in Flink's binary form. Python holds a :class:`BinaryValue`.
 
     Parameters
@@ -97,13 +98,6 @@ class BinaryDataSerializer(TypeSerializer):
         self.slot = slot
         self.min_size = 4 + slot.min_size
         self._written = written
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return ()
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return self
 
     def __str__(self) -> str:
         return self.slot.type.summary
