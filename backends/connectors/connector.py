@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from logging import getLogger
 from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from state_processor.serializers.errors import ForeignCodeError, InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
 from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
+
+_LOG: Final = getLogger("state_processor")
 
 ASSIGNED: Final = "ASSIGNED"
 UNASSIGNED: Final = "UNASSIGNED"
@@ -208,6 +211,18 @@ def naming_foreign_code(where: str, *formats: Formats[Any], first: Callable[...,
             for culprit in (*called, *one.foreign):
                 raise ForeignCodeError(message_of(f"{where}, {one.what}", culprit, error)) from error
         raise
+
+
+def fits(connector: str, decode: Callable[[], object]) -> bool:
+    """Return whether a connector, given by its name, can decode bytes; log an error of code that is not part of this package."""
+    try:
+        decode()
+    except ForeignCodeError as error:
+        _LOG.warning("connector %r is not tried: %s", connector, error)
+        return False
+    except StateProcessorError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

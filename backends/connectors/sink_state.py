@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from logging import getLogger
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.backends.connectors.committables import COLLECTORS, Collector
-from state_processor.backends.connectors.connector import Formats, Values, Versioned, naming_foreign_code
+from state_processor.backends.connectors.connector import Formats, Values, Versioned, fits, naming_foreign_code
 from state_processor.backends.connectors.list_elements import undecoded_elements, versioned_elements
 from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
@@ -24,15 +24,13 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import OperatorListDescription
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import ForeignCodeError, NotFoundError, OptionError, StateProcessorError
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 
 WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
 """The list state of a sink's writers, for Sink V1 and V2 and for ``StreamingFileSink``."""
 
 COMMITTER_STATE: Final = "streaming_committer_raw_states"
 """The list state of a sink's committers. Before Flink 1.15, writers and committers can be one operator."""
-
-_LOG: Final = getLogger("state_processor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
         return known.get(name)
     if not state.writers and not _has_committables(state):
         return None
-    fitting = [connector for connector in known.values() if _fits(state, connector)]
+    fitting = [connector for connector in known.values() if fits(connector.name, partial(decoded_sink, state, connector))]
     if len(fitting) > 1 and not any(_has_content(state, connector) for connector in fitting):
         return None
     if len(fitting) > 1:
@@ -196,17 +194,6 @@ def _has_content(state: SinkState, connector: SinkConnector) -> bool:
     """Return whether rows have values: some sinks write an empty state in the same way."""
     names = [f.name for f in connector.fields]
     return any(row.get(name) is not None for row in decoded_sink(state, connector) for name in names)
-
-
-def _fits(state: SinkState, connector: SinkConnector) -> bool:
-    try:
-        decoded_sink(state, connector)
-    except ForeignCodeError as error:
-        _LOG.warning("connector %r is not tried: %s", connector.name, error)
-        return False
-    except StateProcessorError:
-        return False
-    return True
 
 
 def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Values]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from logging import getLogger
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,10 +29,8 @@ from state_processor.backends.read.state_listing import operator_label, state_va
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
-    ForeignCodeError,
     NotFoundError,
     OptionError,
-    StateProcessorError,
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
@@ -47,7 +45,6 @@ ASSIGNMENT: Final = "assignment"
 VERSION: Final = "version"
 RAW_BYTES: Final = "raw"
 
-_LOG: Final = getLogger("state_processor")
 _FIRST_SERDE: Final = 0
 _SERDE: Final = 1
 COORDINATOR_STATE: Final = FormatVersions("the state of a source's coordinator", {_FIRST_SERDE: "1.11", _SERDE: "1.12"})
@@ -197,18 +194,7 @@ def recognized(state: SourceState) -> Connector | None:
 
 def fitting(state: SourceState) -> list[Connector]:
     """Return the connectors whose formats all bytes of a source's state have."""
-    return [connector for connector in sources().values() if _fits(state, connector)]
-
-
-def _fits(state: SourceState, connector: Connector) -> bool:
-    try:
-        decoded(state, connector)
-    except ForeignCodeError as error:
-        _LOG.warning("connector %r is not tried: %s", connector.name, error)
-        return False
-    except StateProcessorError:
-        return False
-    return True
+    return [connector for connector in sources().values() if c.fits(connector.name, partial(decoded, state, connector))]
 
 
 def decoded(state: SourceState, connector: Connector) -> list[Values]:

@@ -6,6 +6,7 @@ backend, and offsets of operator state in `_metadata`, are checked here in all f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,8 +26,32 @@ from state_processor.serializers.foreign_errors import foreign_errors
 
 
 @dataclass
-class StructureCheck:
-    """Outcome of a check.
+class SnapshotCheck(ABC):
+    """Outcome of a check of all operators of a snapshot: a message for each part that is wrong, or that can't be checked."""
+
+    problems: list[str] = field(default_factory=list, kw_only=True)
+    unknown: list[str] = field(default_factory=list, kw_only=True)
+
+    def check(self, snapshot: Snapshot, watched: Callable[[Sequence[OperatorState]], Iterable[OperatorState]] = iter) -> None:
+        """Check all operators of a snapshot.
+
+        Parameters
+        ----------
+        snapshot
+            The snapshot.
+        watched
+            Yields operators one after the other, and may note how far the check is.
+        """
+        for operator in watched(snapshot.metadata.operators):
+            self._check_operator(snapshot, operator)
+
+    @abstractmethod
+    def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None: ...
+
+
+@dataclass
+class StructureCheck(SnapshotCheck):
+    """Outcome of a check of structure.
 
     Attributes
     ----------
@@ -42,27 +67,15 @@ class StructureCheck:
 
     headers: int = 0
     counted: int = 0
-    problems: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
 
-    def check(self, snapshot: Snapshot, watched: Callable[[Sequence[OperatorState]], Iterable[OperatorState]] = iter) -> None:
-        """Check all operators of a snapshot.
-
-        Parameters
-        ----------
-        snapshot
-            The snapshot.
-        watched
-            Yields operators one after the other, and may note how far the check is.
-        """
-        for operator in watched(snapshot.metadata.operators):
-            self.headers += sum(at_once(partial(self._check_header, snapshot, operator), operator.subtasks))
-            for subtask in operator.subtasks:
-                context = subtask_label(operator, subtask)
-                for handle in leaf_keyed_handles(subtask.managed_keyed):
-                    if isinstance(handle, h.KeyGroupsStateHandle):
-                        with self._noting(context):
-                            self._count(snapshot, handle, context, operator.max_parallelism)
+    def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
+        self.headers += sum(at_once(partial(self._check_header, snapshot, operator), operator.subtasks))
+        for subtask in operator.subtasks:
+            context = subtask_label(operator, subtask)
+            for handle in leaf_keyed_handles(subtask.managed_keyed):
+                if isinstance(handle, h.KeyGroupsStateHandle):
+                    with self._noting(context):
+                        self._count(snapshot, handle, context, operator.max_parallelism)
 
     def _check_header(self, snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> bool:
         """Return whether a subtask has operator state that fits its header."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import operator_label, survey
+from state_processor.backends.read.structure_check import SnapshotCheck
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
@@ -24,36 +24,26 @@ _OPTIONS = ReadOptions(nanos="string", row_kind=True, metadata=True)
 
 
 @dataclass
-class ValueCheck:
-    """Outcome of a check: the number of rows that were decoded, and a message for each state that can't be, or is wrong."""
+class ValueCheck(SnapshotCheck):
+    """Outcome of a check of values, with the number of decoded rows. Problems are states that can't be decoded, or are wrong.
+
+    ``unknown`` has states whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked.
+    """
 
     rows: int = 0
-    problems: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    """States whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked."""
 
-    def check(self, snapshot: Snapshot, watched: Callable[[Sequence[OperatorState]], Iterable[OperatorState]] = iter) -> None:
-        """Decode all states of a snapshot.
-
-        Parameters
-        ----------
-        snapshot
-            The snapshot.
-        watched
-            Yields operators one after the other, and may note how far the check is.
-        """
-        for operator in watched(snapshot.metadata.operators):
+    def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
+        try:
+            states, unread = survey(snapshot, operator)
+        except StateProcessorError as problem:
+            self.problems.append(str(problem))
+            return
+        self.problems += [str(state.error) for state in unread]
+        for name, variants in states.items():
             try:
-                states, unread = survey(snapshot, operator)
+                self._check_state(snapshot, operator, name, variants[0])
             except StateProcessorError as problem:
                 self.problems.append(str(problem))
-                continue
-            self.problems += [str(state.error) for state in unread]
-            for name, variants in states.items():
-                try:
-                    self._check_state(snapshot, operator, name, variants[0])
-                except StateProcessorError as problem:
-                    self.problems.append(str(problem))
 
     def _check_state(self, snapshot: Snapshot, operator: OperatorState, name: str, state: StateDescription) -> None:
         reader = open_state(snapshot, operator, name, options=_OPTIONS)

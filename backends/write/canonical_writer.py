@@ -7,11 +7,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import state_headers
-from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
+from state_processor.backends.write.keyed_writer import GroupState, KeyedFileWriter
 from state_processor.serializers.io import DataOutput
 
 _BUFFER: Final = 1 << 20
@@ -20,31 +18,14 @@ _MARKED: Final = 4
 """The position in an entry of the byte that tells the last one of a state."""
 
 
-class KeyedStateFileWriter(KeyedStateWriter):
-    """Writes the keyed state file of one subtask.
+class KeyedStateFileWriter(KeyedFileWriter):
+    """Writes the keyed state file of one subtask."""
 
-    Parameters
-    ----------
-    sink
-        The file, next to ``_metadata``; it is closed at the end.
-    header, key_groups, max_parallelism, context
-        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
-    """
-
-    def __init__(
-        self,
-        sink: FileSink,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str = "",
-    ) -> None:
-        super().__init__(header, key_groups, max_parallelism, context)
-        self._sink = sink
-        self._offsets = np.zeros(len(key_groups), dtype=np.int64)
+    def _begin_file(self) -> None:
+        self._offsets = np.zeros(len(self.key_groups), dtype=np.int64)
         self._held: bytes | memoryview = b""
         target = DataOutput()
-        header.write(target)
+        self.header.write(target)
         self._buffer = target.buffer
         self._written = 0
 

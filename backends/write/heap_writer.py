@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.entry_runs import decode_framed
@@ -22,7 +21,7 @@ from state_processor.backends.formats.serialized_entries import LOSSLESS, with_s
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import MapDescription, describe_keyed
-from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
+from state_processor.backends.write.keyed_writer import GroupState, KeyedFileWriter
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.serializers.errors import InvalidRowError
@@ -33,34 +32,17 @@ _MOST_BYTES: Final = 1 << 30
 _COLUMNS: Final = frozenset({layouts.KEY, layouts.NAMESPACE, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE})
 
 
-class KeyedHeapFileWriter(KeyedStateWriter):
-    """Writes the keyed state file of one subtask; the entries of a key group and state are in memory at a time.
+class KeyedHeapFileWriter(KeyedFileWriter):
+    """Writes the keyed state file of one subtask; the entries of a key group and state are in memory at a time."""
 
-    Parameters
-    ----------
-    sink
-        The file, next to ``_metadata``; it is closed at the end.
-    header, key_groups, max_parallelism, context
-        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
-    """
-
-    def __init__(
-        self,
-        sink: FileSink,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str = "",
-    ) -> None:
-        super().__init__(header, key_groups, max_parallelism, context)
-        self._sink = sink
-        self._entries = HeapEntries(header, self.prefix, self.context)
+    def _begin_file(self) -> None:
+        self._entries = HeapEntries(self.header, self.prefix, self.context)
         self._offsets: list[int] = []
         self._absent: set[int] = set()
         self._parts: list[npt.NDArray[np.uint8]] = []
         self._held = 0
         self._out = DataOutput()
-        header.write(self._out)
+        self.header.write(self._out)
 
     def close(self) -> h.KeyGroupsStateHandle:
         """Complete the file and return its handle."""

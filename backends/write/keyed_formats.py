@@ -15,7 +15,7 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
-from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedStateWriter
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter, OpenSink
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
@@ -76,7 +76,14 @@ class KeyedFormat(Protocol):
 class _FileFormat:
     """A format with one file for the keyed state of a subtask."""
 
-    _writer: ClassVar[type[KeyedStateFileWriter | KeyedHeapFileWriter]]
+    _writer: ClassVar[type[KeyedFileWriter]]
+    keeps_families = False
+    shares_files = False
+    keeps_raw_timers = False
+    registers_asynchronous = False
+
+    def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
+        """See :class:`KeyedFormat`."""
 
     @contextmanager
     def open_writer(
@@ -98,14 +105,7 @@ class CanonicalFormat(_FileFormat):
     """The canonical format, which each backend but ForSt restores entry by entry."""
 
     savepoint_format: str = properties.CANONICAL
-    keeps_families: bool = False
-    shares_files: bool = False
-    keeps_raw_timers: bool = False
-    registers_asynchronous: bool = False
     _writer = KeyedStateFileWriter
-
-    def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
-        """See :class:`KeyedFormat`."""
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """See :class:`KeyedFormat`."""
@@ -173,14 +173,7 @@ class HeapFormat(_FileFormat):
     """The format of the heap backend (``hashmap``)."""
 
     savepoint_format: str = properties.NATIVE
-    keeps_families: bool = False
-    shares_files: bool = False
-    keeps_raw_timers: bool = False
-    registers_asynchronous: bool = False
     _writer = KeyedHeapFileWriter
-
-    def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
-        """See :class:`KeyedFormat`."""
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """See :class:`KeyedFormat`."""

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_layouts import framed_layout
 from state_processor.backends.metadata import handles as h
@@ -174,3 +175,31 @@ class KeyedStateWriter(ABC):
         except (StateProcessorError, ValueError):
             return f"the key with the bytes {bytes(data[begin : position + 4 + size]).hex()}"
         return ", ".join(f"{name} {row[name]!r}" for name in sorted(_EVERYTHING) if row.get(name) is not None)
+
+
+class KeyedFileWriter(KeyedStateWriter):
+    """Writes the keyed state of one subtask into one file.
+
+    Parameters
+    ----------
+    sink
+        The file, next to ``_metadata``; it is closed at the end.
+    header, key_groups, max_parallelism, context
+        See :class:`KeyedStateWriter`.
+    """
+
+    def __init__(
+        self,
+        sink: FileSink,
+        header: state_headers.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str = "",
+    ) -> None:
+        super().__init__(header, key_groups, max_parallelism, context)
+        self._sink = sink
+        self._begin_file()
+
+    @abstractmethod
+    def _begin_file(self) -> None:
+        """Write what comes before the first key group."""

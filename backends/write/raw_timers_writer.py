@@ -12,42 +12,25 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.raw_timers import MAGIC, TIMESTAMP_BYTES, VERSION
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX, TimerDescription, describe_keyed
-from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
+from state_processor.backends.write.keyed_writer import GroupState, KeyedFileWriter
 from state_processor.serializers.base import write_versioned_snapshot
 from state_processor.serializers.io import DataOutput
 
 _SIGN: Final = 0x80
 
 
-class RawTimersWriter(KeyedStateWriter):
+class RawTimersWriter(KeyedFileWriter):
     """Writes the timers of one subtask; the timers of one key group are in memory at a time.
 
-    Parameters
-    ----------
-    sink
-        The file, next to ``_metadata``; it is closed at the end.
-    header, key_groups, max_parallelism, context
-        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`. States that are not timers are left to other
-        writers.
+    States that are not timers are left to other writers.
     """
 
-    def __init__(
-        self,
-        sink: FileSink,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str = "",
-    ) -> None:
-        super().__init__(header, key_groups, max_parallelism, context)
-        self._sink = sink
-        described = (describe_keyed(header, meta) for meta in header.states)
+    def _begin_file(self) -> None:
+        described = (describe_keyed(self.header, meta) for meta in self.header.states)
         self._queues = {state.name: state for state in described if isinstance(state, TimerDescription)}
         self._services = {state.service: state for state in self._queues.values()}
         self._timers: dict[str, list[bytes]] = {}

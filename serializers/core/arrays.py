@@ -19,6 +19,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListCodec, NullFlagged
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
+from state_processor.serializers.core.templates import DelegatingCodec, DelegatingSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
@@ -48,7 +49,7 @@ def _no_key(serializer: TypeSerializer) -> UnsupportedFormatError:
     )
 
 
-class SimpleArraySerializer(SimpleSerializer):
+class SimpleArraySerializer(DelegatingCodec, SimpleSerializer):
     """An array whose elements need no configuration: a count and the elements.
 
     Parameters
@@ -57,39 +58,13 @@ class SimpleArraySerializer(SimpleSerializer):
         The serializer of an element: a number, a character or a string.
     """
 
-    min_size = 4
-
     def __init__(self, element: TypeSerializer, snapshot_class: str) -> None:
-        super().__init__(snapshot_class)
+        DelegatingCodec.__init__(self, ListCodec(element))
+        SimpleSerializer.__init__(self, snapshot_class)
         self.element = element
-        self._list = ListCodec(element)
 
     def __str__(self) -> str:
         return f"{self.element}_ARRAY"
-
-    def read(self, source: DataInput) -> Any:
-        return self._list.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        self._list.skip(source)
-
-    def write(self, value: Any, target: DataOutput) -> None:
-        self._list.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self._list.arrow_type(options)
-
-    def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return self._list.to_column(value, options)
-
-    def from_column(self, value: Any) -> Any:
-        return self._list.from_column(value)
-
-    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        self._list.emit_decode(builder, column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        self._list.emit_encode(builder, column)
 
     def hash_code(self, value: Any) -> int:
         raise _no_key(self)
@@ -153,7 +128,7 @@ class BytesSerializer(SimpleSerializer):
         return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
 
 
-class GenericArraySerializer(TypeSerializer):
+class GenericArraySerializer(DelegatingSerializer):
     """An array of objects: a count, then for each element a byte (1: present, 0: null) and the element.
 
     Parameters
@@ -168,8 +143,6 @@ class GenericArraySerializer(TypeSerializer):
 
     child_names = (ELEMENT,)
 
-    min_size = 4
-
     def __init__(
         self,
         element: TypeSerializer,
@@ -177,11 +150,11 @@ class GenericArraySerializer(TypeSerializer):
         snapshot_class: str = GENERIC_ARRAY_SNAPSHOT,
         version: int | None = None,
     ) -> None:
+        super().__init__(ListCodec(NullFlagged(element, null_when=False)))
         self.element = element
         self.component_class = component_class
         self._snapshot_class = snapshot_class
         self._version = version
-        self._list = ListCodec(NullFlagged(element, null_when=False))
 
     def __str__(self) -> str:
         boxed = _BOXED.get(self.component_class)
@@ -194,30 +167,6 @@ class GenericArraySerializer(TypeSerializer):
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         (element,) = children
         return GenericArraySerializer(element, self.component_class, self._snapshot_class, self._version)
-
-    def read(self, source: DataInput) -> list[Any]:
-        return self._list.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        self._list.skip(source)
-
-    def write(self, value: Sequence[Any], target: DataOutput) -> None:
-        self._list.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self._list.arrow_type(options)
-
-    def to_column(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
-        return self._list.to_column(value, options)
-
-    def from_column(self, value: Any) -> Any:
-        return self._list.from_column(value)
-
-    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        self._list.emit_decode(builder, column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        self._list.emit_encode(builder, column)
 
     def hash_code(self, value: Any) -> int:
         raise _no_key(self)
