@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from state_processor.backends.sql.calls import AggregateCall, accumulator
+from state_processor.backends.sql.calls import AggregateCall, accumulator, distinct_views
 from state_processor.backends.sql.plan_types import PlanField
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_types import (
+    ArrayType,
     AtomicType,
     DateType,
     DecimalType,
+    IntervalType,
     LogicalType,
     TextType,
     TimestampType,
@@ -26,6 +28,8 @@ from state_processor.serializers.table.logical_types import (
 BIGINT: Final = AtomicType("BIGINT")
 BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 """The width of whole numbers."""
+_SINGLE: Final = (AtomicType, DateType, DecimalType, IntervalType, TextType, TimestampType, TimeType)
+_BITS_OF_CALLS: Final = 64
 _FLOATING: Final = ("FLOAT", "DOUBLE")
 _ORDERED: Final = (*BITS, *_FLOATING, "BOOLEAN")
 TOO_MANY_DIGITS: Final = "a sum has more than 38 digits"
@@ -54,6 +58,8 @@ class Aggregate:
         The value of a group without values.
     call
         The call of the query, for messages.
+    distinct
+        Whether each value counts once.
     """
 
     function: Literal["count", "sum", "min", "max"]
@@ -62,6 +68,7 @@ class Aggregate:
     where: str | None = None
     empty: int | None = None
     call: str = ""
+    distinct: bool = False
 
     @property
     def of_floating(self) -> bool:
@@ -95,6 +102,69 @@ class AccumulatorField:
         return 0 if self.filled.function == "count" else self.filled.empty
 
 
+@dataclass(frozen=True, slots=True)
+class DistinctValues:
+    """The values that calls with ``DISTINCT`` have counted, in states of their own (Flink: ``DistinctAggCodeGen``).
+
+    Parameters
+    ----------
+    column
+        The column of the input.
+    type
+        Its type.
+    wheres
+        For each of the calls, the column that selects rows.
+    counted
+        Whether rows may be retracted. Then the number of rows with a value is stored for each call, instead of a bit.
+    """
+
+    column: str
+    type: LogicalType
+    wheres: tuple[str | None, ...]
+    counted: bool
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the numbers of several calls are stored."""
+        return self.counted and len(self.wheres) > 1
+
+    @property
+    def stored_type(self) -> LogicalType:
+        """The type of what is stored for each value."""
+        number = AtomicType("BIGINT", nullable=False)
+        return ArrayType(number, nullable=False) if self.is_array else number
+
+
+def distinct_values(
+    calls: Sequence[AggregateCall], columns: Mapping[str, LogicalType], *, counts_rows: bool
+) -> tuple[DistinctValues, ...]:
+    """Return the states of distinct values of some calls, in the order of their numbers.
+
+    Parameters
+    ----------
+    calls, columns, counts_rows
+        As for :func:`accumulator_fields`.
+
+    Raises
+    ------
+    OptionError
+        If the values are of a type that is not supported, or more than 64 calls use them.
+    """
+    found = []
+    for arguments in distinct_views(calls):
+        of = [call for call in calls if call.has_view and call.arguments == arguments]
+        type_ = columns.get(arguments[0]) if len(arguments) == 1 else None
+        if not isinstance(type_, _SINGLE):
+            shown = "several columns" if type_ is None else type_
+            raise OptionError(
+                f"{of[0]}: distinct values of {shown} are not computed from rows; expected one column of single values"
+            )
+        if len(of) > _BITS_OF_CALLS:
+            raise OptionError(f"{of[0]}: expected at most {_BITS_OF_CALLS} calls with the same distinct values, found {len(of)}")
+        found.append(DistinctValues(arguments[0], type_, tuple(call.filter for call in of), counts_rows))
+    return tuple(found)
+
+
 def accumulator_fields(
     calls: Sequence[AggregateCall], columns: Mapping[str, LogicalType], *, counts_rows: bool
 ) -> tuple[AccumulatorField, ...]:
@@ -117,7 +187,7 @@ def accumulator_fields(
     fields = [field for call in calls for field in call_fields(call, columns)]
     if counts_rows and not any(call.counts_rows for call in calls):
         fields.append(AccumulatorField("", Aggregate("count", (), BIGINT)))
-    names = accumulator(calls, counts_rows=counts_rows)
+    names = accumulator(calls, counts_rows=counts_rows)[: len(fields)]
     return tuple(replace(field, name=named.name) for field, named in zip(fields, names, strict=True))
 
 
@@ -134,8 +204,6 @@ def call_fields(call: AggregateCall, columns: Mapping[str, LogicalType]) -> tupl
     OptionError
         As for :func:`accumulator_fields`.
     """
-    if call.has_view:
-        raise OptionError(f"{call}: its distinct values are in a separate state; this state can't be computed from rows")
     if call.function == "count":
         return _named(call, Aggregate("count", tuple(call.arguments), BIGINT, call.filter))
     makers = {"sum": _sum, "sum0": _sum0, "avg": _average, "min": _extreme, "max": _extreme}
@@ -150,7 +218,8 @@ def call_fields(call: AggregateCall, columns: Mapping[str, LogicalType]) -> tupl
 
 def _named(call: AggregateCall, *parts: Aggregate) -> tuple[AccumulatorField, ...]:
     names: list[PlanField] = list(call.fields())
-    return tuple(AccumulatorField(named.name, part) for named, part in zip(names, parts, strict=True))
+    once = call.has_view
+    return tuple(AccumulatorField(named.name, replace(part, distinct=once)) for named, part in zip(names, parts, strict=True))
 
 
 def _count(call: AggregateCall) -> Aggregate:

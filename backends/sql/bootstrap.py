@@ -1,23 +1,25 @@
 """States of a query that can be computed from the input rows of its operators: their content, from the compiled plan.
 
-Three kinds of operators are supported: aggregates without windows (Flink: ``GroupAggFunction``), deduplication
-(``DeduplicateFunctionHelper``), and joins without time (``StreamingJoinOperator``, ``JoinRecordStateViews``).
+Supported are aggregates without windows (Flink: ``GroupAggFunction``), deduplication and normalization of changes
+(``DeduplicateFunctionHelper``), joins without time (``StreamingJoinOperator``, ``JoinRecordStateViews``), and the first rows of a
+key in an order (``AbstractTopNFunction``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from state_processor.backends.sql.accumulators import AccumulatorField, accumulator_fields
+from state_processor.backends.sql.accumulators import AccumulatorField, DistinctValues, accumulator_fields, distinct_values
 from state_processor.backends.sql.lineage import first_phase, grouping
 from state_processor.backends.sql.meaning import counts_rows
 from state_processor.backends.sql.node_calls import group_calls, shown_columns
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
 from state_processor.backends.sql.plan_types import distinct_names
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.table.logical_types import LogicalType, RowField, RowType, TimestampType
+from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, RowField, RowType, TimestampType
+from state_processor.serializers.table.record_comparators import is_ordered
 
 
 @dataclass(frozen=True)
@@ -64,16 +66,23 @@ class Input:
 
 @dataclass(frozen=True)
 class Accumulators:
-    """Accumulators of an aggregate: one for each key, in state ``accState``."""
+    """Accumulators of an aggregate: one for each key, in state ``accState``; distinct values are in other states."""
 
     rows: Input
     fields: tuple[AccumulatorField, ...]
+    distinct: tuple[DistinctValues, ...]
     has_ttl: bool
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of the fields that stand for the states of distinct values."""
+        return tuple(f"__view_{i}" for i in range(len(self.distinct)))
 
     @property
     def type(self) -> RowType:
         """The type of an accumulator."""
-        return RowType(tuple(RowField(field.name, field.type) for field in self.fields))
+        computed = tuple(RowField(field.name, field.type) for field in self.fields)
+        return RowType((*computed, *(RowField(name, MAP_VIEW) for name in self.views)))
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,61 @@ class JoinedRows:
     matching_nulls: frozenset[int]
 
 
-History = Accumulators | KeptRow | JoinedRows
+@dataclass(frozen=True)
+class LastRows:
+    """The last row of each key of an input that changes; the given rows are the last ones."""
+
+    rows: Input
+    has_ttl: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A column that orders rows; ``nulls_last`` holds in both directions."""
+
+    column: str
+    ascending: bool
+    nulls_last: bool
+
+
+Ranks = Literal["count", "first", "append", "update", "retract"]
+
+
+@dataclass(frozen=True)
+class RankedRows:
+    """The first rows of each key in an order. Rows that are equal in it keep the order in which they are given.
+
+    Parameters
+    ----------
+    rows
+        The input.
+    kind
+        What is stored: the number of rows (``count``); the first row (``first``); the ranked rows (``append``), by a unique key
+        (``update``); all rows (``retract``).
+    order
+        The columns with the order.
+    end
+        The number of ranked rows.
+    unique
+        The columns of the unique key.
+    has_ttl
+        Whether states have time-to-live.
+    """
+
+    rows: Input
+    kind: Ranks
+    order: tuple[Order, ...]
+    end: int
+    unique: tuple[str, ...]
+    has_ttl: bool
+
+    @property
+    def order_type(self) -> RowType:
+        """The type of the columns with the order."""
+        return self.rows.type_of(tuple(one.column for one in self.order))
+
+
+History = Accumulators | KeptRow | LastRows | RankedRows | JoinedRows
 
 
 def history_of(operator: PlanOperator) -> History:
@@ -187,8 +250,10 @@ def _global_aggregate(node: PlanNode) -> Accumulators:
 
 
 def _accumulators(node: PlanNode, rows: Input) -> Accumulators:
-    fields = accumulator_fields(group_calls(node), rows.columns, counts_rows=counts_rows(node))
-    return Accumulators(rows, fields, node.has_ttl.get(0, False))
+    calls, counts = group_calls(node), counts_rows(node)
+    fields = accumulator_fields(calls, rows.columns, counts_rows=counts)
+    distinct = distinct_values(calls, rows.columns, counts_rows=counts)
+    return Accumulators(rows, fields, distinct, node.has_ttl.get(0, False))
 
 
 def _deduplicate(node: PlanNode) -> KeptRow:
@@ -200,6 +265,44 @@ def _deduplicate(node: PlanNode) -> KeptRow:
     if not times:
         raise OptionError("its input does not have a time attribute")
     return KeptRow(rows, "deduplicate-state", times[0] if last or by_row_time else None, last, node.has_ttl.get(0, False))
+
+
+def _normalize(node: PlanNode) -> LastRows:
+    if node.at("filterCondition") is not None:
+        raise OptionError("it keeps only rows that fulfill a condition, which code of Flink computes")
+    return LastRows(_input(node, 0, node.at("uniqueKeys")), node.has_ttl.get(0, False))
+
+
+def _rank(node: PlanNode) -> RankedRows:
+    rows, names = _input(node, 0, node.at("partition", "fields")), tuple(_input(node, 0, ()).columns)
+    order = tuple(
+        Order(names[int(f["index"])], bool(f["isAscending"]), bool(f["nullIsLast"]))
+        for f in node.at("orderBy", "fields", default=())
+    )
+    for one in order:
+        if not is_ordered(rows.columns[one.column]):
+            type_ = rows.columns[one.column]
+            raise OptionError(f"its order has the column {one.column!r} of type {type_}; expected numbers, text or times")
+    rank, given = str(node.at("rankRange", "type")), str(node.at("rankStrategy", "type"))
+    if rank != "Constant" or given not in _RANKS:
+        raise OptionError(f"its ranks are {rank} with the strategy {given}; expected Constant with {', '.join(_RANKS)}")
+    start, end = int(node.at("rankRange", "start")), int(node.at("rankRange", "end"))
+    kind = _RANKS[given]
+    if kind == "append" and len(order) == 1 and order[0].ascending and _is_time(rows.columns[order[0].column], "PROCTIME"):
+        kind = "count"
+    elif kind != "retract" and start == end == 1:
+        kind = "first"
+    if kind != "count" and rows.processing_time & {one.column for one in order}:
+        raise OptionError("its order is the processing time of rows, which is not stored")
+    unique = tuple(names[int(i)] for i in node.at("rankStrategy", "primaryKeys", default=()))
+    return RankedRows(rows, kind, order, end, unique, node.has_ttl.get(0, False))
+
+
+_RANKS: Final[Mapping[str, Ranks]] = {
+    "AppendFast": "append",
+    "UpdateFast": "update",
+    "Retract": "retract",
+}
 
 
 def _join(node: PlanNode) -> JoinedRows:
@@ -240,6 +343,8 @@ _KNOWN: Final[Mapping[str, Callable[[PlanNode], History]]] = {
     "group-aggregate": _group_aggregate,
     "global-group-aggregate": _global_aggregate,
     "deduplicate": _deduplicate,
+    "changelog-normalize": _normalize,
+    "rank": _rank,
     "join": _join,
 }
 
@@ -252,12 +357,12 @@ _OTHERS: Final[Mapping[str, str]] = {
         ),
         _TIMED,
     ),
-    "changelog-normalize": "it keeps the last row of each key; write it with with_keyed_state as deduplicate-state",
-    "incremental-group-aggregate": "it keeps distinct values in a separate state",
+    "incremental-group-aggregate": (
+        "Flink makes the rows of its input; compile the plan without table.optimizer.distinct-agg.split.enabled"
+    ),
     "group-table-aggregate": "a user class defines the accumulators of table functions",
     "multi-join": "it keeps the rows of more than two inputs",
     "match": "partial matches depend on the order of rows and on the watermark",
-    "rank": "its state depends on the order of rows",
     "source": "write its position with with_source_splits, or set it with options of the connector",
     "upsert-materialize": "its state depends on the order of rows",
 }

@@ -37,7 +37,6 @@ from state_processor.serializers.table.logical_types import (
 
 _RUNTIME: Final = "org.apache.flink.table.runtime.typeutils."
 _BASE: Final = "org.apache.flink.api.common.typeutils."
-_DATA: Final = "org.apache.flink.table.types."
 _SINGLETON: Final = f"{_BASE}base.TypeSerializerSingleton"
 _SERIALIZER: Final = f"{_BASE}TypeSerializer"
 _TYPE: Final = "Lorg/apache/flink/table/types/logical/LogicalType;"
@@ -45,6 +44,8 @@ _ONE_SERIALIZER: Final = "Lorg/apache/flink/api/common/typeutils/TypeSerializer;
 _ELEMENT_GETTER: Final = "Lorg/apache/flink/table/data/ArrayData$ElementGetter;"
 _TEXT: Final = "Ljava/lang/String;"
 _LIST: Final = "java.util.Collections$UnmodifiableList"
+_TYPES_OF_DATA: Final = "org.apache.flink.table.types."
+_DATA: Final = "org.apache.flink.table.data."
 
 _Maker = Callable[[Any], JavaInstance]
 
@@ -84,12 +85,6 @@ _DESCRIPTIONS: Final = (
     _type_class("RowType", ("Ljava/util/List;", "fields")),
     _type_class("RawType", ("Ljava/lang/Class;", "clazz"), (_ONE_SERIALIZER, "serializer")),
     JavaClassDescription(MAP_VIEW.class_name, 0, flags=0),
-    JavaClassDescription(
-        f"{_DATA}DataType", -4138822262654336147, (("Ljava/lang/Class;", "conversionClass"), (_TYPE, "logicalType"))
-    ),
-    JavaClassDescription(f"{_DATA}AtomicDataType", 1911869481579848498, parent=f"{_DATA}DataType"),
-    JavaClassDescription("java.lang.Number", -8742448824652078965),
-    JavaClassDescription("java.lang.Long", 4290774380558885855, (("J", "value"),), "java.lang.Number"),
     JavaClassDescription(f"{PACKAGE}RowType$RowField", 1, ((_TEXT, "description"), (_TEXT, "name"), (_TYPE, "type"))),
     JavaClassDescription("java.util.Collections$UnmodifiableCollection", 1820017752578914078, (("Ljava/util/Collection;", "c"),)),
     JavaClassDescription(
@@ -139,6 +134,41 @@ _DESCRIPTIONS: Final = (
     ),
 )
 
+_DATA_TYPE: Final = f"L{_TYPES_OF_DATA.replace('.', '/')}DataType;"
+_NUMBER: Final = "java.lang.Number"
+_BOXED: Final = {
+    "BOOLEAN": ("java.lang.Boolean", "Z", -3665804199014368530),
+    "TINYINT": ("java.lang.Byte", "B", -7183698231559129828),
+    "SMALLINT": ("java.lang.Short", "S", 7515723908773894738),
+    "INT": ("java.lang.Integer", "I", 1360826667806852920),
+    "BIGINT": ("java.lang.Long", "J", 4290774380558885855),
+    "FLOAT": ("java.lang.Float", "F", -2671257302660747028),
+    "DOUBLE": ("java.lang.Double", "D", -9172774392245257468),
+}
+"""Classes of single numbers: name, type of the field ``value``, version number."""
+_DATA_TYPES: Final = (
+    JavaClassDescription(
+        f"{_TYPES_OF_DATA}DataType",
+        -4138822262654336147,
+        (("Ljava/lang/Class;", "conversionClass"), (_TYPE, "logicalType")),
+    ),
+    JavaClassDescription(
+        f"{_TYPES_OF_DATA}CollectionDataType",
+        2464825922057708215,
+        ((_DATA_TYPE, "elementDataType"),),
+        f"{_TYPES_OF_DATA}DataType",
+    ),
+    JavaClassDescription(f"{_TYPES_OF_DATA}AtomicDataType", 1911869481579848498, parent=f"{_TYPES_OF_DATA}DataType"),
+    JavaClassDescription(_NUMBER, -8742448824652078965),
+    *(
+        JavaClassDescription(name, uid, ((value, "value"),), "" if name == "java.lang.Boolean" else _NUMBER)
+        for name, value, uid in _BOXED.values()
+    ),
+    *(JavaClassDescription(_DATA + name, 0, flags=0) for name in ("StringData", "DecimalData", "TimestampData")),
+    JavaClassDescription("[J", 8655923659555304851),
+    JavaClassDescription("long", 0, flags=0),
+)
+
 _SINGLETONS: Final = {
     **{atomic.name: (atomic.serializer_class, atomic.serializer_uid) for atomic in ATOMIC.values()},
     "TEXT": (f"{_RUNTIME}StringDataSerializer", 1),
@@ -146,10 +176,11 @@ _SINGLETONS: Final = {
 }
 """Serializers without fields, by the SQL name of an atomic type or a name for other types: class and version number."""
 
-_CLASSES: Final = {
-    **{d.name: d for d in _DESCRIPTIONS},
+CLASSES: Final = {
+    **{d.name: d for d in (*_DESCRIPTIONS, *_DATA_TYPES)},
     **{name: JavaClassDescription(name, uid, parent=_SINGLETON) for name, uid in _SINGLETONS.values()},
 }
+"""Descriptions of all classes that types and serializers consist of, by name."""
 
 
 def type_object(type_: LogicalType) -> JavaObject:
@@ -161,14 +192,6 @@ def type_object(type_: LogicalType) -> JavaObject:
         If its class is a user class; only Java can make such an object.
     """
     return _object(_type(type_))
-
-
-def long_object() -> JavaObject:
-    """Return the type of a number that is a ``Long`` (Flink: ``DataTypes.BIGINT().notNull()``)."""
-    number = _type(AtomicType("BIGINT", nullable=False))
-    return _object(
-        JavaInstance(f"{_DATA}AtomicDataType", {"conversionClass": JavaClass("java.lang.Long"), "logicalType": number})
-    )
 
 
 def serializer_object(type_: LogicalType) -> JavaObject:
@@ -184,8 +207,47 @@ def serializer_object(type_: LogicalType) -> JavaObject:
     return _object(_serializer(type_))
 
 
+def data_type_object(type_: LogicalType) -> JavaObject:
+    """Return the data type of single values in Flink's internal form (Flink: ``DataTypeUtils.toInternalDataType``).
+
+    An array is one of numbers without nulls, ``long[]``.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If values of the type have parts.
+    """
+    if isinstance(type_, ArrayType):
+        element = _data_type("AtomicDataType", JavaClass("long"), type_.element)
+        content = _data_type("CollectionDataType", JavaClass("[J"), type_)
+        content.fields["elementDataType"] = element
+        return _object(content)
+    return _object(_data_type("AtomicDataType", JavaClass(_conversion_class(type_)), type_))
+
+
+def _data_type(name: str, conversion: JavaClass, type_: LogicalType) -> JavaInstance:
+    return JavaInstance(_TYPES_OF_DATA + name, {"conversionClass": conversion, "logicalType": _type(type_)})
+
+
+def _conversion_class(type_: LogicalType) -> str:
+    match type_:
+        case AtomicType(name=name) if name in _BOXED:
+            return _BOXED[name][0]
+        case DateType() | TimeType():
+            return _BOXED["INT"][0]
+        case IntervalType(in_months=in_months):
+            return _BOXED["INT" if in_months else "BIGINT"][0]
+        case TextType():
+            return f"{_DATA}StringData"
+        case DecimalType():
+            return f"{_DATA}DecimalData"
+        case TimestampType():
+            return f"{_DATA}TimestampData"
+    raise UnsupportedFormatError(f"a data type of {type_} can't be made; expected a number, a text, a time or an interval")
+
+
 def _object(content: JavaInstance) -> JavaObject:
-    return read_java_object(DataInput(write_java_object(content, _CLASSES)))
+    return read_java_object(DataInput(write_java_object(content, CLASSES)))
 
 
 # Types
@@ -198,6 +260,10 @@ def _logical(name: str, root: str, type_: LogicalType, **fields: Any) -> JavaIns
 
 def _type(type_: LogicalType) -> JavaInstance:
     return _maker(_MAKERS, type_)(type_)
+
+
+type_instance: Final = _type
+"""A type as a part of another Java object."""
 
 
 def _maker(makers: Mapping[type, _Maker], type_: LogicalType) -> _Maker:

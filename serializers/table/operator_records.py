@@ -35,6 +35,7 @@ from state_processor.serializers.java.object_input import JavaInstance, JavaObje
 from state_processor.serializers.kernel.opcodes import COUNTED, Op
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.table.record_comparators import OrderedField, comparator_object
 from state_processor.serializers.table.rowdata import worst_of_nested
 from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
 
@@ -177,6 +178,19 @@ class SortedMapSerializerSnapshot(TypeSerializerSnapshot):
         if _order(self.comparator.content) != _order(new.comparator.content):
             return SchemaCompatibility.incompatible(f"the order of the comparator {self.comparator.class_name} has changed")
         return worst_of_nested(self.nested, new.nested)
+
+
+def sorted_map(key: TypeSerializer, value: TypeSerializer, order: Sequence[OrderedField]) -> SortedMapSerializer:
+    """Return the serializer of a map whose keys are rows in an order of all their fields.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the order of a field is not known.
+    """
+    nested = [key.snapshot(), value.snapshot()]
+    written = SortedMapSerializerSnapshot(f"{TABLE}SortedMapSerializerSnapshot", comparator_object(order), nested)
+    return SortedMapSerializer(key, value, written)
 
 
 _GENERATED: Final = "generatedRecordComparator"

@@ -35,7 +35,11 @@ from state_processor.serializers.table.binary_slots import BytesSlot, Serialized
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.linked_lists import LinkedListSerializer
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
-from state_processor.serializers.table.logical_type_streams import long_object, serializer_object, type_object
+from state_processor.serializers.table.logical_type_streams import (
+    data_type_object,
+    serializer_object,
+    type_object,
+)
 from state_processor.serializers.table.logical_types import (
     MAP_VIEW,
     ArrayType,
@@ -73,6 +77,7 @@ if TYPE_CHECKING:
 
 ROW_SNAPSHOT: Final = f"{TABLE}RowDataSerializer$RowDataSerializerSnapshot"
 ARRAY_SNAPSHOT: Final = f"{TABLE}ArrayDataSerializer$ArrayDataSerializerSnapshot"
+EXTERNAL_SNAPSHOT: Final = f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot"
 MAP_SNAPSHOT: Final = f"{TABLE}MapDataSerializer$MapDataSerializerSnapshot"
 
 
@@ -404,13 +409,18 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return ExternalSerializer(inner, lambda _: self)
 
 
-def long_serializer() -> TypeSerializer:
-    """Return the serializer of a ``Long`` in a view of an accumulator (Flink: ``ExternalSerializer.of``)."""
-    snapshot = ExternalSerializerSnapshot(
-        f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot", [NumberSerializer("LONG").snapshot()]
-    )
-    snapshot.data_type, snapshot.internal_input = long_object(), False
-    return snapshot.restore_serializer()
+def external_serializer(type_: LogicalType) -> TypeSerializer:
+    """Return the serializer of single values in Flink's internal form, with their data type (Flink: ``ExternalSerializer.of``).
+
+    Raises
+    ------
+    UnsupportedFormatError
+        See :func:`~state_processor.serializers.table.logical_type_streams.data_type_object`.
+    """
+    inner = internal_serializer(type_)
+    snapshot = ExternalSerializerSnapshot(EXTERNAL_SNAPSHOT, [inner.snapshot()])
+    snapshot.data_type, snapshot.internal_input = data_type_object(type_), False
+    return ExternalSerializer(inner, lambda _: snapshot)
 
 
 _NOT_NUMBERS: Final[dict[str, Callable[[], TypeSerializer]]] = {
@@ -477,4 +487,4 @@ provide_snapshots(
     (MAP_SNAPSHOT, f"{TABLE}BaseMapSerializer$BaseMapSerializerSnapshot"),
     MapDataSerializerSnapshot,
 )
-provide_snapshots((f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot",), ExternalSerializerSnapshot)
+provide_snapshots((EXTERNAL_SNAPSHOT,), ExternalSerializerSnapshot)

@@ -18,7 +18,7 @@ def failure(message: str) -> str:
 
 
 def expression(aggregate: Aggregate) -> str:
-    """Return an aggregate as an expression of Spark SQL."""
+    """Return an aggregate as an expression of Spark SQL; numbers of distinct values are expressions of columns."""
     where = "" if aggregate.where is None else f" FILTER (WHERE {escape(aggregate.where)})"
     if aggregate.function == "count":
         counted = f"count({', '.join(map(escape, aggregate.columns)) or '*'}){where}"
@@ -28,7 +28,12 @@ def expression(aggregate: Aggregate) -> str:
 
 
 def _sum(aggregate: Aggregate, column: str, where: str) -> str:
+    once = "DISTINCT " if aggregate.distinct else ""
     match aggregate.type:
+        case AtomicType(name=BIGINT.name) if aggregate.distinct:
+            # Halves of different numbers may be equal. A sum of different numbers always fits into a decimal.
+            exact = f"sum(DISTINCT CAST({column} AS DECIMAL(20, 0))){where}"
+            return f"CAST(pmod({exact} + {1 << 63}BD, {1 << 64}BD) - {1 << 63}BD AS BIGINT)"
         case AtomicType(name=BIGINT.name):
             # By its settings, Spark refuses a large sum or lets it wrap around. Sums of the halves of the numbers always fit.
             high = f"sum(shiftright(CAST({column} AS BIGINT), 32)){where}"
@@ -36,14 +41,14 @@ def _sum(aggregate: Aggregate, column: str, where: str) -> str:
             return f"(shiftleft({high} + shiftright({low}, 32), 32) | ({low} & {_LOW}))"
         case AtomicType(name=name) if name in BITS:
             rest = 64 - BITS[name]
-            exact = f"sum(CAST({column} AS BIGINT)){where}"
+            exact = f"sum({once}CAST({column} AS BIGINT)){where}"
             return f"CAST(shiftright(shiftleft({exact}, {rest}), {rest}) AS {name})"
         case DecimalType(scale=scale):
-            exact = f"CAST(try_sum({column}){where} AS DECIMAL(38, {scale}))"
+            exact = f"CAST(try_sum({once}{column}){where} AS DECIMAL(38, {scale}))"
             large = failure(f"{aggregate.call}: {TOO_MANY_DIGITS}")
             return f"CASE WHEN count({column}){where} > 0 THEN coalesce({exact}, {large}) END"
         case type_:
-            return f"CAST(sum(CAST({column} AS DOUBLE)){where} AS {type_})"
+            return f"CAST(sum({once}CAST({column} AS DOUBLE)){where} AS {type_})"
 
 
 def _extreme(aggregate: Aggregate, column: str, where: str) -> str:

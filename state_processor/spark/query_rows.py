@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, FloatType
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.sql.accumulators import Aggregate
-from state_processor.backends.sql.bootstrap import Input
+from state_processor.backends.sql.accumulators import Aggregate, DistinctValues
+from state_processor.backends.sql.bootstrap import Input, Order
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
 from state_processor.spark.aggregates import expression, failure
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.same_keys import identity, quoted
-from state_processor.write.query_states import OWN, TIME, ChosenRow, Shape, given_columns, last_access, without_value
+from state_processor.write.query_states import OWN, TIME, ChosenRow, Shape, given_columns, last_access, unordered, without_value
 
 _ROWS: Final = OWN.format("rows")
+_GIVEN: Final = OWN.format("given")
+"""The column with the order in which rows are given."""
 _COMPARED_ALIKE: Final = frozenset(
     {"boolean", "tinyint", "smallint", "int", "bigint", "string", "binary", "date", "timestamp", "timestamp_ntz"}
 )
@@ -54,6 +58,9 @@ class SparkQueryRows:
 
     def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> SparkQueryRows:
         """Return a row for each group of rows that agree in some columns."""
+        return self._grouped(columns, {name: _computed(self.frame, value) for name, value in values.items()}, has_ttl=has_ttl)
+
+    def _grouped(self, columns: Sequence[str], values: Mapping[str, Column], *, has_ttl: bool) -> SparkQueryRows:
         rows = self.frame
         groups, firsts, shown = [], [], []
         for i, column in enumerate(dict.fromkeys(columns)):
@@ -66,7 +73,7 @@ class SparkQueryRows:
                 firsts.append(f.first(quoted(column)).alias(name))
             shown.append(f.col(name).alias(column))
         last = [f.max(LAST_ACCESS).alias(LAST_ACCESS)] if has_ttl and LAST_ACCESS in rows.columns else []
-        computed = [_computed(value).alias(name) for name, value in values.items()]
+        computed = [value.alias(name) for name, value in values.items()]
         found = rows.groupBy(*groups).agg(*firsts, *computed, *last, f.count("*").alias(_ROWS)).where(f.col(_ROWS) > 0)
         return SparkQueryRows(found.select(*shown, *values, *([LAST_ACCESS] if last else [])))
 
@@ -84,24 +91,70 @@ class SparkQueryRows:
         counted = rows.join(counts, matches, "left") if matches else rows.join(counts, how="left")
         return SparkQueryRows(counted.withColumn(name, f.coalesce(f.col(name), f.lit(0))))
 
+    def counted(self, column: str, counts: Sequence[str], name: str, values: DistinctValues, *, null: bool) -> SparkQueryRows:
+        """Return the rows that have a number above 0, with what is stored for their numbers in another column."""
+        numbers = [f.col(quoted(count)) for count in counts]
+        if values.is_array:
+            stored = f.array(*numbers)
+        elif values.counted:
+            stored = numbers[0]
+        else:
+            bits = (f.shiftleft((number > 0).cast("bigint"), i) for i, number in enumerate(numbers))
+            stored = reduce(Column.bitwiseOR, bits)
+        is_null = f.col(quoted(column)).isNull()
+        kept = self.frame.where((f.greatest(*numbers, f.lit(0)) > 0) & (is_null if null else ~is_null))
+        return SparkQueryRows(kept.withColumn(name, stored))
+
+    def ranked(self, columns: Sequence[str], order: Sequence[Order], name: str, limit: int | None = None) -> SparkQueryRows:
+        """Return rows with their place in an order, from 1 on, among the rows that agree in some columns."""
+        rows = self.frame.withColumn(_GIVEN, f.monotonically_increasing_id())
+        by = Window.partitionBy(*(identity(rows, column) for column in dict.fromkeys(columns)))
+        in_order = by.orderBy(*(_ordered(rows, one) for one in order), _GIVEN)
+        found = rows.withColumn(name, f.row_number().over(in_order)).drop(_GIVEN)
+        return SparkQueryRows(found if limit is None else found.where(f.col(name) <= limit))
+
+    def lists(
+        self, columns: Sequence[str], place: str, name: str, shape: Shape, *, has_ttl: bool, as_map: bool = False
+    ) -> SparkQueryRows:
+        """Return a row for each group of rows that agree in some columns: the columns, then a list."""
+        pairs = f.collect_list(f.struct(f.col(place).alias("place"), _shaped(shape).alias("row")))
+        in_order = f.array_sort(pairs, lambda one, other: one["place"] - other["place"])
+        elements = f.transform(in_order, lambda pair: pair["row"])
+        return self._grouped(columns, {name: f.map_from_entries(elements) if as_map else elements}, has_ttl=has_ttl)
+
     def entries(self, shapes: Mapping[str, Shape]) -> SparkRows:
         """Return rows of columns with some shapes."""
         times = [LAST_ACCESS] if LAST_ACCESS in self.frame.columns else []
         return SparkRows(self.frame.select(*(_shaped(shape).alias(name) for name, shape in shapes.items()), *times))
 
 
-def _computed(value: Aggregate | ChosenRow) -> Column:
+def _computed(rows: DataFrame, value: Aggregate | ChosenRow) -> Column:
     if isinstance(value, Aggregate):
+        if value.function == "count" and value.distinct:
+            same = identity(rows, value.columns[0])
+            counted = same if value.where is None else f.when(f.col(quoted(value.where)), same)
+            return f.count_distinct(counted).cast(str(value.type))
         return f.expr(expression(value))
     row = f.struct(*(f.col(quoted(name)) for name in value.columns))
     order = f.coalesce(f.col(TIME), f.expr(failure(value.without_time)))
     return (f.max_by if value.last else f.min_by)(row, order)
 
 
+def _ordered(rows: DataFrame, order: Order) -> Column:
+    """Return the order by a column, with nulls first or last."""
+    column, type_ = f.col(quoted(order.column)), rows.schema[order.column].dataType
+    if isinstance(type_, FloatType | DoubleType):
+        apart = f.isnan(column) | (column.cast("string") == "-0.0")
+        column = f.when(apart, f.expr(failure(unordered(order.column))).cast(type_)).otherwise(column)
+    if order.ascending:
+        return column.asc_nulls_last() if order.nulls_last else column.asc_nulls_first()
+    return column.desc_nulls_last() if order.nulls_last else column.desc_nulls_first()
+
+
 def _shaped(shape: Shape) -> Column:
     if isinstance(shape, str):
         return f.col(quoted(shape))
-    if isinstance(shape, bool):
+    if isinstance(shape, bool | bytes):
         return f.lit(shape)
     return f.struct(*(_shaped(part).alias(name) for name, part in shape.items()))
 

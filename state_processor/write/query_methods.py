@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from os import PathLike
 from typing import Any, Self
 
-from state_processor.backends.sql.bootstrap import Accumulators, History, Input, JoinedRows, history_of
+from state_processor.backends.sql.bootstrap import History, Input, JoinedRows, KeptRow, history_of
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
 from state_processor.options.access import read_plan
 from state_processor.options.values import PLAN
@@ -19,7 +19,7 @@ from state_processor.write.build import SavepointBuild
 from state_processor.write.column_checks import naming
 from state_processor.write.migration_report import QueryMigrationReport
 from state_processor.write.query_migration import MigratedState, QueryMigration
-from state_processor.write.query_states import NewState, QueryRows, accumulated, check_inputs, joined, kept
+from state_processor.write.query_states import NewState, QueryRows, check_inputs, joined, new_states
 from state_processor.write.row_protocol import GivenRows, Rows
 
 GivenPlan = str | PathLike[str] | Mapping[str, Any]
@@ -56,10 +56,11 @@ class QueryMethods(ABC):
     ) -> Self:
         """Write the state that an operator of a query has after the rows of a table: the query goes on where the table ends.
 
-        Aggregates without windows get accumulators of ``COUNT``, ``SUM``, ``AVG``, ``MIN`` and ``MAX``, in one phase or two;
-        deduplications the first or last row of each key; joins without time the rows of both sides. Other operators, calls with
-        ``DISTINCT`` and functions of users are refused, and so are ``MIN`` and ``MAX`` of rows that may be taken back. Every
-        operator of the query that has state needs a call, and sources have to start where the table ends: see
+        Aggregates without windows get accumulators of ``COUNT``, ``SUM``, ``AVG``, ``MIN`` and ``MAX``, in one phase or two, and
+        the values of calls with ``DISTINCT``; deduplications the first or last row of each key; top-N operators the first rows
+        of each key, and all rows if they may be retracted; normalizations the last row of each key; joins without time the rows
+        of both sides. Other operators and functions of users are refused, and so are ``MIN`` and ``MAX`` of rows that may be
+        retracted. Every operator of the query that has state needs a call, and sources have to start where the table ends: see
         :meth:`with_source_splits`. Spark computes the entries when the savepoint is written; without Spark, they are computed
         now, from all rows in memory.
 
@@ -75,8 +76,9 @@ class QueryMethods(ABC):
             that reading shows (``price * 2``) or those in the plan (``$f2``). Entries of maps are in the order that
             they have in Flink. For an input that changes, the rows that it has in the end. Columns of processing time
             may be left out, unless a deduplication keeps the last row: then the column orders the rows.
-            Any of several rows with the same time is kept. ``_last_access`` is the time of the last access of states with
-            time-to-live; the latest time of a key counts. The default is the time of writing.
+            Any of several rows with the same time is kept. Rows of a top-N operator that are equal in its order keep the order of
+            the table; in Spark, that is the order of its partitions. ``_last_access`` is the time of the last access of states
+            with time-to-live; the latest time of a key counts. The default is the time of writing.
         left, right
             For a join, the rows of its sides instead of ``df``: all rows that the query has not forgotten.
         parallelism
@@ -114,9 +116,7 @@ class QueryMethods(ABC):
                 right_rows = self._query_rows(right, history.right.rows)
             return joined(history, left_rows, right_rows)
         assert df is not None
-        if isinstance(history, Accumulators):
-            return (accumulated(history, self._query_rows(df, history.rows)),)
-        return (kept(history, self._query_rows(df, history.rows, history.time)),)
+        return new_states(history, self._query_rows(df, history.rows, history.time if isinstance(history, KeptRow) else None))
 
     @abstractmethod
     def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> QueryRows:

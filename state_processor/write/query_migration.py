@@ -17,12 +17,13 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.logical_type_streams import type_object
+from state_processor.serializers.table.logical_types import AtomicType
 from state_processor.serializers.table.rowdata import (
     ROW_SNAPSHOT,
     RowDataSerializer,
     RowDataSerializerSnapshot,
+    external_serializer,
     internal_serializer,
-    long_serializer,
 )
 from state_processor.serializers.traversal import transform
 from state_processor.types.identifier import OperatorIdentifier
@@ -299,7 +300,8 @@ def _with_numbers(value: TypeSerializer, change: ViewChange) -> TypeSerializer:
     """Return the type of the numbers in a view: an array, or one number if only one call has numbers of rows."""
     if change.as_bits or change.size == 1 or len(change.calls) > 1:
         return value
-    return TtlSerializer.of(long_serializer()) if isinstance(value, TtlSerializer) else long_serializer()
+    number = external_serializer(AtomicType("BIGINT", nullable=False))
+    return TtlSerializer.of(number) if isinstance(value, TtlSerializer) else number
 
 
 def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:

@@ -45,7 +45,10 @@ HISTORY = {
         "8,eve,cup,4,4,4,4.00,4,4,2024-01-01 00:00:07",
     ],
     "cities": ["ada,Rome", "bob,Oslo", "ada,Bonn", "ada,Bonn", "dan,Nice", ",Nowhere"],
+    "homes": ["+U,ada,Rome", "+U,bob,Oslo", "+U,ada,Bonn", "+U,cy,Rome", "-D,bob,Oslo", "+U,dan,Oslo"],
 }
+HOMES = "SELECT * FROM VALUES ('ada', 'Bonn'), ('cy', 'Rome'), ('dan', 'Oslo') AS homes(customer, home)"
+"""The homes that are left."""
 LATER = {
     "events": [
         "9,bob,pen,1,1,2,0.25,0.125,0.5,2024-01-01 00:00:12",
@@ -55,11 +58,19 @@ LATER = {
         "13,cy,ink,8,,,,,,2024-01-01 00:00:15",
     ],
     "cities": ["cy,Kyiv", "ada,Rome", "eve,York", "dan,Nice"],
+    "homes": ["+U,ada,Oslo", "+U,bob,Oslo", "-D,cy,Rome", "+U,dan,Oslo"],
 }
 
 TOTALS = "SELECT customer, COUNT(*) AS n, SUM(id) AS total FROM events GROUP BY customer"
 BY_CITY = "SELECT customer, COUNT(*) AS n FROM cities GROUP BY customer"
 BY_ITEM = "SELECT customer, item, SUM(amount) AS total FROM events GROUP BY customer, item"
+SUMS = "SELECT customer, SUM(id) AS ids, MAX(item) AS high FROM events GROUP BY customer"
+TIMES = "SELECT customer, COUNT(id) AS times FROM events GROUP BY customer"
+
+
+def _first(rows: str, number: int, order: str, by: str = "") -> str:
+    numbered = f"SELECT *, ROW_NUMBER() OVER ({by and f'PARTITION BY {by} '}ORDER BY {order}) AS place FROM {rows}"
+    return f"FROM ({numbered}) WHERE place <= {number}"
 
 
 def _one(order: str) -> tuple[str, str]:
@@ -79,6 +90,23 @@ QUERIES = {
     "whole": ("COUNT(*), SUM(amount), MIN(pieces)", "FROM events"),
     "different": ("customer, item", "FROM (SELECT DISTINCT customer, item FROM events)"),
     "updates": ("n, SUM(total), COUNT(total), AVG(total)", f"FROM ({TOTALS}) GROUP BY n"),
+    "values": (
+        "customer, COUNT(DISTINCT item), COUNT(DISTINCT item) FILTER (WHERE amount > 4), SUM(DISTINCT amount),"
+        " SUM(DISTINCT small), AVG(DISTINCT price), COUNT(DISTINCT ratio), SUM(DISTINCT share), COUNT(DISTINCT ts), COUNT(*)",
+        "FROM events GROUP BY customer",
+    ),
+    "values-of-all": ("COUNT(DISTINCT customer), SUM(DISTINCT amount)", "FROM events"),
+    "values-of-updates": ("n, COUNT(DISTINCT total), SUM(DISTINCT total)", f"FROM ({TOTALS}) GROUP BY n"),
+    "number-of-updates": ("COUNT(DISTINCT total), COUNT(*)", f"FROM ({TOTALS})"),
+    "two": ("customer, id, price", _first("events", 2, "price DESC, id", "customer")),
+    "two-numbered": ("customer, id, place", _first("events", 2, "ratio, item DESC NULLS LAST, id", "customer")),
+    "top": ("customer, id, place", _first("events", 1, "id DESC", "customer")),
+    "came-first": ("customer, id", _first("events", 2, "came", "customer")),
+    "limited": ("id, item", "FROM (SELECT id, item FROM events ORDER BY item, id LIMIT 3)"),
+    "two-of-updates": ("customer, ids, place", _first(f"({SUMS})", 2, "high DESC, ids")),
+    "two-of-growing": ("customer, times", _first(f"({TIMES})", 2, "times DESC")),
+    "top-of-growing": ("customer, times, place", _first(f"({TIMES})", 1, "times DESC")),
+    "homes": ("home, COUNT(*)", "FROM homes GROUP BY home"),
     "first": _one("came"),
     "last": _one("came DESC"),
     "earliest": _one("ts"),
@@ -123,11 +151,15 @@ def tables(directory: Path, name: str) -> list[str]:
             f"CREATE TABLE {table} (line STRING, {columns}{time}) WITH ('connector' = 'filesystem', 'format' = 'raw',"
             f" 'path' = '{directory / table}', 'source.monitor-interval' = '100 ms')"
         )
+    made.append(
+        "CREATE TABLE homes (customer STRING, home STRING, PRIMARY KEY (customer) NOT ENFORCED) WITH ('connector' = 'filesystem',"
+        f" 'format' = 'changes', 'path' = '{directory / 'homes'}', 'source.monitor-interval' = '100 ms')"
+    )
     sink = f"WITH ('connector' = 'print', 'print-identifier' = '{name}')"
     return [*made, f"CREATE TABLE results (query STRING, found STRING) {sink}"]
 
 
-BOOTSTRAPPED = ("group-aggregate", "global-group-aggregate", "deduplicate", "join")
+BOOTSTRAPPED = ("group-aggregate", "global-group-aggregate", "deduplicate", "changelog-normalize", "rank", "join")
 SETTINGS: dict[str, dict[str, str]] = {"single": {}, "batches": {**sql_queries.TWO_PHASES, "table.exec.state.ttl": "1 h"}}
 """With batches of rows, aggregates have two phases, and states have time-to-live."""
 
@@ -149,8 +181,9 @@ def frames(spark: SparkSession) -> list[tuple[DataFrame, pa.Table]]:
     events, cities = frame(spark, "events", EVENTS), frame(spark, "cities", CITIES)
     events.createOrReplaceTempView("events")
     cities.createOrReplaceTempView("cities")
-    of_calls = events.selectExpr("*", *(f"{text} AS `$f{i}`" for i, text in enumerate(OF_CALLS, 9)))
-    found = [cities, spark.sql(TOTALS).drop("customer"), spark.sql(BY_ITEM), spark.sql(BY_CITY), of_calls]
+    of_calls = events.selectExpr("*", *(f"{text} AS `$f{i}`" for i, text in enumerate(OF_CALLS, 9)), f"{OF_CALLS[0]} AS `$f2`")
+    ranked = [spark.sql(SUMS), spark.sql(TIMES), spark.sql(HOMES), spark.sql(HOMES).drop("customer")]
+    found = [cities, *ranked, spark.sql(TOTALS).drop("customer"), spark.sql(BY_ITEM), spark.sql(BY_CITY), of_calls]
     return [(one, one.toArrow()) for one in found]
 
 
@@ -227,7 +260,7 @@ def test_queries_go_on_where_tables_end(
         if (version, name) == ("2.3.0", "single"):
             writer = sp.SavepointWriter.new(spark, flink_version=flink_version)
         states = bootstrap(writer, frames, plan, made, shown=name == "single")
-        assert len(states) == 25
+        assert len(states) == 65
         for uid, state in states:
             assert (uid, state, entries(made, plan, uid, state)) == (uid, state, entries(answer["savepoint"], plan, uid, state))
         restored[f"{name}-uninterrupted"] = {"from": answer["savepoint"], "backend": "hashmap", "lines": 30}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.backends.sql.bootstrap import Accumulators, JoinedRows, KeptRow, history_of
+from state_processor.backends.sql.bootstrap import Accumulators, JoinedRows, KeptRow, LastRows, RankedRows, history_of
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
 from state_processor.serializers.errors import NotFoundError, OptionError
 from tests.archives import unpacked
@@ -92,7 +92,8 @@ def test_rows_that_may_be_taken_back_are_counted() -> None:
 @pytest.mark.parametrize(
     ("given", "retracts", "reason"),
     [
-        (call("COUNT", "a", distinct=True), False, r"count\(distinct a\): its distinct values are"),
+        (call("COUNT", "a", "i", distinct=True), False, r"count\(distinct a, i\): distinct values of several columns are not"),
+        (call("COUNT", "b", distinct=True), False, r"count\(distinct b\): distinct values of BYTES are not computed"),
         (call("MIN", "a"), True, r"min\(a\): rows of its input may be retracted"),
         (call("LISTAGG", "v"), False, r"listagg\(v\): it depends on the order of rows; only count, sum, "),
         (call("FIRST_VALUE", "a"), False, "it depends on the order"),
@@ -110,11 +111,9 @@ def test_other_calls_are_refused(given: dict[str, Any], retracts: bool, reason: 
 @pytest.mark.parametrize(
     ("query", "operation", "reason"),
     [
-        ("distinct", "group-aggregate", "separate state"),
-        ("two-phases", "global-group-aggregate", "separate state"),
+        ("distinct-split", "incremental-group-aggregate", "without table.optimizer.distinct-agg.split.enabled"),
         ("interval-join", "interval-join", "watermark"),
         ("temporal-join", "temporal-join", "watermark"),
-        ("top", "rank", "order of rows"),
         ("tumbling", "global-window-aggregate", "watermark"),
         ("sessions", "window-aggregate", "watermark"),
         ("over", "over-aggregate", "watermark"),
@@ -137,6 +136,53 @@ def test_queries_of_both_versions_are_understood_alike() -> None:
     left, right = history.left, history.right
     assert (left.rows.key, left.unique, left.outer, left.is_single) == (("customer",), ("customer", "item"), True, False)
     assert (right.rows.key, right.unique, right.outer, right.is_single) == (("id",), ("id",), False, True)
+
+
+def rank(strategy: str, *, by: int = 1, end: int = 2, **more: Any) -> PlanOperator:
+    """The first rows by an ascending column."""
+    node = {
+        "id": 2,
+        "type": "stream-exec-rank_1",
+        "partition": {"fields": [0]},
+        "orderBy": {"fields": [{"index": by, "isAscending": True, "nullIsLast": False}]},
+        "rankRange": {"type": "Constant", "start": 1, "end": end},
+        "rankStrategy": {"type": strategy, "primaryKeys": [0, 2]},
+    }
+    return plan_of(source(1), node | more).named("rank")[0]
+
+
+def test_what_ranks_store() -> None:
+    def kind(*given: Any, **more: Any) -> str:
+        history = history_of(rank(*given, **more))
+        assert isinstance(history, RankedRows)
+        assert history.unique == ("k", "i")
+        return history.kind
+
+    assert [kind(s) for s in ("AppendFast", "UpdateFast", "Retract")] == ["append", "update", "retract"]
+    assert [kind(s, end=1) for s in ("AppendFast", "UpdateFast", "Retract")] == ["first", "first", "retract"]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (rank("AppendFast", by=8), "its order has the column 'b' of type BYTES; expected numbers, text or times"),
+        (
+            rank("AppendFast", rankRange={"type": "Variable", "endIndex": 1}),
+            "its ranks are Variable with the strategy AppendFast",
+        ),
+        (rank("Other"), "with the strategy Other; expected Constant with AppendFast, UpdateFast, Retract"),
+    ],
+)
+def test_other_ranks_are_refused(given: PlanOperator, reason: str) -> None:
+    with pytest.raises(OptionError, match=rf"rank\[2\]: .*{reason}"):
+        history_of(given)
+
+
+def test_normalization_with_a_condition_is_refused() -> None:
+    node = {"id": 2, "type": "stream-exec-changelog-normalize_1", "uniqueKeys": [0]}
+    assert isinstance(history_of(plan_of(source(1), node).named("changelog-normalize")[0]), LastRows)
+    with pytest.raises(OptionError, match="it keeps only rows that fulfill a condition"):
+        history_of(plan_of(source(1), {**node, "filterCondition": {"kind": "CALL"}}).named("changelog-normalize")[0])
 
 
 def join(kind: str, **more: Any) -> PlanOperator:

@@ -61,6 +61,13 @@ QUERIES: dict[str, dict[str, tuple[str, ...]]] = {
     "join-by-unique-keys": {"join": (TOTALS, CITIES)},
     "first-row": {"deduplicate": (f"SELECT id, customer, amount FROM ({ORDERS})",)},
     "last-row": {"deduplicate": (f"SELECT id, customer, amount, ts FROM ({ORDERS})",)},
+    "distinct": {
+        "group-aggregate": (f"SELECT customer, item, coalesce(amount > 9, false) AS `amount > 9`, amount FROM ({ORDERS})",)
+    },
+    "two-phases": {"global-group-aggregate": (f"SELECT customer, item, amount FROM ({ORDERS})",)},
+    "top": {"rank": (f"SELECT id, customer, amount FROM ({ORDERS})",)},
+    "top-of-updates": {"rank": (f"SELECT customer, sum(amount) AS total FROM ({ORDERS}) GROUP BY customer",)},
+    "normalized": {"changelog-normalize": ("SELECT * FROM VALUES ('ada', 'Bonn'), ('cy', 'Rome') AS homes(id, city)",)},
     "temporal-join": {"deduplicate": (f"SELECT id, city, ts FROM ({CUSTOMERS})",)},
 }
 
