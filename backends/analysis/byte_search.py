@@ -1,7 +1,8 @@
 """Search for bytes in buffers, without decoding values.
 
 A kernel compares few bytes of the pattern at all positions of a piece at once, and the whole pattern only in pieces where these
-bytes occur. The compared bytes are the rarest of the pattern in a sample of the buffer.
+bytes occur. The compared bytes are those of the pattern that occur together least often in a sample of the buffer: single bytes
+of an address are frequent among addresses.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 _PIECE: Final = 2048
-_SAMPLE: Final = 16 << 10
+_SAMPLE: Final = 4 << 10
+_LONGEST: Final = 64
+"""The length of the beginning of a pattern that the compared bytes are taken from."""
+_PROBES: Final = 3
 _ROOM: Final = 1024
 _COUNT, _NEXT = 0, 1
 _NUMBERS = npt.NDArray[np.int64]
@@ -67,13 +71,26 @@ def _search(data, pattern, probes, begin, found, result):  # type: ignore[no-unt
     result[_COUNT], result[_NEXT] = count, -1
 
 
+def _probes(data: npt.NDArray[np.uint8], pattern: npt.NDArray[np.uint8]) -> _NUMBERS:
+    """Return three positions in a pattern whose bytes occur together least often in the middle of a buffer."""
+    given = pattern[:_LONGEST]
+    size = min(len(data) - len(given) + 1, _SAMPLE)
+    begin = (len(data) - len(given) + 1 - size) // 2
+    same = np.stack([data[begin + i : begin + i + size] == byte for i, byte in enumerate(given)])
+    left, chosen = np.ones(size, dtype=bool), []
+    for _ in range(_PROBES):
+        counts = np.count_nonzero(same & left, axis=1)
+        chosen.append(int(counts.argmin()))
+        left &= same[chosen[-1]]
+    return np.array(chosen, dtype=np.int64)
+
+
 def positions(data: npt.NDArray[np.uint8], pattern: bytes) -> _NUMBERS:
     """Return the ascending positions of a pattern of at least one byte in a buffer. Occurrences may overlap."""
     if len(data) < len(pattern):
         return np.empty(0, dtype=np.int64)
     wanted = np.frombuffer(pattern, dtype=np.uint8)
-    occurrences = np.bincount(data[:: len(data) // _SAMPLE + 1], minlength=256)
-    probes = np.resize(np.argsort(occurrences[wanted], kind="stable"), 3).astype(np.int64)
+    probes = _probes(data, wanted)
     parts, begin = [], 0
     result, room = np.zeros(2, dtype=np.int64), _ROOM
     while begin >= 0:

@@ -86,7 +86,7 @@ class Needle:
         if pa.types.is_integer(type_) or pa.types.is_floating(type_):
             return self._equal(leaf)
         if pa.types.is_string(type_):
-            return None if _containing(leaf, self.utf_8) is None else _where(pc.equal(leaf, str(self.value)))
+            return _same_text(leaf, self.utf_8)
         return self._in_bytes(leaf) if pa.types.is_binary(type_) else None
 
     @cached_property
@@ -166,6 +166,19 @@ def _containing(leaf: pa.Array, pattern: bytes) -> npt.NDArray[np.int64] | None:
     if leaf.null_count and len(rows):
         rows = rows[leaf.take(pa.array(rows)).is_valid().to_numpy(zero_copy_only=False)]
     return rows if len(rows) else None
+
+
+def _same_text(leaf: pa.Array, text: bytes) -> npt.NDArray[np.int64] | None:
+    """Return the positions of the values that equal a text; ``None`` without such values. Few values have its length."""
+    _, offset_buffer, _ = leaf.buffers()
+    if offset_buffer is None or not len(leaf):
+        return None
+    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[leaf.offset : leaf.offset + len(leaf) + 1]
+    rows = np.flatnonzero(offsets[1:] - offsets[:-1] == len(text))
+    if not len(rows):
+        return None
+    same = _where(pc.equal(leaf.take(pa.array(rows)), text.decode()))
+    return None if same is None else rows[same]
 
 
 def _where(mask: Any) -> npt.NDArray[np.int64] | None:

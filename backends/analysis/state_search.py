@@ -54,6 +54,8 @@ _PLACE: Final = [name for name in HITS.names if name != "count"]
 _OPTIONS: Final = ReadOptions(nanos="string", row_kind=False)
 _SKIPPED: Final = frozenset({DOMAIN, SERVICE, FIRES_AT, LIST_INDEX})
 """Columns that are not content of entries."""
+_FEW: Final = 1000
+"""Fewer hits are merged at the end of a search; they need less memory than the merge takes time."""
 _AS_BYTES: Final = "values are bytes"
 _NO_TYPES: Final = "Flink does not record types"
 
@@ -127,7 +129,8 @@ class StateSearch:
         columns["field"] = pa.repeat(path, len(rows))
         columns["sought"] = pa.repeat(str(needle), len(rows))
         columns["count"] = pa.array(np.ones(len(rows), dtype=np.int64))
-        self.hits.append(merged([pa.table(columns, schema=HITS)]))
+        found = pa.table(columns, schema=HITS)
+        self.hits.append(found if len(found) < _FEW else merged([found]))
 
     def _look_up(self, operator: OperatorState, name: str, place: dict[str, Any]) -> None:
         for number, key in enumerate(self.keys):
