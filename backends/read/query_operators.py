@@ -8,7 +8,7 @@ matched by their states, types and names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from logging import getLogger
 from typing import Final
@@ -30,6 +30,15 @@ from state_processor.serializers.errors import OptionError
 _LOG: Final = getLogger("state_processor")
 _NAME: Final = re.compile(r"(?:Source: |Sink: )?(.+)\[(\d+)\].*")
 _DISTINCT: Final = re.compile(r"distinctAcc_\d+")
+_OF_BATCHES: Final = ("mini-batch-assigner", "local-group-aggregate")
+_NAMES_OF_BATCHES: Final = ("MiniBatchAssigner", "LocalGroupAggregate")
+_SHAPING: Final = (
+    "table.exec.mini-batch.enabled",
+    "table.optimizer.agg-phase-strategy",
+    "table.optimizer.distinct-agg.split.enabled",
+    "parallelism of sources and sinks",
+)
+"""Options that change the operators of a query, or how they are connected."""
 _OF_SINKS: Final = frozenset({"sink", COMMITTER, "streaming-writer", "compact-coordinator", "compact-operator"}) | {
     "partition-committer",
     "discarding-sink",
@@ -69,10 +78,21 @@ class QueryMatch:
 
 @dataclass(frozen=True)
 class QueryMatches:
-    """The matches of the operators of a snapshot. ``by_id`` is true if the ids confirm the shape of the graph."""
+    """The matches of the operators of a snapshot.
+
+    Attributes
+    ----------
+    matches
+        The match of each operator.
+    by_id
+        Whether the ids confirm the shape of the graph.
+    advice
+        How to compile the plan so that it fits the job, if options of the job differ.
+    """
 
     matches: tuple[QueryMatch, ...]
     by_id: bool
+    advice: tuple[str, ...] = ()
 
     @property
     def found(self) -> dict[str, TranslatedOperator]:
@@ -98,6 +118,8 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     if not matches.found:
         refuse_plan(snapshot)
     _log_open(matches)
+    for advice in matches.advice:
+        _LOG.warning("%s: %s", spelled("plan"), advice)
     renamed = tuple(_renamed(o, matches.found.get(o.operator_id)) for o in operators)
     recorded = {new.operator_id: old.operator_id for old, new in zip(operators, renamed, strict=True) if new is not old}
     metadata = replace(snapshot.metadata, operators=renamed)
@@ -135,8 +157,43 @@ def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
     surveyed = dict(zip((o.operator_id for o in operators), surveys(snapshot, map(of_one_subtask, operators)), strict=True))
     known = _by_id(operators, plan, surveyed)
     if known is not None:
-        return QueryMatches(tuple(_decided(o, known.get(o.operator_id), surveyed) for o in operators), by_id=True)
-    return QueryMatches(tuple(_by_structure(operators, plan, surveyed)), by_id=False)
+        decided = tuple(_decided(o, known.get(o.operator_id), surveyed) for o in operators)
+        return QueryMatches(decided, by_id=True, advice=tuple(_other_ttl(decided, surveyed)))
+    matches = tuple(_by_structure(operators, plan, surveyed))
+    return QueryMatches(matches, by_id=False, advice=(_other_shape(operators, plan), *_other_ttl(matches, surveyed)))
+
+
+def _other_shape(operators: Sequence[OperatorState], plan: CompiledPlan) -> str:
+    """Return what is known about the options of a job whose graph has another shape than the plan."""
+    batches = any(node.kind in _OF_BATCHES for node in plan.nodes)
+    names = [match[1] for o in operators if (match := _NAME.fullmatch(o.name or "")) is not None]
+    ran = any(name in _NAMES_OF_BATCHES for name in names)
+    if names and ran != batches:
+        found = ("with mini-batches", "without them") if ran else ("without mini-batches", "with them")
+        value = str(ran).lower()
+        return (
+            f"the job ran {found[0]}, the plan was compiled {found[1]}; compile it with SET 'table.exec.mini-batch.enabled' = "
+            f"'{value}' and the job's value of 'table.optimizer.agg-phase-strategy'"
+        )
+    size = len(next(translations(plan)))
+    return (
+        f"expected a job with the graph of the plan, of {size} operators; the snapshot has {len(operators)}, with other ids. "
+        f"Compile the plan with the version of Flink and the options of the job: {', '.join(_SHAPING)}"
+    )
+
+
+def _other_ttl(matches: Iterable[QueryMatch], surveyed: Mapping[str, Survey]) -> Iterator[str]:
+    """Yield the operators whose states have time-to-live in the job only, or in the plan only."""
+    for one in matches:
+        planned = one.found.node.has_ttl if one.found is not None else {}
+        states = [state for found in surveyed[one.operator.operator_id][0].values() for state in found]
+        keyed = [state.has_ttl for state in states if state.is_keyed and not state.is_timer]
+        if one.found is not None and planned and keyed and any(keyed) != any(planned.values()):
+            has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
+            yield (
+                f"the state of {one.found.planned.label} has time-to-live in the {has}, and none in the {lacks}; Flink refuses "
+                "to restore it. Compile the plan with the job's value of 'table.exec.state.ttl'"
+            )
 
 
 def _decided(operator: OperatorState, found: TranslatedOperator | None, surveyed: Mapping[str, Survey]) -> QueryMatch:

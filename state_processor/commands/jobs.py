@@ -17,7 +17,7 @@ from state_processor.job.opening import signature_of
 from state_processor.job.plan_compiler import plan_from_sql
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.serializers.errors import MissingFileError
+from state_processor.serializers.errors import MissingFileError, OptionError
 
 NOT_RESTORED: Final = 1
 """Exit code if state is refused or would be lost."""
@@ -86,6 +86,8 @@ def add_commands(commands: Any) -> None:
         "apache-flink-libraries)",
     )
     compiling.add_argument("--jar", action="append", default=[], metavar="FILE", help="jar of a connector; may be repeated")
+    setting = "option of the job that is not in the text, such as table.exec.mini-batch.enabled=true; may be repeated"
+    compiling.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=setting)
     compiling.add_argument("-o", "--output", metavar="FILE", help="write the plan into a new file")
     compiling.add_argument("--overwrite", action="store_true", help="replace FILE")
     compiling.set_defaults(run=_compile_plan)
@@ -122,7 +124,11 @@ def _compile_plan(options: argparse.Namespace) -> None:
         sql = Path(options.sql).read_text("utf-8")
     except FileNotFoundError:
         raise MissingFileError(f"{options.sql} does not exist") from None
-    plan = plan_from_sql(sql, flink=options.flink, jars=options.jar)
+    given = [text.partition("=") for text in options.set]
+    if not all(name and equals for name, equals, _ in given):
+        raise OptionError("--set: expected NAME=VALUE")
+    settings = {name: value for name, _, value in given}
+    plan = plan_from_sql(sql, flink=options.flink, jars=options.jar, options=settings)
     if options.output is None:
         say(plan)
         return

@@ -72,9 +72,18 @@ class OperatorMatch:
 
 @dataclass(frozen=True, slots=True)
 class OperatorMatches:
-    """The matches of the operators of a snapshot; as text, a table."""
+    """The matches of the operators of a snapshot; as text, a table.
+
+    Attributes
+    ----------
+    matches
+        The matches.
+    advice
+        For a query that was submitted as text: the options to compile its plan with, if the job had other options.
+    """
 
     matches: tuple[OperatorMatch, ...]
+    advice: tuple[str, ...] = ()
 
     @property
     def mapping(self) -> dict[str, str]:
@@ -99,7 +108,7 @@ class OperatorMatches:
             yield {"old": old, "new": new, "confidence": str(one.confidence), "evidence": "; ".join(one.evidence)}
 
     def __str__(self) -> str:
-        return render_records(_COLUMNS, self.rows())
+        return "\n".join([render_records(_COLUMNS, self.rows()), *self.advice])
 
     def _repr_html_(self) -> str:
         return html_table(_COLUMNS, list(self.rows()))
@@ -144,7 +153,7 @@ def match_operators(
     if not isinstance(old, JobSignature) and not isinstance(new, JobSignature) and access.plan is None:
         found = matched_query(old, new, access)
         if found is not None:
-            return OperatorMatches(tuple(found))
+            return found
     written = old if isinstance(old, JobSignature) else signature_of(old, access)
     if graph is not None:
         written = _with_names(written, graph, "graph", access)
@@ -154,12 +163,12 @@ def match_operators(
     return match_signatures(written, wanted)
 
 
-def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: SnapshotAccess) -> list[OperatorMatch] | None:
+def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: SnapshotAccess) -> OperatorMatches | None:
     """Match the operators of a query that was submitted as text with a plan that was compiled later.
 
     Returns
     -------
-    list of OperatorMatch or None
+    OperatorMatches or None
         ``None`` if the new job is not a compiled plan, or the job that wrote the snapshot has the uids of a plan.
     """
     storage = access.storage()
@@ -171,7 +180,8 @@ def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: Sn
         return None
     matches = match_query(snapshot, plan)
     sure = Confidence.CERTAIN if matches.by_id else Confidence.HIGH
-    return [_of_query(one, sure) for one in matches.matches if one.found or one.candidates or one.operator.state_size]
+    shown = (_of_query(one, sure) for one in matches.matches if one.found or one.candidates or one.operator.state_size)
+    return OperatorMatches(tuple(shown), matches.advice)
 
 
 def _of_query(one: QueryMatch, sure: Confidence) -> OperatorMatch:

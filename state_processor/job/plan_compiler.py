@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
@@ -30,6 +30,7 @@ def plan_from_sql(
     *,
     flink: str | PathLike[str] | None = None,
     jars: Sequence[str | PathLike[str]] = (),
+    options: Mapping[str, str] | None = None,
     timeout: float = _TIMEOUT,
 ) -> str:
     """Compile SQL to a plan, as ``COMPILE PLAN`` does. No job starts.
@@ -44,6 +45,9 @@ def plan_from_sql(
         the extra ``planner`` and PyFlink install.
     jars
         Jars of the connectors and formats of the tables.
+    options
+        Options of the job that are not in the text, such as ``{"table.exec.mini-batch.enabled": "true"}``. They are set after the
+        options of the text.
     timeout
         The maximal number of seconds.
 
@@ -65,14 +69,18 @@ def plan_from_sql(
         if not file.is_file():
             raise MissingFileError(f"jars: {file} does not exist")
     with tempfile.TemporaryDirectory(prefix="plan-") as work:
-        return _compiled(sql, distribution, files, Path(work), timeout)
+        return _compiled(sql, distribution, files, options or {}, Path(work), timeout)
 
 
-def _compiled(sql: str, distribution: Distribution, jars: Sequence[Path], work: Path, timeout: float) -> str:
+def _compiled(
+    sql: str, distribution: Distribution, jars: Sequence[Path], options: Mapping[str, str], work: Path, timeout: float
+) -> str:
     plan, program = work / "plan.json", work / "CompilePlan.java"
     arguments: list[str] = []
-    for number, statement in enumerate(planned_statements(sql, str(plan))):
-        for text in setting(statement) or (statement,):
+    *defining, query = planned_statements(sql, str(plan))
+    statements = [*(setting(statement) or (statement,) for statement in defining), *options.items(), (query,)]
+    for number, statement in enumerate(statements):
+        for text in statement:
             file = work / f"{number}-{len(arguments)}.txt"
             file.write_text(text, "utf-8")
             arguments.append(str(file))

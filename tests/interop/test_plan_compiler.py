@@ -9,7 +9,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.serializers.errors import OptionError
-from tests.interop import flink
+from tests.interop import flink, sql_queries
 
 pytestmark = pytest.mark.interop
 
@@ -22,10 +22,13 @@ CREATE TABLE results (customer STRING, total BIGINT) WITH ('connector' = 'print'
 
 def test_a_query_is_compiled_without_a_job() -> None:
     sql = f"{TABLES} INSERT INTO results SELECT customer, SUM(amount) FROM orders GROUP BY customer;"
-    plan = sp.plan_from_sql(sql, flink=flink.distribution("2.3.0"))
-    nodes = CompiledPlan.parse(plan).nodes
+    options = {**sql_queries.TWO_PHASES, "table.exec.state.ttl": "0 ms"}
+    plans = [sp.plan_from_sql(sql, flink=flink.distribution("2.3.0"), options=given) for given in ({}, options)]
+    nodes, others = (CompiledPlan.parse(plan).nodes for plan in plans)
     assert [node.kind for node in nodes] == ["table-source-scan", "exchange", "group-aggregate", "sink"]
     assert nodes[2].has_ttl == {0: True}
+    assert [node.kind for node in others][1:3] == ["mini-batch-assigner", "local-group-aggregate"]
+    assert others[4].has_ttl == {0: False}
 
 
 def test_the_reason_of_a_refusal_is_shown() -> None:

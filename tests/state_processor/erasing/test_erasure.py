@@ -10,6 +10,7 @@ import pytest
 import state_processor as sp
 from state_processor import cli
 from state_processor.commands.finding import NOT_CLEAN
+from tests.archives import unpacked
 from tests.corpus import FIXTURES
 from tests.state_processor.samples import savepoint_with_mentions
 
@@ -151,3 +152,35 @@ def test_the_command_writes_the_report(everywhere: Path, tmp_path: Path, capsys:
     only_keys = ["erase", str(everywhere), str(tmp_path / "other"), "--key", "zoë@example.com", "--remove", "keys", "--json"]
     assert cli.main(only_keys) == NOT_CLEAN
     assert json.loads(capsys.readouterr().out)["clean"] is False
+
+
+def entries_of_python(path: Path, state: str) -> dict[str, list[tuple[bytes, ...]]]:
+    """Elements or entries of a state of a PyFlink job, by key: bytes, as Java has them."""
+    found: dict[str, list[tuple[bytes, ...]]] = {}
+    for row in sp.arrow.read_state(path, "py-keyed", state).read_all().to_pylist():
+        parts = [row[name] for name in ("list_value", "map_key", "map_value") if name in row]
+        found.setdefault(row["key"], []).append(tuple(parts))
+    return {key: sorted(parts) if len(parts[0]) == 2 else parts for key, parts in found.items()}
+
+
+@FORMATS
+def test_texts_in_pickled_values_are_erased(tmp_path: Path, backend: str | None) -> None:
+    source, target = unpacked() / "2.3.0" / "pyflink-hashmap-canonical" / "savepoint", tmp_path / "new"
+    before = {state: entries_of_python(source, state) for state in ("map-pickled", "value-pickled", "list-string")}
+    report = sp.erase(source, target, text=["p21", "text é 59"], remove=("entries", "elements"), **chosen_format(backend))
+    assert report.is_clean
+    assert {(row["state"], row["action"], row["count"]) for row in report.removed} == {
+        ("python-state-map-pickled", "entries", 1),
+        ("python-state-value-string", "elements", 1),
+    }
+    after = {state: entries_of_python(target, state) for state in before}
+    gone = [entry for entry in before["map-pickled"]["key-0"] if b"p21" in entry[0]]
+    assert len(gone) == 1
+    before["map-pickled"]["key-0"].remove(gone[0])
+    assert after == before
+    assert "key-3" not in entries_of_python(target, "value-string")
+
+    report = sp.erase(target, tmp_path / "newer", text="tuple", remove="entries", **chosen_format(backend))
+    assert report.is_clean
+    assert entries_of_python(tmp_path / "newer", "map-pickled") == {}
+    assert entries_of_python(tmp_path / "newer", "value-pickled") == before["value-pickled"]
