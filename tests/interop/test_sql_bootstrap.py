@@ -102,7 +102,7 @@ QUERIES = {
     "two-numbered": ("customer, id, place", _first("events", 2, "ratio, item DESC NULLS LAST, id", "customer")),
     "top": ("customer, id, place", _first("events", 1, "id DESC", "customer")),
     "came-first": ("customer, id", _first("events", 2, "came", "customer")),
-    "limited": ("id, item", "FROM (SELECT id, item FROM events ORDER BY item, id LIMIT 3)"),
+    "limited": ("id, item", "FROM (SELECT id, item FROM events ORDER BY id DESC LIMIT 3)"),
     "two-of-updates": ("customer, ids, place", _first(f"({SUMS})", 2, "high DESC, ids, customer DESC")),
     "two-of-growing": ("customer, times", _first(f"({TIMES})", 2, "times DESC")),
     "top-of-growing": ("customer, times, place", _first(f"({TIMES})", 1, "times DESC")),
