@@ -5,7 +5,8 @@ handed over as tables of Arrow. A test fails if one of both writers refuses a ca
 or results differ, or if the savepoints differ in more than the names of their files. Real Flink, which the test hands the
 savepoint to, restores the bytes that both engines wrote.
 
-Tests with a marker ``one_engine`` are about Spark itself; the marker has the reason.
+Tests with a marker ``one_engine`` are about Spark itself; the marker has the reason. With ``STATE_PROCESSOR_EVERY_CASE=1``, tests
+with real Flink repeat writes without Spark with Spark, too.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from unittest import mock
 
 import pyarrow as pa
@@ -29,12 +31,10 @@ import state_processor as sp
 from state_processor.errors import StateProcessorError
 from state_processor.types import durations
 from state_processor.write import keyed_state_job
+from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.arrow_writer import SavepointWriter as ArrowWriter
 from state_processor.write.build import SavepointBuild
 from tests.snapshot_content import content, unordered_content
-
-if TYPE_CHECKING:
-    from state_processor.writer import SavepointWriter
 
 _TWIN: Final = "_twin_without_spark"
 _MADE: Final = ("new", "from_existing")
@@ -43,8 +43,8 @@ _OF_SPARK: Final = "which Spark ignores"
 _TYPE_OF_ENGINE: Final = re.compile(" of (?:Arrow|Spark) type | of type |: use date_trunc|: floor |expected rows as ")
 _ROW: Final = re.compile(r"key ('.*?'|[^ ,:]+)|value [^:]*|subtask \d+|key group \d+|row \d+|-?\b\d+\b")
 
-enabled = True
-"""False in tests of Spark itself."""
+repeated: set[bool] = {True}
+"""Which writers repeat their calls in this test: writers with Spark (True), writers without (False)."""
 
 
 class EnginesDifferError(AssertionError):
@@ -61,30 +61,45 @@ class _Clock(datetime):
         return cls.held if cls.held is not None else datetime.now(tz)
 
 
-def pair_writers() -> None:
-    """Let writers with Spark, from now on, repeat their calls without Spark."""
+def pair_writers(spark: Callable[[], Any] | None = None) -> None:
+    """Let writers, from now on, repeat their calls with the other engine.
+
+    Parameters
+    ----------
+    spark
+        The session for the calls of writers without Spark; by default, writers with Spark repeat theirs without.
+    """
     from state_processor.writer import SavepointWriter
 
-    if SavepointWriter.__init__.__name__ == "paired":
+    if spark is not None:
+        _pair(ArrowWriter, False, lambda build: _Twin(SavepointWriter(spark(), build), is_spark=True))
+    else:
+        _pair(SavepointWriter, True, lambda build: _Twin(ArrowWriter(build), is_spark=False))
+        durations.datetime = _Clock  # type: ignore[attr-defined]
+
+
+def _pair(kind: Any, with_spark: bool, twin: Callable[[SavepointBuild], _Twin]) -> None:
+    made = kind.__init__
+    if made.__name__ == "paired":
         return
-    for name in dir(SavepointWriter):
-        if not name.startswith("_") and name not in _MADE and callable(getattr(SavepointWriter, name)):
-            setattr(SavepointWriter, name, _repeated(name, getattr(SavepointWriter, name)))
-    made = SavepointWriter.__init__
+    for name in dir(kind):
+        if not name.startswith("_") and name not in _MADE and callable(getattr(kind, name)):
+            setattr(kind, name, _repeated(name, getattr(kind, name)))
 
-    def paired(self: SavepointWriter, spark: Any, build: SavepointBuild) -> None:
-        made(self, spark, build)
-        if enabled:
-            args = (build.snapshot, build.max_parallelism, build._flink_version, build.access, build.scratch)
-            vars(self)[_TWIN] = _Twin(ArrowWriter(SavepointBuild(*args)))
+    def paired(self: Any, *args: Any) -> None:
+        made(self, *args)
+        if with_spark in repeated and not _Twin.is_made:
+            build = self._build
+            with mock.patch.object(_Twin, "is_made", True):
+                same = (build.snapshot, build.max_parallelism, build._flink_version, build.access, build.scratch)
+                vars(self)[_TWIN] = twin(SavepointBuild(*same))
 
-    SavepointWriter.__init__ = paired  # type: ignore[method-assign]
-    durations.datetime = _Clock  # type: ignore[attr-defined]
+    kind.__init__ = paired
 
 
 def _repeated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def call(self: SavepointWriter, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         twin: _Twin | None = vars(self).get(_TWIN)
         if twin is None or twin.is_busy:
             return method(self, *args, **kwargs)
@@ -105,10 +120,13 @@ def _repeated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Twin:
-    """Writer without Spark that gets the calls of a writer with Spark."""
+    """Writer of one engine that gets the calls of a writer of the other."""
 
-    def __init__(self, writer: ArrowWriter) -> None:
+    is_made = False
+
+    def __init__(self, writer: Any, *, is_spark: bool) -> None:
         self._writer = writer
+        self._is_spark = is_spark
         self._tables: dict[int, tuple[Any, pa.Table]] = {}
         self._refused: Exception | None = None
         self.is_busy = False
@@ -126,64 +144,74 @@ class _Twin:
             self.is_busy, _Clock.held = False, None
 
     def refuse(self, name: str, args: Any, kwargs: Any, problem: Exception) -> None:
-        """The writer without Spark has to refuse the call in the same way. It may have refused values of rows before."""
+        """The other engine has to refuse the call in the same way. Without Spark, values of rows may be refused earlier."""
         if _OF_SPARK in str(problem):
             return
         refused, self._refused = self._refused, None
         try:
             if refused is None:
-                getattr(self._writer, name)(*self._without_spark(args), **self._without_spark(kwargs))
+                self._call(name, args, kwargs)
         except Exception as other:
             refused = other
-        if refused is None:
-            raise EnginesDifferError(f"{name} with Spark: {problem!r}; without Spark it is not refused")
-        if type(refused) is not type(problem) or _told(refused) != _told(problem):
-            raise EnginesDifferError(f"{name} with Spark: {problem!r}; without: {refused!r}") from refused
+        if refused is None and self._is_spark and name != "write":
+            return
+        if refused is None or type(refused) is not type(problem) or _told(refused) != _told(problem):
+            raise self._differs(name, problem, refused or "it is not refused") from refused
 
-    def repeat(self, name: str, args: Any, kwargs: Any, found: Any, writer: SavepointWriter) -> None:
-        """The writer without Spark has to return the same, or refuse values of rows, which Spark looks at when it writes."""
+    def repeat(self, name: str, args: Any, kwargs: Any, found: Any, writer: Any) -> None:
+        """The other engine has to return the same, or refuse values of rows, which Spark looks at when it writes."""
         if self._refused is not None:
             if name == "write":
-                raise EnginesDifferError(f"it is refused without Spark: {self._refused!r}") from self._refused
+                raise self._differs(name, found, self._refused) from self._refused
             return
         if name == "write":
             self._write(args, kwargs, found, writer)
             return
         try:
-            other = getattr(self._writer, name)(*self._without_spark(args), **self._without_spark(kwargs))
+            other = self._call(name, args, kwargs)
         except StateProcessorError as problem:
             self._refused = problem
             return
         if other is not self._writer and other != found:
-            raise EnginesDifferError(f"{name} with Spark: {found!r}; without: {other!r}")
+            raise self._differs(name, found, other)
 
-    def _write(self, args: Any, kwargs: Any, found: sp.WriteSummary, writer: SavepointWriter) -> None:
+    def _call(self, name: str, args: Any, kwargs: Any) -> Any:
+        return getattr(self._writer, name)(*self._converted(args), **self._converted(kwargs))
+
+    def _write(self, args: Any, kwargs: Any, found: sp.WriteSummary, writer: Any) -> None:
         path = args[0] if args else kwargs["path"]
-        directory = tempfile.mkdtemp(prefix="without-spark-")
+        directory = tempfile.mkdtemp(prefix="other-engine-")
         try:
             target = Path(directory, "savepoint")
             try:
                 other = self._writer.write(target, *args[1:], **{k: v for k, v in kwargs.items() if k != "path"})
             except Exception as problem:
-                raise EnginesDifferError(f"write is refused without Spark: {problem!r}") from problem
-            one, two = writer._access(os.fspath(path)).open(path), self._writer._build.access.open(target)
+                raise self._differs("write", found, problem) from problem
+            access = replace(writer._access(os.fspath(path)), plan=None)  # its names are those of the source savepoint
+            one, two = access.open(path), access.open(target)
             if content(one) != content(two):
-                ordered = not _is_shuffled(writer)
-                if ordered or unordered_content(one) != unordered_content(two):
-                    raise EnginesDifferError(f"{path}: {_difference(content(one), content(two))}")
+                is_ordered = not _is_shuffled(self._writer if self._is_spark else writer)
+                if is_ordered or unordered_content(one) != unordered_content(two):
+                    raise self._differs(os.fspath(path), *_first_difference(content(one), content(two)))
             if _told(found) != _told(other):
-                raise EnginesDifferError(f"summaries of {path}: {_difference(_told(found), _told(other))}")
+                raise self._differs(f"summary of {path}", *_first_difference(_told(found), _told(other)))
         finally:
             shutil.rmtree(directory)
 
-    def _without_spark(self, given: Any) -> Any:
-        if hasattr(given, "toArrow"):
+    def _differs(self, what: str, one: Any, other: Any) -> EnginesDifferError:
+        shown = [given if isinstance(given, str) else repr(given) for given in ((other, one) if self._is_spark else (one, other))]
+        return EnginesDifferError(f"{what}: with Spark: {shown[0]}; without: {shown[1]}")
+
+    def _converted(self, given: Any) -> Any:
+        """Return arguments for the other engine: without Spark, DataFrames become tables; with Spark, lists of rows do."""
+        if hasattr(given, "toArrow") or (self._is_spark and given and isinstance(given, list) and isinstance(given[0], dict)):
             if id(given) not in self._tables:
-                self._tables[id(given)] = given, given.toArrow()
+                table = given.toArrow() if hasattr(given, "toArrow") else ArrowRows.of(given).to_arrow()
+                self._tables[id(given)] = given, table
             return self._tables[id(given)][1]
         if isinstance(given, dict):
-            return {name: self._without_spark(value) for name, value in given.items()}
-        return tuple(map(self._without_spark, given)) if isinstance(given, tuple) else given
+            return {name: self._converted(value) for name, value in given.items()}
+        return tuple(map(self._converted, given)) if isinstance(given, tuple) else given
 
 
 def _read_once(given: Any) -> Any:
@@ -192,13 +220,13 @@ def _read_once(given: Any) -> Any:
         return {name: _read_once(value) for name, value in given.items()}
     if isinstance(given, tuple):
         return tuple(map(_read_once, given))
-    return given.read_all() if isinstance(given, pa.RecordBatchReader) else given
+    return given.read_all() if hasattr(given, "read_all") else given
 
 
-def _is_shuffled(writer: SavepointWriter) -> bool:
+def _is_shuffled(writer: Any) -> bool:
     """Return whether Spark shuffles rows, so that their order, and the order of entries in a key group, is undefined."""
     rows = [given.rows for draft in writer._build.drafts for given in draft.changes.state_rows]
-    return any("Exchange" in one.frame._jdf.queryExecution().executedPlan().toString() for one in rows)  # type: ignore[union-attr]
+    return any("Exchange" in one.frame._jdf.queryExecution().executedPlan().toString() for one in rows)
 
 
 def _told(summary_or_error: sp.WriteSummary | Exception) -> Any:
@@ -214,15 +242,14 @@ def _told(summary_or_error: sp.WriteSummary | Exception) -> Any:
     return s.checkpoint_id, operators, s.migration, s.shares_files_of, s.removed_operators, s.is_copy
 
 
-def _difference(one: Any, two: Any, where: str = "") -> str:
-    """Return the first place where two values differ."""
+def _first_difference(one: Any, two: Any, where: str = "") -> tuple[str, str]:
+    """Return the first place where two values differ, and the values."""
     if type(one) is type(two) and isinstance(one, dict | list | tuple):
-        keys = list(one) if isinstance(one, dict) else range(max(len(one), len(two)))
-        for key in keys:
+        for key in list(one) if isinstance(one, dict) else range(max(len(one), len(two))):
             try:
                 pair = one[key], two[key]
             except (IndexError, KeyError):
-                return f"{where}[{key!r}] is not in both"
+                break
             if pair[0] != pair[1]:
-                return _difference(*pair, f"{where}[{key!r}]")
-    return f"{where}: with Spark {one!r}; without: {two!r}"
+                return _first_difference(*pair, f"{where}[{key!r}]")
+    return f"{where} = {one!r}", f"{where} = {two!r}"

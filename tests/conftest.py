@@ -42,6 +42,7 @@ engine.MAX_SHRINKING_SECONDS = 60  # by default a test that fails takes up to fi
 
 TESTS = Path(__file__).parent
 SPARK: Final = pytest.StashKey[pytest.FixtureRequest]()
+RUNNING: Final = pytest.StashKey[pytest.Item]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -101,7 +102,13 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Write with both engines, except in tests of Spark itself."""
-    both_engines.enabled = item.get_closest_marker("one_engine") is None and "interop" not in item.nodeid
+    is_reversed = bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE")) and item.get_closest_marker("interop") is not None
+    both_engines.repeated = {True, not is_reversed} if item.get_closest_marker("one_engine") is None else set()
+    if "interop" in item.nodeid:
+        both_engines.repeated = set()
+    if is_reversed:
+        item.config.stash[RUNNING] = item
+        both_engines.pair_writers(lambda: item.config.stash[RUNNING]._request.getfixturevalue("spark"))  # type: ignore[attr-defined]
 
 
 def stands_for_itself(item: pytest.Item) -> bool:

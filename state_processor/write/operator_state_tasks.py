@@ -1,8 +1,8 @@
 """Tasks that write operator state: encode elements, write the file of a subtask.
 
-Elements of lists are dealt in pass 2, in the order of the rows: each subtask takes a range, and the first ranges have one element
-more if the number of elements is not divisible. Flink deals them in the same way when the parallelism changes
-(``RoundRobinOperatorStateRepartitioner``). Which subtask has an element does not depend on the engine, or on tasks of pass 1.
+Elements of lists are dealt in pass 2, in the order of the rows: each subtask takes a range. The sizes of ranges differ by one at
+most. Flink deals ranges, too, when the parallelism changes (``RoundRobinOperatorStateRepartitioner``). The subtask of an element
+does not depend on the engine, or on tasks of pass 1.
 """
 
 from __future__ import annotations
@@ -188,8 +188,9 @@ class WriteOperatorState:
             dealt = np.flatnonzero((groups == DEALT) & (states == state))
             counts = ends[dealt]
             firsts = np.cumsum(counts) - counts
-            share, more = divmod(int(counts.sum()), self.target.parallelism)
-            low, high = (i * share + min(i, more) for i in (subtask, subtask + 1))
+            total = int(counts.sum())
+            hands = min(total, self.target.parallelism)
+            low, high = (total * i // hands if i < hands else total for i in (subtask, subtask + 1))
             begins[dealt], ends[dealt] = (np.clip(bound - firsts, 0, counts) for bound in (low, high))
         taken = np.flatnonzero(ends > begins)
         fetched = fetch_blobs(table.take(taken).to_batches(), self.staging)

@@ -32,8 +32,8 @@ class OperatorStateWriter(ABC):
     ) -> Self:
         """Write a list of operator state; Flink distributes it over the subtasks (Flink: ``getListState``).
 
-        Each subtask gets a range of the elements, in the order of the rows. The first ranges have one element more if the number
-        of elements is not divisible by the parallelism. Flink does the same when the parallelism of a job changes.
+        Each subtask gets a range of the elements, in the order of the rows; the sizes of the ranges differ by one at most. With
+        fewer elements than subtasks, the first subtasks get one each.
 
         Parameters
         ----------
