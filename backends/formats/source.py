@@ -103,6 +103,10 @@ class KeyedStateSource(ABC):
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
         """Yield the entries of a state; with ``keys``, only the entries of these keys."""
 
+    def key_ranges(self, name: str, most_bytes: int) -> list[KeyRange]:
+        """Return ranges of the keys of a state, each with at most about ``most_bytes``; none if the format can't seek to keys."""
+        return []
+
     def describe(self, name: str) -> KeyedDescription | None:
         """Return the description of a state from the header; ``None`` if the header does not have it."""
         state_id = self.header.state_id(name)

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.rocksdb import RocksDbSource
 from state_processor.backends.formats.source import KeyedStateSource, KeyRange
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -89,8 +88,7 @@ class KeyedStateReader(PlannedReader):
             return plan_splits(list(handles), wanted, split_bytes, key_ranges)
 
     def _key_ranges(self, handle: KeyedHandle, most_bytes: int) -> list[KeyRange]:
-        source = handle.open(self._snapshot)
-        return source.key_ranges(self._name, most_bytes) if isinstance(source, RocksDbSource) else []
+        return handle.open(self._snapshot).key_ranges(self._name, most_bytes)
 
     def read(
         self, split: KeyedSplit, opened: Callable[[KeyedHandle], KeyedStateSource] | None = None

@@ -51,7 +51,7 @@ _OPENED = (
 # Otherwise, a JVM spends its time on compiling code that runs a few times, and on verifying classes from javac.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _NOT_VERIFYING = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
-_JVM_FLAGS = [
+JVM_FLAGS = [
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
     "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
@@ -255,12 +255,12 @@ def distribution(version: str) -> Path:
             for jar in _jars(version, folder):
                 (target / "lib" / jar.name).symlink_to(jar)
 
-    return _made(CACHE / "flink" / f"{version}-distribution", link)
+    return made(CACHE / "flink" / f"{version}-distribution", link)
 
 
 def _jars(version: str, folder: str) -> list[Path]:
     """Return the jars of one of :data:`_FOLDERS`."""
-    package = _made(CACHE / "flink" / version, lambda target: _fetch(version, target))
+    package = made(CACHE / "flink" / version, lambda target: _fetch(version, target))
     if not (package / folder).is_dir():
         raise FlinkError(f"{package} does not have a folder {folder}: delete it; it is downloaded again")
     return sorted((package / folder).glob("*.jar"))
@@ -271,7 +271,7 @@ def _fetch(version: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
         options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
         pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
-        _call(pip, f"fetching Flink {version}", timeout=1800)
+        call(pip, f"fetching Flink {version}", timeout=1800)
         (package,) = Path(downloads).iterdir()
         _unpack_jars(package, target)
 
@@ -318,7 +318,7 @@ def generated_classes(version: str, package: str, sources: Mapping[str, str]) ->
         for name, text in sources.items():
             (output / package / f"{name}.java").write_text(text, "utf-8")
 
-    folder = _made(CACHE / "generated" / digest[:12], write)
+    folder = made(CACHE / "generated" / digest[:12], write)
     return _compiled(version, [folder], [classes(version)])
 
 
@@ -333,12 +333,12 @@ def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] 
         path = _class_path([*jars(version), *class_path])
         options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
         jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
-        _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}", timeout=600)
+        call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}", timeout=600)
         shutil.copy(SOURCES / "log4j2.properties", output)
         for folder in services:
             shutil.copytree(folder, output / folder.name)
 
-    return _made(CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}", compile_all)
+    return made(CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}", compile_all)
 
 
 def run(
@@ -373,7 +373,7 @@ def run(
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = _class_path([*first, classes(version), *jars(version), *class_path])
     compiler = (*_SHORT_LIVED, *_NOT_VERIFYING) if short else ()
-    command = [_tool("java"), *_JVM_FLAGS, *compiler, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path]
+    command = [_tool("java"), *JVM_FLAGS, *compiler, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path]
     what = f"{main} on Flink {version}"
     return jvms.call(command, f"{PACKAGE}.Served", main, arguments, what, timeout, keep=keep)
 
@@ -554,7 +554,7 @@ def _unpack_jars(package: Path, target: Path) -> None:
                     shutil.copyfileobj(found, copy)
 
 
-def _made(target: Path, fill: Callable[[Path], None]) -> Path:
+def made(target: Path, fill: Callable[[Path], None]) -> Path:
     """Return a directory; if it is not there yet, fill it under another name first."""
     if target.is_dir():
         return target
@@ -583,9 +583,15 @@ def _class_path(entries: Sequence[Path]) -> str:
     return os.pathsep.join(map(str, entries))
 
 
-def _call(command: Sequence[str], what: str, timeout: float) -> str:
+def call(command: Sequence[str], what: str, timeout: float, settings: Mapping[str, str] | None = None) -> str:
+    """Run a command, by default with the variables of this process, and return its output.
+
+    Raises
+    ------
+        FlinkError: it ended with an error or not in time; the message holds its output.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env=settings)
     except subprocess.TimeoutExpired as late:
         raise FlinkError(f"{what}: not done after {timeout:.0f} s\n{tail(late.stdout)}\n{tail(late.stderr)}") from None
     if done.returncode:

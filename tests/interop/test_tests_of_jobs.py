@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from state_processor.testing.savepoints import write_savepoint
-from tests.archives import unpacked
-from tests.interop import flink
-from tests.state_processor.samples import expected_values
+from tests.interop import flink, pyflink_environment
 from tests.state_processor.testing.test_plugin import ran
 
 VERSION = "2.3.0"
@@ -20,8 +19,10 @@ def test_the_bonus(state_schema):
     state_schema({path!r})
 """
 TEST_OF_PYFLINK = """
-def test_states(state_schema):
-    assert_state({path!r}, "py-keyed", "value-string", {values!r}, python_type=sp.Types.STRING())
+def test_counts(state_schema):
+    assert_state({path!r}, "counts", "total", {{"amelia": 3, "anders": 5}}, python_type=sp.Types.LONG())
+    history = {{"amelia": [1, 2], "anders": [5]}}
+    assert_state({path!r}, "counts", "history", history, python_type=sp.ListState(sp.Types.LONG()))
     state_schema({path!r})
 """
 
@@ -51,11 +52,14 @@ def test_a_java_job_starts_from_a_savepoint_of_a_test_and_is_tested(tmp_path: Pa
     assert "'amelia': expected 4951, found 4950" in output
 
 
-def test_the_savepoint_of_a_job_of_pyflink_is_tested(tmp_path: Path) -> None:
-    """PyFlink wrote the fixture, by ``pyflink_job.py``."""
-    written = unpacked() / VERSION / "pyflink-hashmap-canonical"
-    values = expected_values(written, "py-keyed", "value-string")
-    test = TEST_OF_PYFLINK.format(path=str(written / "savepoint"), values=values)
+@pytest.mark.interop
+@pytest.mark.skipif(sys.version_info[:2] > pyflink_environment.NEWEST_PYTHON, reason="PyFlink does not support this Python")
+def test_a_job_of_pyflink_is_tested(tmp_path: Path) -> None:
+    savepoint = pyflink_environment.run(Path(__file__).with_name("pyflink_tested_job.py"), tmp_path).removeprefix("file:")
+    test = TEST_OF_PYFLINK.format(path=savepoint)
     assert ran(tmp_path, test, "--update-state-schema")[0] == 0
     code, output = ran(tmp_path, test)
     assert code == 0, output
+    code, output = ran(tmp_path, test.replace("[1, 2]", "[2, 1]"))
+    assert code == 1
+    assert "'amelia': expected [2, 1], found [1, 2]" in output
