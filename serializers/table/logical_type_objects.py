@@ -9,29 +9,18 @@ from typing import Any, Final
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, elements
-from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.logical_types import (
     PACKAGE,
-    ArrayType,
-    AtomicType,
-    BytesType,
-    DateType,
-    DecimalType,
     DistinctType,
-    IntervalType,
     LinkedListType,
     LogicalType,
-    MapType,
-    MultisetType,
     RawType,
     RowField,
     RowType,
     StructuredType,
-    TextType,
-    TimestampType,
-    TimeType,
     escape,
 )
+from state_processor.serializers.table.type_classes import FIELDS, TYPE, TYPE_CLASSES, TypeClass, TypeField
 
 MAX_NESTED: Final = 100_000
 """Limit of nested types in one type. Shared parts count each time, so that a small file can't describe a huge type."""
@@ -57,6 +46,14 @@ class _Converter:
         result = maker(self, content, content.get("isNullable"))
         self._open.discard(id(content))
         return result
+
+    def part(self, field: TypeField, content: JavaInstance) -> Any:
+        if field.enum:
+            return _name_of(content, field.name)
+        value = content.get(field.name)
+        if field.form == TYPE:
+            return self.type(value)
+        return self.fields(value) if field.form == FIELDS else value
 
     def fields(self, content: Any) -> tuple[RowField, ...]:
         found = map(_instance, elements(content))
@@ -128,17 +125,9 @@ def _name_of(content: JavaInstance, name: str) -> str:
 _Maker = Callable[[_Converter, JavaInstance, bool], LogicalType]
 
 
-def _atomic(name: str) -> _Maker:
-    return lambda converter, content, nullable: AtomicType(name, nullable=nullable)
-
-
-def _sized(type_: Callable[..., LogicalType], name: str) -> _Maker:
-    return lambda converter, content, nullable: type_(name, content.get("length"), nullable=nullable)
-
-
-def _timestamp(local_zoned: bool) -> _Maker:
-    return lambda converter, content, nullable: TimestampType(
-        content.get("precision"), local_zoned, _name_of(content, "kind"), nullable=nullable
+def _known(known: TypeClass) -> _Maker:
+    return lambda converter, content, nullable: known.make(
+        nullable, {f.attribute: converter.part(f, content) for f in known.fields}
     )
 
 
@@ -147,32 +136,7 @@ def _raw(of: str) -> _Maker:
 
 
 _TYPES: Final[dict[str, _Maker]] = {
-    **{atomic.type_class: _atomic(atomic.name) for atomic in ATOMIC.values()},
-    "DateType": lambda converter, content, nullable: DateType(nullable=nullable),
-    "TimeType": lambda converter, content, nullable: TimeType(content.get("precision"), nullable=nullable),
-    "CharType": _sized(TextType, "CHAR"),
-    "VarCharType": _sized(TextType, "VARCHAR"),
-    "BinaryType": _sized(BytesType, "BINARY"),
-    "VarBinaryType": _sized(BytesType, "VARBINARY"),
-    "DecimalType": lambda converter, content, nullable: DecimalType(
-        content.get("precision"), content.get("scale"), nullable=nullable
-    ),
-    "TimestampType": _timestamp(local_zoned=False),
-    "LocalZonedTimestampType": _timestamp(local_zoned=True),
-    "YearMonthIntervalType": lambda converter, content, nullable: IntervalType(
-        _name_of(content, "resolution"), content.get("yearPrecision"), nullable=nullable
-    ),
-    "DayTimeIntervalType": lambda converter, content, nullable: IntervalType(
-        _name_of(content, "resolution"), content.get("dayPrecision"), content.get("fractionalPrecision"), nullable=nullable
-    ),
-    "ArrayType": lambda converter, content, nullable: ArrayType(converter.type(content.get("elementType")), nullable=nullable),
-    "MultisetType": lambda converter, content, nullable: MultisetType(
-        converter.type(content.get("elementType")), nullable=nullable
-    ),
-    "MapType": lambda converter, content, nullable: MapType(
-        converter.type(content.get("keyType")), converter.type(content.get("valueType")), nullable=nullable
-    ),
-    "RowType": lambda converter, content, nullable: RowType(converter.fields(content.get("fields")), nullable=nullable),
+    **{name: _known(known) for name, known in TYPE_CLASSES.items()},
     "StructuredType": _structured,
     "DistinctType": lambda converter, content, nullable: DistinctType(
         _identifier(content), converter.type(content.get("sourceType")), nullable=nullable

@@ -6,7 +6,7 @@ if a map is an element of an array or of a map.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,19 +27,18 @@ from state_processor.serializers.table.logical_types import (
     LogicalType,
     MapType,
     MultisetType,
-    RawType,
     RowField,
     RowType,
     TextType,
     TimestampType,
     TimeType,
 )
+from state_processor.serializers.table.type_classes import FIELDS, TYPE, TYPE_CLASSES, TypeField, class_of, signature
 
 _RUNTIME: Final = "org.apache.flink.table.runtime.typeutils."
 _BASE: Final = "org.apache.flink.api.common.typeutils."
 _SINGLETON: Final = f"{_BASE}base.TypeSerializerSingleton"
 _SERIALIZER: Final = f"{_BASE}TypeSerializer"
-_TYPE: Final = "Lorg/apache/flink/table/types/logical/LogicalType;"
 _ONE_SERIALIZER: Final = "Lorg/apache/flink/api/common/typeutils/TypeSerializer;"
 _ELEMENT_GETTER: Final = "Lorg/apache/flink/table/data/ArrayData$ElementGetter;"
 _TEXT: Final = "Ljava/lang/String;"
@@ -50,42 +49,14 @@ _DATA: Final = "org.apache.flink.table.data."
 _Maker = Callable[[Any], JavaInstance]
 
 
-def _type_class(name: str, *fields: tuple[str, str], uid: int = 1) -> JavaClassDescription:
-    return JavaClassDescription(PACKAGE + name, uid, fields, f"{PACKAGE}LogicalType")
-
-
-def _signature(name: str) -> str:
-    return f"L{(PACKAGE + name).replace('.', '/')};"
-
-
-_SIZED: Final = {
-    "CHAR": ("CharType", "CHAR"),
-    "VARCHAR": ("VarCharType", "VARCHAR"),
-    "BINARY": ("BinaryType", "BINARY"),
-    "VARBINARY": ("VarBinaryType", "VARBINARY"),
-}
-_MONTHS: Final = _signature("YearMonthIntervalType$YearMonthResolution")
-_TIMES: Final = _signature("DayTimeIntervalType$DayTimeResolution")
-_KIND: Final = ("L" + f"{PACKAGE}TimestampKind;".replace(".", "/"), "kind")
-
 _DESCRIPTIONS: Final = (
-    JavaClassDescription(f"{PACKAGE}LogicalType", 1, (("Z", "isNullable"), (_signature("LogicalTypeRoot"), "typeRoot"))),
-    *(_type_class(atomic.type_class, uid=atomic.type_uid) for atomic in ATOMIC.values()),
-    *(_type_class(name, ("I", "length")) for name, _ in _SIZED.values()),
-    _type_class("DateType"),
-    _type_class("TimeType", ("I", "precision")),
-    _type_class("DecimalType", ("I", "precision"), ("I", "scale")),
-    _type_class("TimestampType", ("I", "precision"), _KIND),
-    _type_class("LocalZonedTimestampType", ("I", "precision"), _KIND),
-    _type_class("YearMonthIntervalType", ("I", "yearPrecision"), (_MONTHS, "resolution")),
-    _type_class("DayTimeIntervalType", ("I", "dayPrecision"), ("I", "fractionalPrecision"), (_TIMES, "resolution")),
-    _type_class("ArrayType", (_TYPE, "elementType")),
-    _type_class("MultisetType", (_TYPE, "elementType")),
-    _type_class("MapType", (_TYPE, "keyType"), (_TYPE, "valueType")),
-    _type_class("RowType", ("Ljava/util/List;", "fields")),
-    _type_class("RawType", ("Ljava/lang/Class;", "clazz"), (_ONE_SERIALIZER, "serializer")),
+    JavaClassDescription(f"{PACKAGE}LogicalType", 1, (("Z", "isNullable"), (signature("LogicalTypeRoot"), "typeRoot"))),
+    *(known.description for known in TYPE_CLASSES.values()),
+    JavaClassDescription(
+        f"{PACKAGE}RawType", 1, (("Ljava/lang/Class;", "clazz"), (_ONE_SERIALIZER, "serializer")), f"{PACKAGE}LogicalType"
+    ),
     JavaClassDescription(MAP_VIEW.class_name, 0, flags=0),
-    JavaClassDescription(f"{PACKAGE}RowType$RowField", 1, ((_TEXT, "description"), (_TEXT, "name"), (_TYPE, "type"))),
+    JavaClassDescription(f"{PACKAGE}RowType$RowField", 1, ((_TEXT, "description"), (_TEXT, "name"), (TYPE, "type"))),
     JavaClassDescription("java.util.Collections$UnmodifiableCollection", 1820017752578914078, (("Ljava/util/Collection;", "c"),)),
     JavaClassDescription(
         _LIST, -283967356065247728, (("Ljava/util/List;", "list"),), "java.util.Collections$UnmodifiableCollection"
@@ -97,7 +68,7 @@ _DESCRIPTIONS: Final = (
     JavaClassDescription(
         f"{_RUNTIME}ArrayDataSerializer",
         1,
-        ((_ONE_SERIALIZER, "eleSer"), (_TYPE, "eleType"), (_ELEMENT_GETTER, "elementGetter")),
+        ((_ONE_SERIALIZER, "eleSer"), (TYPE, "eleType"), (_ELEMENT_GETTER, "elementGetter")),
         _SERIALIZER,
     ),
     JavaClassDescription(
@@ -106,10 +77,10 @@ _DESCRIPTIONS: Final = (
         (
             (_ELEMENT_GETTER, "keyGetter"),
             (_ONE_SERIALIZER, "keySerializer"),
-            (_TYPE, "keyType"),
+            (TYPE, "keyType"),
             (_ELEMENT_GETTER, "valueGetter"),
             (_ONE_SERIALIZER, "valueSerializer"),
-            (_TYPE, "valueType"),
+            (TYPE, "valueType"),
         ),
         _SERIALIZER,
     ),
@@ -128,7 +99,7 @@ _DESCRIPTIONS: Final = (
             (f"L{_RUNTIME.replace('.', '/')}BinaryRowDataSerializer;", "binarySerializer"),
             ("[Lorg/apache/flink/table/data/RowData$FieldGetter;", "fieldGetters"),
             (f"[{_ONE_SERIALIZER}", "fieldSerializers"),
-            (f"[{_TYPE}", "types"),
+            (f"[{TYPE}", "types"),
         ),
         f"{_RUNTIME}AbstractRowDataSerializer",
     ),
@@ -150,7 +121,7 @@ _DATA_TYPES: Final = (
     JavaClassDescription(
         f"{_TYPES_OF_DATA}DataType",
         -4138822262654336147,
-        (("Ljava/lang/Class;", "conversionClass"), (_TYPE, "logicalType")),
+        (("Ljava/lang/Class;", "conversionClass"), (TYPE, "logicalType")),
     ),
     JavaClassDescription(
         f"{_TYPES_OF_DATA}CollectionDataType",
@@ -191,7 +162,7 @@ def type_object(type_: LogicalType) -> JavaObject:
     UnsupportedFormatError
         If its class is a user class; only Java can make such an object.
     """
-    return _object(_type(type_))
+    return _object(type_instance(type_))
 
 
 def serializer_object(type_: LogicalType) -> JavaObject:
@@ -226,7 +197,7 @@ def data_type_object(type_: LogicalType) -> JavaObject:
 
 
 def _data_type(name: str, conversion: JavaClass, type_: LogicalType) -> JavaInstance:
-    return JavaInstance(_TYPES_OF_DATA + name, {"conversionClass": conversion, "logicalType": _type(type_)})
+    return JavaInstance(_TYPES_OF_DATA + name, {"conversionClass": conversion, "logicalType": type_instance(type_)})
 
 
 def _conversion_class(type_: LogicalType) -> str:
@@ -253,85 +224,33 @@ def _object(content: JavaInstance) -> JavaObject:
 # Types
 
 
+def type_instance(type_: LogicalType) -> JavaInstance:
+    """Return a type as a part of another Java object."""
+    if replace(type_, nullable=True) == MAP_VIEW:
+        return _logical("RawType", "RAW", type_, clazz=JavaClass(MAP_VIEW.class_name), serializer=_singleton("NULL"))
+    known = class_of(type_)
+    return _logical(known.name, known.root, type_, **{f.name: _content(f, getattr(type_, f.attribute)) for f in known.fields})
+
+
 def _logical(name: str, root: str, type_: LogicalType, **fields: Any) -> JavaInstance:
     constant = JavaEnum(f"{PACKAGE}LogicalTypeRoot", root)
     return JavaInstance(PACKAGE + name, {"isNullable": type_.nullable, "typeRoot": constant, **fields})
 
 
-def _type(type_: LogicalType) -> JavaInstance:
-    return _maker(_MAKERS, type_)(type_)
-
-
-type_instance: Final = _type
-"""A type as a part of another Java object."""
-
-
-def _maker(makers: Mapping[type, _Maker], type_: LogicalType) -> _Maker:
-    if type(type_) not in makers:
-        raise _of_user(type_)
-    return makers[type(type_)]
-
-
-def _of_user(type_: LogicalType) -> UnsupportedFormatError:
-    return UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
-
-
-def _raw(type_: RawType) -> JavaInstance:
-    if replace(type_, nullable=True) != MAP_VIEW:
-        raise _of_user(type_)
-    return _logical("RawType", "RAW", type_, clazz=JavaClass(type_.class_name), serializer=_singleton("NULL"))
-
-
-def _timestamp(type_: TimestampType) -> JavaInstance:
-    name, root = "TimestampType", "TIMESTAMP_WITHOUT_TIME_ZONE"
-    if type_.local_zoned:
-        name, root = "LocalZonedTimestampType", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-    kind = JavaEnum(f"{PACKAGE}TimestampKind", type_.kind)
-    return _logical(name, root, type_, precision=type_.precision, kind=kind)
-
-
-def _interval(type_: IntervalType) -> JavaInstance:
-    if type_.in_months:
-        resolution = JavaEnum(f"{PACKAGE}YearMonthIntervalType$YearMonthResolution", type_.resolution)
-        return _logical(
-            "YearMonthIntervalType", "INTERVAL_YEAR_MONTH", type_, yearPrecision=type_.precision, resolution=resolution
-        )
-    resolution = JavaEnum(f"{PACKAGE}DayTimeIntervalType$DayTimeResolution", type_.resolution)
-    return _logical(
-        "DayTimeIntervalType",
-        "INTERVAL_DAY_TIME",
-        type_,
-        dayPrecision=type_.precision,
-        fractionalPrecision=type_.fraction,
-        resolution=resolution,
-    )
-
-
-def _row(type_: RowType) -> JavaInstance:
-    fields = JavaList([_field(f) for f in type_.fields])
-    return _logical("RowType", "ROW", type_, fields=JavaInstance(_LIST, {"c": fields, "list": fields}))
+def _content(field: TypeField, value: Any) -> Any:
+    if field.enum:
+        return JavaEnum(PACKAGE + field.enum, value)
+    if field.form == TYPE:
+        return type_instance(value)
+    if field.form == FIELDS:
+        fields = JavaList([_field(f) for f in value])
+        return JavaInstance(_LIST, {"c": fields, "list": fields})
+    return value
 
 
 def _field(field: RowField) -> JavaInstance:
-    values = {"description": field.description, "name": field.name, "type": _type(field.type)}
+    values = {"description": field.description, "name": field.name, "type": type_instance(field.type)}
     return JavaInstance(f"{PACKAGE}RowType$RowField", values)
-
-
-_MAKERS: Final[dict[type, _Maker]] = {
-    AtomicType: lambda t: _logical(ATOMIC[t.name].type_class, ATOMIC[t.name].root, t),
-    TextType: lambda t: _logical(*_SIZED[t.name], t, length=t.length),
-    BytesType: lambda t: _logical(*_SIZED[t.name], t, length=t.length),
-    DateType: lambda t: _logical("DateType", "DATE", t),
-    TimeType: lambda t: _logical("TimeType", "TIME_WITHOUT_TIME_ZONE", t, precision=t.precision),
-    DecimalType: lambda t: _logical("DecimalType", "DECIMAL", t, precision=t.precision, scale=t.scale),
-    TimestampType: _timestamp,
-    IntervalType: _interval,
-    ArrayType: lambda t: _logical("ArrayType", "ARRAY", t, elementType=_type(t.element)),
-    MultisetType: lambda t: _logical("MultisetType", "MULTISET", t, elementType=_type(t.element)),
-    MapType: lambda t: _logical("MapType", "MAP", t, keyType=_type(t.key), valueType=_type(t.value)),
-    RowType: _row,
-    RawType: _raw,
-}
 
 
 # Serializers
@@ -342,18 +261,19 @@ def _singleton(name: str) -> JavaInstance:
 
 
 def _serializer(type_: LogicalType) -> JavaInstance:
-    return _maker(_SERIALIZER_MAKERS, type_)(type_)
+    class_of(type_)  # refuses types of user classes
+    return _SERIALIZER_MAKERS[type(type_)](type_)
 
 
 def _array_serializer(type_: ArrayType) -> JavaInstance:
-    fields = {"eleSer": _serializer(type_.element), "eleType": _type(type_.element), "elementGetter": None}
+    fields = {"eleSer": _serializer(type_.element), "eleType": type_instance(type_.element), "elementGetter": None}
     return JavaInstance(f"{_RUNTIME}ArrayDataSerializer", fields)
 
 
 def _map_serializer(type_: MapType) -> JavaInstance:
     fields: dict[str, Any] = {"keyGetter": None, "valueGetter": None}
-    fields |= {"keySerializer": _serializer(type_.key), "keyType": _type(type_.key)}
-    fields |= {"valueSerializer": _serializer(type_.value), "valueType": _type(type_.value)}
+    fields |= {"keySerializer": _serializer(type_.key), "keyType": type_instance(type_.key)}
+    fields |= {"valueSerializer": _serializer(type_.value), "valueType": type_instance(type_.value)}
     return JavaInstance(f"{_RUNTIME}MapDataSerializer", fields)
 
 
@@ -362,7 +282,7 @@ def _row_serializer(type_: RowType) -> JavaInstance:
     slots = (arity + 63 + 8) // 64 * 8 + 8 * arity
     binary = JavaInstance(f"{_RUNTIME}BinaryRowDataSerializer", {"fixedLengthPartSize": slots, "numFields": arity})
     serializers = JavaArray(f"[L{_SERIALIZER};", [_serializer(t) for t in type_.types])
-    types = JavaArray(f"[L{PACKAGE}LogicalType;", [_type(t) for t in type_.types])
+    types = JavaArray(f"[L{PACKAGE}LogicalType;", [type_instance(t) for t in type_.types])
     fields = {"binarySerializer": binary, "fieldGetters": None, "fieldSerializers": serializers, "types": types}
     return JavaInstance(f"{_RUNTIME}RowDataSerializer", fields)
 
