@@ -332,7 +332,7 @@ def size_report(
     if by != "key":
         check_given(options, ("time_zone",), f"with {spelled('by', 'key')}: add that")
     operator = None if uid is None else OperatorIdentifier.of(uid)
-    report = SizeReport.plan(SnapshotAccess.of(**options).open(path), operator, by, top)
+    report = SizeReport.of(SnapshotAccess.of(**options).open(path), operator, by, top)
     return report.merged(table for part in progress(report.parts, "measuring") if (table := part.measure()) is not None)
 
 

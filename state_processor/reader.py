@@ -326,7 +326,7 @@ class SavepointReader(SnapshotPlots):
             ``by`` is unknown, or ``key`` without an operator.
         """
         operator = None if uid is None else OperatorIdentifier.of(uid)
-        return size_report(self._spark, SizeReport.plan(self._snapshot, operator, by, top), self._access.serializers)
+        return size_report(self._spark, SizeReport.of(self._snapshot, operator, by, top), self._access.serializers)
 
     def check_compatibility(
         self, uid: Uid, state: str, new_type: TypeSerializer, *, schema_evolution: bool = False

@@ -22,7 +22,7 @@ from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, of_one_subtask, subtask_label, surveys
 from state_processor.backends.sql.kinds import kind_of
-from state_processor.backends.sql.naming import describe, planned
+from state_processor.backends.sql.naming import describe, plan_operator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.header_cache import KEPT, Same
 from state_processor.backends.state.python_states import is_python_state, shown_name
@@ -64,7 +64,7 @@ def operator_kinds(snapshot: Snapshot) -> dict[str, str]:
     """Return the kinds of operators by their ids: from their names, or from one file of an operator without name and uid."""
     known: dict[str, str] = {}
     for operator in snapshot.metadata.operators:
-        plan = planned(snapshot, operator)
+        plan = plan_operator(snapshot, operator)
         kind = kind_of((), operator.name) if plan is None else plan.transformation
         if kind is None and not (operator.uid or operator.name) and operator.state_size:
             kind = _kind_by_states(snapshot, operator)
@@ -83,7 +83,7 @@ def _kind_by_states(snapshot: Snapshot, operator: OperatorState) -> str | None:
 
 
 def _planned_name(snapshot: Snapshot, operator: OperatorState) -> Row:
-    plan = planned(snapshot, operator)
+    plan = plan_operator(snapshot, operator)
     if plan is None:
         return {"operator_kind": kind_of((), operator.name)}
     return {"operator_name": plan.label, "operator_kind": plan.transformation}
@@ -149,7 +149,7 @@ def _state_rows(
     variants, unread = surveyed
     found = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in found.values())
-    plan = planned(snapshot, operator)
+    plan = plan_operator(snapshot, operator)
     kind = kind_of(found.values(), operator.name) if plan is None else plan.transformation
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "operator_kind": kind}
     for name, state in found.items():

@@ -133,7 +133,7 @@ def _renamed(operator: OperatorState, found: TranslatedOperator | None) -> Opera
 def _log_open(matches: QueryMatches) -> None:
     for one in matches.matches:
         if one.found is None and (one.candidates or one.operator.state_size):
-            known = some_of([found.planned.label for found in one.candidates]) if one.candidates else "none"
+            known = some_of([found.in_plan.label for found in one.candidates]) if one.candidates else "none"
             _LOG.warning(
                 "%s: operator %s keeps its id; operators of the plan that fit: %s",
                 spelled("plan"), one.operator.name or one.operator.operator_id, known,
@@ -191,7 +191,7 @@ def _other_ttl(matches: Iterable[QueryMatch], surveyed: Mapping[str, Survey]) ->
         if one.found is not None and planned and keyed and any(keyed) != any(planned.values()):
             has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
             yield (
-                f"the state of {one.found.planned.label} has time-to-live in the {has}, and none in the {lacks}; Flink refuses "
+                f"the state of {one.found.in_plan.label} has time-to-live in the {has}, and none in the {lacks}; Flink refuses "
                 "to restore it. Compile the plan with the job's value of 'table.exec.state.ttl'"
             )
 
@@ -256,9 +256,9 @@ def fits(operator: TranslatedOperator, states: Mapping[str, Sequence[StateDescri
         if state.is_timer:
             continue
         try:
-            if meaning_of(operator.planned, state) is None:
+            if meaning_of(operator.in_plan, state) is None:
                 return False
-            names_from_plan(operator.planned, state)
+            names_from_plan(operator.in_plan, state)
         except OptionError:
             return False
     return True

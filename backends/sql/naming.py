@@ -27,7 +27,7 @@ _KEY: Final = "key"
 _ROWS: Final = (RowSerializer, RowDataSerializer)
 
 
-def planned(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
+def plan_operator(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
     """Return the operator in the plan of a snapshot."""
     return None if snapshot.query_plan is None else snapshot.query_plan.operators.get(operator.operator_id)
 
@@ -118,7 +118,7 @@ def state_names(
     for path in fields:
         if path not in known:
             raise OptionError(f"{spelled('fields')}: {path!r} is not read; names may be given for {some_of(sorted(known))}")
-    plan = planned(snapshot, operator)
+    plan = plan_operator(snapshot, operator)
     found = {}
     for state in by_name.values():
         given = names_from_user(fields, state)

@@ -69,7 +69,7 @@ class TranslatedOperator:
     uid: str
 
     @property
-    def planned(self) -> PlanOperator:
+    def in_plan(self) -> PlanOperator:
         """The operator of the plan."""
         return PlanOperator(self.node, self.transformation, self.uid)
 

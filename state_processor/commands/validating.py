@@ -26,7 +26,7 @@ from state_processor.display.progress import progress
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.report.restoring import Restoring, oldest_flink, planned_migration, restored_by
+from state_processor.report.restoring import Restoring, oldest_flink, previewed_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError
 
 INCOMPLETE: Final = 1
@@ -140,7 +140,7 @@ def _checked(files: int, structure: StructureCheck, values: ValueCheck | None) -
 
 def _restoring(options: argparse.Namespace, access: SnapshotAccess, snapshot: Snapshot) -> Iterator[Restoring]:
     """Yield the versions and backends that restore the snapshot; Flink 2.x is included only if values are read."""
-    migration = planned_migration(options.path, access) if options.values and snapshot.flink_major == 1 else None
+    migration = previewed_migration(options.path, access) if options.values and snapshot.flink_major == 1 else None
     yield from restored_by(oldest_flink(snapshot), snapshot.flink_major, states(snapshot).to_pylist(), migration)
 
 

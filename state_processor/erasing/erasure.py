@@ -107,7 +107,7 @@ def erase(
     erasure = Erasure(
         path, checked_actions(remove), sought(text, None), sought_keys(key), where, uid, state, format, backend, options
     )
-    erasure.plan()
+    erasure.prepare()
     return erasure.write(target, overwrite=overwrite)
 
 
@@ -143,7 +143,7 @@ class Erasure:
         self._writer = SavepointWriter.from_existing(self.path, **self.options)
         self._fitting: set[int] = set()
 
-    def plan(self) -> None:
+    def prepare(self) -> None:
         """Search in the source savepoint, and add the changes to the new one."""
         for operator in progress(self.snapshot.metadata.operators, "searching"):
             states, _ = survey(self.snapshot, operator)

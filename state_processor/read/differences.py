@@ -291,6 +291,6 @@ def _sizes(snapshot: Snapshot, operator: OperatorState, keyed: bool) -> dict[str
     found = {r["state_name"]: r["size_in_bytes"] for r in catalog.states(alone).to_pylist() if r["backend"] == "operator"}
     if not keyed:
         return found
-    report = SizeReport.plan(alone, None, "state", None)
+    report = SizeReport.of(alone, None, "state", None)
     tables = (table for part in report.parts if (table := part.measure()) is not None)
     return found | {r["state_name"]: r["size_in_bytes"] for r in report.merged(tables).to_pylist()}

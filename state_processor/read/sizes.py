@@ -65,8 +65,8 @@ class SizeReport:
     parts: Sequence[SizePart]
 
     @classmethod
-    def plan(cls, snapshot: Snapshot, operator: OperatorIdentifier | None, by: str, top: int | None) -> SizeReport:
-        """Plan a report; see :func:`state_processor.arrow.size_report`."""
+    def of(cls, snapshot: Snapshot, operator: OperatorIdentifier | None, by: str, top: int | None) -> SizeReport:
+        """Return a report before its parts are measured; see :func:`state_processor.arrow.size_report`."""
         kind: SizesBy | None = next((b for b in get_args(SizesBy) if b == by), None)
         if kind is None:
             raise OptionError(f"{spelled('by', by)}: expected one of {', '.join(get_args(SizesBy))}")

@@ -29,7 +29,7 @@ from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.report.distribution import Distribution, Places, Subtasks, summed
 from state_processor.report.largest_keys import LargestKeys
 from state_processor.report.over_time import OverTime, over_time, retained_beside
-from state_processor.report.restoring import Restoring, Row, oldest_flink, planned_migration, restored_by
+from state_processor.report.restoring import Restoring, Row, oldest_flink, previewed_migration, restored_by
 from state_processor.report.time_histogram import TimeHistogram, count_times
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
@@ -148,7 +148,7 @@ def contents(
         if snapshot.flink_major == 1:
             with _noting(found):
                 uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are already reported
-                found.migration = planned_migration(path, replace(access, uids=access.uids and uids))
+                found.migration = previewed_migration(path, replace(access, uids=access.uids and uids))
     _compare_snapshots(snapshot, found, access, history, values)
     found.restoring += restored_by(oldest_flink(snapshot), snapshot.flink_major, found.states, found.migration)
     return found
@@ -188,7 +188,7 @@ def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
     unread: set[str] = set()
     parts: Sequence[SizePart] = ()
     with _noting(found):
-        parts = SizeReport.plan(snapshot, None, "state", None).parts
+        parts = SizeReport.of(snapshot, None, "state", None).parts
     for part in progress(parts, "measuring"):
         if part.operator_uid_hash not in unread:
             try:

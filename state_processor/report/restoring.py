@@ -56,7 +56,7 @@ def restored_by(
     states
         Rows of :func:`state_processor.arrow.states`.
     migration
-        See :func:`planned_migration`; ``None`` if it was not planned.
+        See :func:`previewed_migration`; ``None`` without a preview.
     """
     if oldest is not None:
         yield Restoring(f"Flink {oldest} and later {'' if flink_major > 1 else '1.x versions '}read the snapshot.")
@@ -73,10 +73,10 @@ def restored_by(
             yield Restoring("All states can be migrated to Flink 2.x.")
 
 
-def planned_migration(path: str | PathLike[str], access: SnapshotAccess) -> list[Row]:
+def previewed_migration(path: str | PathLike[str], access: SnapshotAccess) -> list[Row]:
     """Read values, and return the outcome of a migration to Flink 2.x for each state."""
-    plan = SavepointBuild.from_existing(path, None, access)
-    plan.migrate(LocalEngine(), _NEXT_MAJOR)
+    build = SavepointBuild.from_existing(path, None, access)
+    build.migrate(LocalEngine(), _NEXT_MAJOR)
     return [
         {
             "operator": report.uid or report.uid_hash,
@@ -85,5 +85,5 @@ def planned_migration(path: str | PathLike[str], access: SnapshotAccess) -> list
             "outcome": report.outcome,
             "notes": "; ".join(report.problems or report.changes),
         }
-        for report in plan.migration_report()
+        for report in build.migration_report()
     ]

@@ -75,12 +75,12 @@ class SavepointSink(DataSourceArrowWriter):
         self._options = options
         self._schema = arrow_schema_of(schema)
         self._staging = Staging(options.path, uuid4().hex[:16], options.access.storage(), replaces=overwrite)
-        plan = savepoint_plan(options, EncodedRows(self._schema))
-        first = plan.first_pass(LocalEngine(), self._staging)
+        build = savepoint_build(options, EncodedRows(self._schema))
+        first = build.first_pass(LocalEngine(), self._staging)
         self._columns = first.columns
         encoding = TableEncoding(tuple(first.columns), ((0, first.encode),))
         self._encode = FirstPass(EncodeTables((encoding,)), self._staging)
-        plan.prepare(self._staging, os.getppid())  # this process only plans, and ends before the write does
+        build.prepare(self._staging, os.getppid())  # this process only plans, and ends before the write does
 
     @asked_by_spark()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -94,7 +94,7 @@ class SavepointSink(DataSourceArrowWriter):
         """Write the files of subtasks from the entries of all tasks, and ``_metadata``."""
         indexes = [index for m in messages if isinstance(m, EncodedMessage) for index in m.indexes]
         try:
-            savepoint_plan(self._options, EncodedRows(self._schema, indexes)).write(self._staging, LocalEngine())
+            savepoint_build(self._options, EncodedRows(self._schema, indexes)).write(self._staging, LocalEngine())
         except BaseException as failure:
             self._staging.give_up(failure)
             raise
@@ -104,26 +104,26 @@ class SavepointSink(DataSourceArrowWriter):
         self._staging.abort()
 
 
-def savepoint_plan(options: SinkOptions, rows: Rows) -> SavepointBuild:
-    """Return the plan that options describe."""
+def savepoint_build(options: SinkOptions, rows: Rows) -> SavepointBuild:
+    """Return the savepoint that options describe."""
     size, version, operator, state = options.max_parallelism, options.flink_version, options.operator, options.state
     if options.base is None:
         new_size = DEFAULT_MAX_PARALLELISM if size is None else size
-        plan = SavepointBuild.new(new_size, version or DEFAULT_VERSION, options.access)
+        build = SavepointBuild.new(new_size, version or DEFAULT_VERSION, options.access)
     else:
-        plan = SavepointBuild.from_existing(options.base, version, options.access)
+        build = SavepointBuild.from_existing(options.base, version, options.access)
         if size is not None:
-            plan.set_max_parallelism(size)
-    if state is not None and not options.replace and plan.has_keyed_state(operator, state):
-        with plan.change(operator, existing=True) as draft:
+            build.set_max_parallelism(size)
+    if state is not None and not options.replace and build.has_keyed_state(operator, state):
+        with build.change(operator, existing=True) as draft:
             _update_state(draft, state, options, rows)
         if options.parallelism is not None:
-            plan.set_parallelism(operator, options.parallelism)
+            build.set_parallelism(operator, options.parallelism)
     else:
-        with plan.change(operator) as draft:
+        with build.change(operator) as draft:
             _add_states(draft, state, options, rows)
             draft.set_parallelism(options.parallelism)
-    return plan
+    return build
 
 
 def _update_state(draft: OperatorDraft, state: str, options: SinkOptions, rows: Rows) -> None:

@@ -36,7 +36,7 @@ from state_processor.write.engines import Engine, RowsPass
 from state_processor.write.format_choice import keyed_format
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import first_pass, keyed_target
-from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
+from state_processor.write.migration_decisions import TypesOfStates, decide_migrations, types_by_path
 from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, written_operator
 from state_processor.write.outcome import OperatorOutcome, check_format, outcome_of
@@ -290,7 +290,7 @@ class SavepointBuild:
         if metadata_version(flink_version) < metadata_version("2.0"):
             raise OptionError(f"flink_version={flink_version!r}: migrations are to Flink 2.0 and later")
         named = {self.existing(uid).identifier.uid_hash: types_by_path(states) for uid, states in (types or {}).items()}
-        migrations = plan_migrations(engine, self.drafts, named, self._task_serializers)
+        migrations = decide_migrations(engine, self.drafts, named, self._task_serializers)
         self._flink_version = self._migrated_to = flink_version
         for draft in self.drafts:
             draft.migration = migrations.get(draft.identifier.uid_hash)

@@ -24,7 +24,7 @@ from state_processor.write import keyed_changes, time_to_live
 from state_processor.write.build import Uid
 from state_processor.write.engines import Engine
 from state_processor.write.format_choice import BackendName, FormatName
-from state_processor.write.migration_plan import TypesOfStates
+from state_processor.write.migration_decisions import TypesOfStates
 from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_state_writer import OperatorStateWriter
 from state_processor.write.row_protocol import GivenRows, Rows

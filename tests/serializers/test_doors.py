@@ -32,7 +32,7 @@ IN_CODE_ONLY: Final = {
     "state_processor/spark/data_source_registration.py": "advice to the owner of the session",
     "state_processor/write/draft.py": "methods of SavepointWriter",
     "state_processor/write/keyed_changes.py": "methods of SavepointWriter",
-    "state_processor/write/migration_plan.py": "migrations are made by code only",
+    "state_processor/write/migration_decisions.py": "migrations are made by code only",
     "state_processor/write/query_migration.py": "a value that is not a list comes from code only",
 }
 """Modules whose messages Python code alone can cause, and why."""

@@ -1,4 +1,4 @@
-"""Plan of a migration to Flink 2.x: the outcome for each state, from its header and its values."""
+"""Decisions of a migration to Flink 2.x: the outcome for each state, from its header and its values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def types_by_path(states: TypesOfStates) -> TypesByPath:
     return {name: {"": paths} if isinstance(paths, TypeSerializer) else dict(paths) for name, paths in states.items()}
 
 
-def plan_migrations(
+def decide_migrations(
     engine: Engine, drafts: Sequence[OperatorDraft], types: Mapping[str, TypesByPath], serializers: TaskSerializers
 ) -> dict[str, OperatorMigration]:
     """Return the migration of the states of operators, by operator id.
@@ -59,23 +59,25 @@ def plan_migrations(
     NotFoundError
         If a state does not exist.
     """
-    plans = {
-        draft.source.operator.operator_id: _Plan(draft.source, draft.identifier, types.get(draft.source.operator.operator_id, {}))
+    decisions = {
+        draft.source.operator.operator_id: _Decision(
+            draft.source, draft.identifier, types.get(draft.source.operator.operator_id, {})
+        )
         for draft in drafts
         if draft.source is not None
     }
-    parts = [part for plan in plans.values() for part in plan.parts()]
+    parts = [part for decision in decisions.values() for part in decision.parts()]
     if parts:
-        snapshot = next(plan.source.snapshot for plan in plans.values())
-        named = {operator: portable(plan.types) for operator, plan in plans.items()}
+        snapshot = next(decision.source.snapshot for decision in decisions.values())
+        named = {operator: portable(decision.types) for operator, decision in decisions.items()}
         scan = ScanValues(snapshot_for_tasks(snapshot), named, serializers)
         for part, found in zip(parts, engine.run_parts(parts, scan), strict=True):
-            plans[part.operator].take(found)
-    return {operator: plan.settled() for operator, plan in plans.items()}
+            decisions[part.operator].take(found)
+    return {operator: decision.settled() for operator, decision in decisions.items()}
 
 
-class _Plan:
-    """Plan for one operator, before and after its values are read."""
+class _Decision:
+    """Decision on one operator, before and after its values are read."""
 
     def __init__(self, source: SourceOperator, identifier: OperatorIdentifier, types: TypesByPath) -> None:
         self.source = source
