@@ -45,6 +45,8 @@ _OF_SINKS: Final = frozenset({"sink", COMMITTER, "streaming-writer", "compact-co
     "constraint-validator",
     "timestamp-inserter",
 }
+_WITHOUT_UIDS: Final = frozenset({"iceberg", "paimon"})
+"""Connectors whose sinks do not get uids from a compiled plan: a job that runs the plan has other ids for their operators."""
 _OPERATOR_STATES: Final[Mapping[str, frozenset[str]]] = {
     "SourceReaderState": frozenset({"source"}),
     "writer_raw_states": frozenset({"sink"}),
@@ -157,10 +159,20 @@ def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
     surveyed = dict(zip((o.operator_id for o in operators), surveys(snapshot, map(of_one_subtask, operators)), strict=True))
     known = _by_id(operators, plan, surveyed)
     if known is not None:
-        decided = tuple(_decided(o, known.get(o.operator_id), surveyed) for o in operators)
+        decided = tuple(_with_uid(_decided(o, known.get(o.operator_id), surveyed)) for o in operators)
         return QueryMatches(decided, by_id=True, advice=tuple(_other_ttl(decided, surveyed)))
-    matches = tuple(_by_structure(operators, plan, surveyed))
+    matches = tuple(map(_with_uid, _by_structure(operators, plan, surveyed)))
     return QueryMatches(matches, by_id=False, advice=(_other_shape(operators, plan), *_other_ttl(matches, surveyed)))
+
+
+def _with_uid(match: QueryMatch) -> QueryMatch:
+    """Return a match without the operator of the plan, if this operator does not have a uid in a job that runs the plan."""
+    if match.found is None or match.found.transformation not in _OF_SINKS:
+        return match
+    connector = str(match.found.node.at("dynamicTableSink", "table", "resolvedTable", "options", "connector", default=""))
+    if connector not in _WITHOUT_UIDS:
+        return match
+    return QueryMatch(match.operator, None, (f"a sink of {connector} does not get uids from a plan",))
 
 
 def _other_shape(operators: Sequence[OperatorState], plan: CompiledPlan) -> str:

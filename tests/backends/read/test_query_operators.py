@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from dataclasses import replace
@@ -85,6 +86,19 @@ def test_operators_of_another_shape_are_matched_by_structure_and_never_wrongly(v
             assert expected.uid in {candidate.uid for candidate in one.candidates}
     stateful = [one for one in found.matches if one.operator.state_size and one.found is None]
     assert [one for one in stateful if len(one.candidates) < 2 and "distinct values have" not in one.evidence[-1]] == []
+
+
+@pytest.mark.parametrize(("connector", "has_uid"), [("iceberg", False), ("paimon", False), ("kafka", True)])
+def test_sinks_without_uids_keep_their_ids(connector: str, has_uid: bool) -> None:
+    savepoint, path = text_query("2.3.0", "left-join")
+    content = json.loads(path.read_text("utf-8"))
+    content["nodes"][-1]["dynamicTableSink"]["table"]["resolvedTable"]["options"] = {"connector": connector}
+    found = match_query(open_snapshot(savepoint), CompiledPlan.parse(json.dumps(content)))
+    assert found.by_id
+    (sink,) = (one for one in found.matches if "results" in (one.operator.name or ""))
+    assert (sink.found is not None) == has_uid
+    assert has_uid or sink.evidence == (f"a sink of {connector} does not get uids from a plan",)
+    assert all(one.found is not None for one in found.matches if one is not sink)
 
 
 def test_ambiguous_operators_keep_their_ids_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
