@@ -218,16 +218,17 @@ def test_queries_go_on_with_the_state_of_others(version: str, spark: SparkSessio
     first = run([*texts, *later, *ask("new")])
     migrated = {name: str(tmp_path / f"{name}-migrated") for name in EVOLUTIONS}
     notes = {}
-    for name, answer in zip(EVOLUTIONS, first, strict=False):
-        writer = sp.SavepointWriter.from_existing(spark, answer["savepoint"], plan=plans[name, "old"])
+    for number, (name, answer) in enumerate(zip(EVOLUTIONS, first, strict=False)):
+        writer = sp.arrow.SavepointWriter.from_existing(answer["savepoint"], plan=plans[name, "old"])
         writer.migrate_query(plans[name, "old"], plans[name, "new"]).write(migrated[name])
-        alone = sp.arrow.SavepointWriter.from_existing(answer["savepoint"], plan=plans[name, "old"])
-        alone.migrate_query(plans[name, "old"], plans[name, "new"]).write(without_spark := tmp_path / f"{name}-arrow")
-        is_same = name != "ttl-added"  # else the time of the last access is that of the write
-        assert entries(without_spark, metadata=is_same) == entries(migrated[name], metadata=is_same)
-        if len(notes) % 2:
-            migrated[name] = str(without_spark)  # Flink restores what each of the two wrote
         notes[name] = sorted(change for state in writer.query_migration_report() for change in state.changes)
+        if number % 2 == (version == "2.3.0"):  # Spark writes it too, for one of the versions, and Flink restores that
+            without_spark, migrated[name] = migrated[name], str(tmp_path / f"{name}-spark")
+            of_spark = sp.SavepointWriter.from_existing(spark, answer["savepoint"], plan=plans[name, "old"])
+            of_spark.migrate_query(plans[name, "old"], plans[name, "new"]).write(migrated[name])
+            is_same = name != "ttl-added"  # else the time of the last access is that of the write
+            assert entries(without_spark, metadata=is_same) == entries(migrated[name], metadata=is_same)
+            assert of_spark.query_migration_report() == writer.query_migration_report()
     assert notes == {name: sorted(e.notes) for name, e in EVOLUTIONS.items()}
     sql_queries.write_lines(files, "2", MORE)
     asked = ask("new", to={name: str(tmp_path / f"{name}-second") for name in EVOLUTIONS})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,7 @@ import state_processor as sp
 from tests.interop import selection, sql_queries
 from tests.interop.upgraded_queries import REFUSED, SAMPLE, UPGRADED
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = pytest.mark.interop
 
 NAMES = tuple(UPGRADED) if selection.EVERY_CASE else SAMPLE
 
@@ -67,9 +64,7 @@ def result(name: str, changes: Sequence[str]) -> Mapping[str, Any]:
     ],
     ids=["another version", "the first version of OVER"],
 )
-def test_queries_go_on_in_plans_with_other_states(
-    names: Sequence[str], old: Planner, new: Planner, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_queries_go_on_in_plans_with_other_states(names: Sequence[str], old: Planner, new: Planner, tmp_path: Path) -> None:
     files, whole, aside, before, after = (tmp_path / name for name in ("files", "whole", "aside", "old", "new"))
     old.compile(names, files, before)
     new.compile(names, files, after)
@@ -78,7 +73,7 @@ def test_queries_go_on_in_plans_with_other_states(
     first = old.run(dict.fromkeys(names), files, before, tmp_path / "first")
     migrated, refused = {}, {}
     for name in names:
-        writer = sp.SavepointWriter.from_existing(spark, first[name]["savepoint"])
+        writer = sp.arrow.SavepointWriter.from_existing(first[name]["savepoint"])
         try:
             writer.migrate_query(before / f"{name}.json", after / f"{name}.json")
         except sp.StateMigrationError as error:
