@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -20,6 +21,7 @@ STREAMS = (
 )
 
 
+@cache
 def metadata_files(generated: bool = False) -> list[object]:
     """Every ``_metadata`` of real snapshots, as test parameters.
 
