@@ -35,7 +35,7 @@ settings.register_profile(
     "suite",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=200 if os.environ.get("STATE_PROCESSOR_EVERY_CASE") else 50,
+    max_examples=200 if os.environ.get("STATE_PROCESSOR_EVERY_CASE") else 25,
 )
 settings.load_profile("suite")
 engine.MAX_SHRINKING_SECONDS = 60  # by default a test that fails takes up to five minutes more
