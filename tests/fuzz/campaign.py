@@ -182,13 +182,12 @@ def _fails_alike(failure: Failure, edits: Edits) -> bool:
 
 
 def _warm_up(target: Target) -> None:
-    """Load what children share, the seeds' fields and the kernels. RocksDB starts threads, which no child would inherit."""
+    """Load what children share, the seeds' fields and the kernels."""
     for seed in target.seeds:
         _ = seed.fields
-    if target.name != "rocksdb":
-        for seed in random.Random(0).sample(target.seeds, min(len(target.seeds), 40)):
-            with suppress(StateProcessorError):
-                target.run(seed, seed.data, (), random.Random(0))
+    for seed in random.Random(0).sample(target.seeds, min(len(target.seeds), 40)):
+        with suppress(StateProcessorError):
+            target.run(seed, seed.data, (), random.Random(0))
 
 
 def _run_chunk(target: Target, number: int, first: int, last: int, deadline: float, report: Report) -> int:
@@ -296,7 +295,8 @@ def _read_one(case: Input, shared: Any, out: Any) -> None:
     began = time.process_time()
     outcome = READ
     try:
-        case.run()
+        with _limited(TARGETS[case.target].most_memory):
+            case.run()
     except Exception as error:
         outcome = next(name for kind, name in _BY_ERROR.items() if isinstance(error, kind))
         if outcome not in FINE:
@@ -307,6 +307,28 @@ def _read_one(case: Input, shared: Any, out: Any) -> None:
     if took > shared[_SLOWEST]:
         shared[_SLOWEST], shared[_SLOWEST_INDEX] = took, shared[_INDEX]
     shared[_COUNTS + OUTCOMES.index(outcome)] += 1
+
+
+@contextmanager
+def _limited(most_memory: int | None) -> Iterator[None]:
+    """Raise an error if a block takes more memory than a limit.
+
+    Raises
+    ------
+    MemoryError
+        It took more.
+    """
+    if most_memory is None:
+        yield
+        return
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        yield
+    finally:
+        taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+        if taken > most_memory:
+            raise MemoryError(f"{taken >> 20} MB were taken")
 
 
 def _signature(error: BaseException) -> str:

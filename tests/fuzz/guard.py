@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from unittest.mock import patch
 
 import numpy as np
@@ -14,12 +16,16 @@ import numpy.typing as npt
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import canonical
+from state_processor.backends.formats.sst import family_scan, table
+from state_processor.backends.formats.sst.block_format import RawBlocks
 from state_processor.serializers.kernel.decode import arena as arenas
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 
 _PAGE: Final = mmap.PAGESIZE
 _NO_ACCESS: Final = 0
 _CANARY: Final = 0xA5
+_MOST_KEPT: Final = 64
+"""Pages of mappings that are kept for other arrays."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -27,17 +33,38 @@ class CanaryError(Exception):
     """Bytes between the columns of an arena were written."""
 
 
+class _Lease:
+    """Pages between two inaccessible pages, which arrays of numpy lease one after the other: a new mapping takes longer."""
+
+    _free: ClassVar[defaultdict[int, list[mmap.mmap]]] = defaultdict(list)
+
+    def __init__(self, size: int) -> None:
+        self._pages = max(1, -(-size // _PAGE))
+        free = self._free[self._pages]
+        self._memory = free.pop() if free else self._mapped()
+        end = _address(self._memory) + (self._pages + 1) * _PAGE
+        self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (end - size, False), "version": 3}
+
+    def _mapped(self) -> mmap.mmap:
+        memory = mmap.mmap(-1, (self._pages + 2) * _PAGE)
+        begin = _address(memory)
+        for page in (begin, begin + (self._pages + 1) * _PAGE):
+            if _libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(_PAGE), _NO_ACCESS):
+                raise OSError(ctypes.get_errno(), "mprotect")
+        return memory
+
+    def __del__(self) -> None:
+        if self._pages <= _MOST_KEPT:
+            self._free[self._pages].append(self._memory)
+
+
+def _address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
 def guarded(size: int) -> npt.NDArray[np.uint8]:
     """Return ``size`` bytes that end at an inaccessible page; another inaccessible page precedes them."""
-    pages = -(-size // _PAGE)
-    memory = mmap.mmap(-1, (pages + 2) * _PAGE)
-    whole = np.frombuffer(memory, dtype=np.uint8)
-    begin = whole.ctypes.data
-    for page in (begin, begin + (pages + 1) * _PAGE):
-        if _libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(_PAGE), _NO_ACCESS):
-            raise OSError(ctypes.get_errno(), "mprotect")
-    end = (pages + 1) * _PAGE
-    return whole[end - size : end]
+    return np.asarray(_Lease(size))
 
 
 def guarded_copy(data: Any) -> npt.NDArray[np.uint8]:
@@ -59,6 +86,11 @@ def guards() -> Iterator[None]:
     def guarded_rows(self: ColumnDecoder, buffer: Any, *arguments: Any) -> Any:
         return rows(self, guarded_copy(buffer), *arguments)
 
+    of_raw = RawBlocks.of.__func__  # type: ignore[attr-defined]
+
+    def guarded_raw(cls: type[RawBlocks], data: Any, *arguments: Any) -> Any:
+        return of_raw(cls, guarded_copy(data), *arguments)
+
     def guarded_plain(data: Any, where: str) -> Any:
         return guarded_copy(decompress(data, where))
 
@@ -67,10 +99,29 @@ def guards() -> Iterator[None]:
         patch.object(ColumnDecoder, "rows", guarded_rows),
         patch.object(canonical, "view", guarded_copy),
         patch.object(snappy, "decompress", guarded_plain),
+        patch.object(RawBlocks, "of", classmethod(guarded_raw)),
+        patch.object(family_scan, "np", _GuardedNumpy()),
+        patch.object(table, "np", _GuardedNumpy()),
         patch.object(arenas, "allocate", _canaries),
         patch.object(arenas.Arena, "to_batch", _checked(arenas.Arena.to_batch)),
     ):
         yield
+
+
+class _GuardedNumpy:
+    """The module ``numpy`` with guarded arrays."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        size = (math.prod(shape) if isinstance(shape, tuple) else int(shape)) * np.dtype(dtype).itemsize
+        return guarded(size).view(dtype).reshape(shape)
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        found = self.empty(shape, dtype)
+        found[...] = 0
+        return found
 
 
 def _canaries(size: int) -> npt.NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from typing import Final
 from tests.fuzz.targets.base import Target
 from tests.fuzz.targets.blobs import MetadataTarget, SnappyTarget, SnapshotTarget
 from tests.fuzz.targets.states import KeyedTarget, OperatorTarget, RocksDbTarget
+from tests.fuzz.targets.tables import TableTarget
 from tests.fuzz.targets.values import ValueTarget
 
 TARGETS: Final[dict[str, Target]] = {
@@ -25,5 +26,6 @@ TARGETS: Final[dict[str, Target]] = {
         KeyedTarget("changelog"),
         OperatorTarget(),
         RocksDbTarget(),
+        TableTarget(),
     )
 }

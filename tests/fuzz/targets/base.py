@@ -39,6 +39,8 @@ class Target(ABC):
     """One class of input."""
 
     name: str
+    most_memory: int | None = None
+    """Bytes that reading one input may take."""
 
     @cached_property
     def seeds(self) -> list[Seed]:
