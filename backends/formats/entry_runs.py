@@ -236,6 +236,7 @@ def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, block
     decoder = layout.decoder(options)
     for buffer, base, entries in blocks:
         yield from decoder.entries(buffer, entries, EntryLocator(context, layout, buffer, base, entries))
+        del buffer, entries  # before the next block is read
     yield from decoder.finish()
 
 

@@ -117,6 +117,7 @@ class Store:
         with self.fetching() as threads:
             for buffer, entries in FamilyScan(files, self.table, prefix, where, threads).blocks(lower, upper):
                 yield buffer, None, entries
+                del buffer, entries  # before more is decompressed
 
     def key_ranges(self, family: str, lower: bytes, upper: bytes, most_bytes: int) -> list[KeyRange]:
         """Return adjacent ranges of the keys of a column family, with about ``most_bytes`` of entries each.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import Any, Final
 
 import pyarrow as pa
@@ -114,8 +115,8 @@ class KeyedStateReader(PlannedReader):
         where = f"state {self._name!r} of {operator_label(self._operator)}"
         blamed = third_party_errors(where, parts=state.serializers.values())
         with blaming_declared_type(self._name, types.python_type(self._name)), blamed:
-            for batch in read_state(source, evolved(state, types), self._plan, key_groups, keys, between=between):
-                yield self._finished(batch, subtask)
+            batches = read_state(source, evolved(state, types), self._plan, key_groups, keys, between=between)
+            yield from map(self._finished, batches, repeat(subtask))
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:
         """Return the schema of what :func:`read_state` and :meth:`_finished` give for one variant."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -69,7 +70,7 @@ def read_state(
         batches = _shape_map(batches, state, plan)
     elif state.has_ttl and plan.values.ttl:
         batches = (_expire(shapes.split_ttl(b, layouts.VALUE), plan) for b in batches)
-    return (b for b in batches if b.num_rows)
+    return filter(attrgetter("num_rows"), batches)  # unlike a loop, it does not keep a batch while the next one is decoded
 
 
 def _expire(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:

@@ -100,6 +100,7 @@ class StateScan:
         context, batches = self.context.copy(), self._batches(wanted, keys)
         while (batch := context.run(next, batches, None)) is not None:
             yield batch
+            del batch  # before the next one is decoded
 
     def _batches(self, wanted: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
         reader = self.reader
@@ -112,6 +113,7 @@ class StateScan:
             for batch in projected.read(split):
                 empty = False
                 yield batch
+                del batch
         if empty:
             yield pa.RecordBatch.from_pylist([], projected.projection.schema)
 

@@ -174,5 +174,4 @@ class ProjectedReader:
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Read the rows of one part."""
-        for batch in self.reader.read(split):
-            yield self.projection.apply(batch)
+        return map(self.projection.apply, self.reader.read(split))
