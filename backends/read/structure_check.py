@@ -1,21 +1,24 @@
 """The structure of a snapshot's state files, as far as it can be checked without decoding values.
 
-Canonical files and files of embedded stores have lengths and checksums that every read checks. Counts in files of the heap
-backend, and offsets of operator state in `_metadata`, are checked here in all files.
+Canonical files have lengths that every read checks. Checksums of all blocks of embedded stores, counts in files of the heap
+backend, and offsets of operator state in `_metadata` are checked here in all files.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.opening import open_source
 from state_processor.backends.formats.operator_file import operator_header
+from state_processor.backends.formats.rocksdb_store import Store, open_store
+from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
@@ -23,6 +26,8 @@ from state_processor.backends.read.keyed_splits import SPLIT_BYTES, key_group_ch
 from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import foreign_errors
+
+_FILES_AT_ONCE: Final = 8
 
 
 @dataclass
@@ -59,23 +64,32 @@ class StructureCheck(SnapshotCheck):
         Number of headers of operator state that fit their state handles.
     counted
         Number of files of the heap backend whose entries were counted to the end.
+    blocks
+        Number of blocks of embedded stores whose checksums are right.
     problems
         A message for each file that is damaged.
     unknown
-        A message for each file with entries that can't be counted, since a serializer is not known.
+        A message for each file that can't be checked, for instance since a serializer is not known.
+    without_checksums
+        The files of embedded stores that do not have checksums.
     """
 
     headers: int = 0
     counted: int = 0
+    blocks: int = 0
+    without_checksums: list[str] = field(default_factory=list)
+    _verified: set[Hashable] = field(default_factory=set, init=False)
 
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
         self.headers += sum(at_once(partial(self._check_header, snapshot, operator), operator.subtasks))
         for subtask in operator.subtasks:
             context = subtask_label(operator, subtask)
             for handle in leaf_keyed_handles(subtask.managed_keyed):
-                if isinstance(handle, h.KeyGroupsStateHandle):
-                    with self._noting(context):
+                with self._noting(context):
+                    if isinstance(handle, h.KeyGroupsStateHandle):
                         self._count(snapshot, handle, context, operator.max_parallelism)
+                    elif isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+                        self._verify(open_store(snapshot, handle, context))
 
     def _check_header(self, snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> bool:
         """Return whether a subtask has operator state that fits its header."""
@@ -97,6 +111,22 @@ class StructureCheck(SnapshotCheck):
                 self.unknown.append(unknown)
                 return
         self.counted += 1
+
+    def _verify(self, store: Store) -> None:
+        """Verify the checksums of the tables of a store, except tables that were verified in another store."""
+        files = {identity: file for file in store.manifest.files if (identity := store.identity(file)) not in self._verified}
+        self._verified.update(files)
+        self.blocks += sum(at_once(partial(self._verify_table, store), list(files.values()), _FILES_AT_ONCE))
+
+    def _verify_table(self, store: Store, file: TableFile) -> int:
+        """Return the number of blocks of a table."""
+        with self._noting(store.where):
+            table = store.open_table(file)
+            blocks = table.verify()
+            if not blocks:
+                self.without_checksums.append(table.where)
+            return blocks
+        return 0
 
     @contextmanager
     def _noting(self, context: str) -> Iterator[None]:

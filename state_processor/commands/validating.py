@@ -35,7 +35,8 @@ INCOMPLETE: Final = 1
 _WORDS: Final = {
     "problem": "",
     "unknown": "key groups can't be checked, because user code computes hashCode of the keys:  ",
-    "uncounted": "entries can't be counted: ",
+    "uncounted": "can't be checked: ",
+    "unverified": "the blocks of this file don't have checksums: ",
     "removed": "removed: ",
     "repaired": "_metadata now refers to the files of the claimed savepoint; keep its directory: ",
     "left": "left by a write that was killed; --repair removes it: ",
@@ -53,9 +54,10 @@ _ABOUT: Final = {
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Check that every file of a snapshot has its recorded size, that operator state fits its headers, and that entries "
-        "in files of the heap backend can be counted to the end. Print which versions of Flink restore "
-        "the snapshot, and the leftovers of writes in its directory. Values are decoded only with --values."
+        "Check that every file of a snapshot has its recorded size, that operator state fits its headers, that entries "
+        "in files of the heap backend can be counted to the end, and that the checksums of all blocks in files of RocksDB are "
+        "right. Print which versions of Flink restore the snapshot, and the leftovers of writes in its directory. Values are "
+        "decoded only with --values."
     )
     validate = commands.add_parser("validate", help="check the files of a snapshot", description=text)
     add_exit_code(validate, "something is missing or damaged")
@@ -92,6 +94,7 @@ def _validate(options: argparse.Namespace) -> int:
             structure.check(snapshot, partial(progress, doing="checking"))
             problems = structure.problems
             findings += [("uncounted", message) for message in structure.unknown]
+            findings += [("unverified", file) for file in structure.without_checksums]
         if options.values and not problems:
             values = ValueCheck()
             values.check(snapshot, partial(progress, doing="decoding"))
@@ -132,6 +135,7 @@ def _checked(files: int, structure: StructureCheck, values: ValueCheck | None) -
         f"{files} files are present": True,
         f"{structure.headers} headers of operator state fit": structure.headers,
         f"the entries of {structure.counted} heap files are counted": structure.counted,
+        f"the checksums of {structure.blocks} blocks in files of RocksDB are right": structure.blocks,
         f"{values.rows if values else 0} rows are decodable": values is not None,
         "values are not decoded without --values": values is None,
     }

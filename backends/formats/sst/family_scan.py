@@ -17,6 +17,7 @@ from state_processor.backends.formats.sst.crc32c import TABLES
 from state_processor.backends.formats.sst.key_set import KeySet
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.merge_kernel import IS_DISTINCT, RUN_FIELDS, merge_runs, newest_of_runs
+from state_processor.backends.formats.sst.plain_blocks import read_varint
 from state_processor.backends.formats.sst.range_deletions import Deletion, bounds, fragments, within
 from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, TableScan, runs_of
 from state_processor.backends.formats.sst.table import Bound, Table
@@ -33,6 +34,8 @@ _PLAIN: Final = 2 << 20
 """Bytes of a round when decompressed, divided among the runs; a single block may have more."""
 _BEHIND_ALL: Final = b"\xff"
 """A key behind all keys: they begin with a key group."""
+_HEAD: Final = 21
+"""Bytes of an entry before its key, at most."""
 _LEAST_SHARE: Final = 64 << 10
 _MOST_ROWS: Final = 1 << 17
 _MOST_KEYS: Final = 512 << 20
@@ -283,16 +286,19 @@ class _Decoding:
             raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None, more)
         if status != k.DONE:
             raise self._problem(status, where, table, raw)
-        self._check_ends(piece, self.rows, rows)
+        self._check_keys(piece, self.rows, rows)
         self._at += raw.plain_size
         self.rows, self._keys_at = rows, keys_at
         self.merges += merges
         self._value_bytes += value_bytes
         return bool(distinct)
 
-    def _check_ends(self, piece: Piece, first_row: int, end_row: int) -> None:
-        """Refuse a table that begins or ends with another key than the manifest says: another file may have its name."""
+    def _check_keys(self, piece: Piece, first_row: int, end_row: int) -> None:
+        """Refuse a table with other keys than the manifest says: another file may have its name."""
         table = piece.scan.table
+        keys = [self._first_of_block(), *(self._key(row) for row in (first_row, end_row - 1) if first_row < end_row)]
+        if min(keys) < table.smallest or max(keys) > table.largest:
+            raise table.has_other_keys()
         if not piece.scan.has_all_blocks or table.has_range_deletions:
             return
         for key, is_here, row in (
@@ -301,6 +307,14 @@ class _Decoding:
         ):
             if is_here and self.lower.key <= key < self.upper.key and (first_row == end_row or self._key(row) != key):
                 raise table.has_other_keys()
+
+    def _first_of_block(self) -> bytes:
+        """Return the first key of the first block that was decoded last; it does not share bytes with another key."""
+        head = self.data[self._at : self._at + _HEAD].tobytes()
+        size, at = read_varint(head[1:]), 1
+        for _ in range(2):
+            at += next((i for i, byte in enumerate(head[at:], 1) if byte < 0x80), 0)
+        return self.data[self._at + at : self._at + at + size - k.TAG_BYTES].tobytes()
 
     @staticmethod
     def _problem(status: int, where: int, table: Table, raw: RawBlocks) -> StateProcessorError:

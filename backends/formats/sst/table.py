@@ -43,6 +43,8 @@ _WITH_INDEX: Final = 128
 """Part of a remote file that usually has the index and all that follows: an entry of 20 bytes for a block of 4 kB."""
 _FIRST_BLOCKS: Final = 1 << 12
 """Blocks that a list of blocks has room for at first."""
+_VERIFIED_AT_ONCE: Final = 4 << 20
+_PARTITIONED_FILTER: Final = b"partitionedfilter."
 _MOST_PROPERTIES: Final = 1 << 20
 _MOST_KEY_BYTES: Final = 256 << 20
 _BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY = 0, 1, 2, 3
@@ -249,6 +251,39 @@ class Table:
             if name == RANGE_DELETIONS:
                 yield from (np.frombuffer(bound, dtype=np.uint8) for entry in self.stored_deletions for bound in entry)
 
+    def verify(self) -> int:
+        """Verify the checksums of all blocks: of entries, the index, filters and properties.
+
+        Returns
+        -------
+        int
+            The number of blocks; 0 if the table does not have checksums.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If a checksum is wrong; the message has the offset of the first block with a wrong one.
+        """
+        if self.format.checksum == k.NO_CHECKSUM:
+            return 0
+        listed = [self.blocks()]  # reading the index verifies its blocks
+        for name, handle in self._meta.items():
+            if name.startswith(_PARTITIONED_FILTER):
+                listed.append(self._listed(*self._block(handle), b"", None))
+        rows = np.concatenate([*(part.rows[:, [k.OFFSET, k.SIZE]] for part in listed), np.array(list(self._meta.values()))])
+        rows = rows[np.argsort(rows[:, 0])]
+        self._check_places(np.pad(rows, ((0, 0), (k.OFFSET, 0))))
+        first = 0
+        while first < len(rows):
+            ends = rows[:, 0] + rows[:, 1] + TRAILER
+            behind = max(first + 1, int(np.searchsorted(ends, rows[first, 0] + _VERIFIED_AT_ONCE, side="right")))
+            begin, end = int(rows[first, 0]), int(ends[behind - 1])
+            offsets, sizes = np.ascontiguousarray(rows[first:behind].T)
+            data = np.frombuffer(self.stream.read(begin, end - begin), dtype=np.uint8)
+            self.format.verify(RawBlocks.of(data, offsets - begin, offsets, sizes, self.where), self.where)
+            first = behind
+        return len(rows)
+
     @property
     def _end(self) -> bytes:
         """The exclusive end of the range deletions of this file."""
@@ -295,7 +330,18 @@ class Table:
         handle = self._index_handle or self._meta.get(b"rocksdb.index")
         if handle is None:
             raise CorruptSnapshotError(f"{self.where}: the index is missing")
-        return self._block(handle)
+        index = self._block(handle)
+        self._check_separators(index)
+        return index
+
+    def _check_separators(self, index: tuple[Bytes, int]) -> None:
+        """Refuse an index whose first or last separators are not those of a table with the keys of the manifest."""
+        first, last = self._listed(*index, b"", self.smallest), self._listed(*index, self.largest, None)
+        # The first block has the first key, and only the last block may have a larger separator than the last key
+        if len(first) > 1 or (len(last) > 1 and last.separator(len(last) - 2) > self.largest):
+            raise self.has_other_keys()
+        if not len(last) and not self.has_range_deletions:
+            raise self.has_other_keys()
 
     def _listed(self, data: Bytes, size: int, lower: bytes, upper: bytes | None) -> BlockList:
         """Return the blocks that a block of an index lists."""

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from state_processor import cli
+from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import METADATA_FILE, open_snapshot
 from state_processor.backends.write.process_identity import this_process
@@ -112,6 +114,29 @@ def test_counts_of_heap_files(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "operator 'orders', subtask 0" in lines[0]
 
 
+def test_checksums_of_tables(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "savepoint"
+    shutil.copytree(ROCKSDB / "savepoint", path)
+    snapshot = open_snapshot(str(path))
+    handles = [s.managed_keyed for o in snapshot.metadata.operators for s in o.subtasks]
+    stores = [handle for handle in handles if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)]
+    tables = [snapshot.open(f.stream) for store in stores for f in store.files if f.local_name.endswith(".sst")]
+    code, (line,) = validate(capsys, path)
+    assert code == 0
+    assert re.search(r"the checksums of \d+ blocks in files of RocksDB are right", line)
+    file = next(Path(table.path) for table in tables if table.path is not None)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
+    code, lines = validate(capsys, path)
+    assert code == 1
+    assert re.search(rf"subtask \d+.*{file.name}.*, block at 0: its checksum is 0x", lines[0])
+    monkeypatch.setattr(Table, "verify", lambda _: 0)
+    code, lines = validate(capsys, path)
+    assert code == 0
+    assert len(lines) == 1 + len(tables)
+    assert any(line.startswith("the blocks of this file don't have checksums: ") and file.name in line for line in lines)
+
+
 def test_files_that_are_missing_or_cut(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
     gone, cut, *_ = sorted((f for f in savepoint.iterdir() if f.name != METADATA_FILE), key=lambda f: -f.stat().st_size)
     gone.unlink()
@@ -212,6 +237,7 @@ def test_a_checkpoint_that_names_files_of_a_claimed_savepoint(capsys: pytest.Cap
     assert code == 0
     assert json.loads(lines[0]) == {"finding": "repaired", "savepoint": str(savepoint)}
     code, (line,) = validate(capsys, checkpoint, "--values", *allowed, "--repair")
-    assert (code, line) == (0, "22 files are present, 2 headers of operator state fit, 410 rows are decodable")
+    checksums = "the checksums of 24 blocks in files of RocksDB are right"
+    assert (code, line) == (0, f"22 files are present, 2 headers of operator state fit, {checksums}, 410 rows are decodable")
     assert cli.main(["copy", str(copy), str(tmp_path / "copied"), *map(str, allowed)]) == 0
     assert validate(capsys, tmp_path / "copied")[0] == 0

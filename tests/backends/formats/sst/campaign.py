@@ -66,6 +66,7 @@ def _of_table(table: Table) -> set[str]:
     """Return the features of a table that a reader has to know."""
     kinds = {int(data[end]) for data, rows in stored_entries(table, 0) for end in rows[:, k.KEY_END].tolist()}
     blocks = table.blocks().rows[:, [k.OFFSET, k.SIZE]]
+    assert not table.format.checksum or table.verify() > len(blocks)
     compressions: set[int] = set()
     hashed = False
     for offset, size in blocks[:3].tolist():
@@ -82,6 +83,7 @@ def _of_table(table: Table) -> set[str]:
         f"sequence number {'global' if table.sequence >= 0 else 'of each entry'}",
         *(["hash index of blocks"] if hashed else []),
         *(["range deletions"] if table.deletions else []),
+        *(["partitioned filter"] if any(name.startswith(b"partitionedfilter.") for name in table._meta) else []),
         *(f"entries {kind}" for kind in kinds),
         *(f"compression {kind}" for kind in compressions),
     }

@@ -267,7 +267,14 @@ def make_with_zlib(directory: Path, rng: random.Random) -> list[str]:
     return make_by_hand(directory, rng, zlib=True)
 
 
-def make_by_hand(directory: Path, rng: random.Random, *, for_compaction: bool = False, zlib: bool = False) -> list[str]:
+def make_by_hand(
+    directory: Path,
+    rng: random.Random,
+    *,
+    for_compaction: bool = False,
+    zlib: bool = False,
+    layout: Callable[[random.Random], w.Layout] = w.random_layout,
+) -> list[str]:
     """Make a store of tables that the tests write: all types of entries, on several levels; return its column families.
 
     With ``for_compaction``, RocksDB can go on with the store: single deletions keep its rules.
@@ -285,12 +292,12 @@ def make_by_hand(directory: Path, rng: random.Random, *, for_compaction: bool = 
             last += 1
             some = {k: w.Entry(k, 0, w.VALUE, value(rng)) for k in (keys(rng)() for _ in range(rng.randrange(1, 50)))}
             tables.append((0, list(some.values()), last))
-        layouts = [replace(w.random_layout(rng), ingested=sequence is not None) for _, _, sequence in tables]
+        layouts = [replace(layout(rng), ingested=sequence is not None) for _, _, sequence in tables]
         for target in manifests:
             kind = w.ZLIB if zlib and target == directory else None
             files = [
-                _table(target, number + i, *table, layout if kind is None else replace(layout, compression=kind))
-                for i, (table, layout) in enumerate(zip(tables, layouts, strict=True))
+                _table(target, number + i, *table, one if kind is None else replace(one, compression=kind))
+                for i, (table, one) in enumerate(zip(tables, layouts, strict=True))
             ]
             manifests[target] = manifests[target] | {which: Family(f"state-{which}", COMPARATOR, tuple(files))}
         number += len(tables)

@@ -195,9 +195,9 @@ def test_plain_tables(tmp_path: Path) -> None:
 
 
 def test_keys_out_of_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [w.Entry(b"b", 1, w.VALUE), w.Entry(b"a", 2, w.VALUE)]
+    entries = [w.Entry(b"b", 1, w.VALUE), w.Entry(b"a", 2, w.VALUE), w.Entry(b"c", 3, w.VALUE)]
     monkeypatch.setattr(w.Entry, "order", property(lambda self: self.sequence))
-    file = replace(written(tmp_path, entries, w.Layout(compression=w.NONE)), smallest=b"a" + bytes(8), largest=b"b" + bytes(8))
+    file = replace(written(tmp_path, entries, w.Layout(compression=w.NONE)), smallest=b"a" + bytes(8), largest=b"c" + bytes(8))
     with pytest.raises(CorruptSnapshotError, match="its keys are not in order"):
         read(tmp_path, file)
 
@@ -212,6 +212,37 @@ def test_another_table_has_the_place_of_a_table(other: slice, tmp_path: Path) ->
         scan = FamilyScan([file], stores.tables_of(tmp_path), 0, "store")
         with pytest.raises(CorruptSnapshotError, match=r"000010\.sst: its first or last key is not the one that the manifest"):
             list(scan.blocks(*bounds))
+
+
+@pytest.mark.parametrize("other", [slice(0, 200), slice(400, 600), slice(200, 300), slice(299, 301)])
+@pytest.mark.parametrize("layout", [w.Layout(), w.Layout(index=w.PARTITIONED), w.Layout(block_bytes=1 << 20)])
+def test_a_look_up_refuses_another_table(other: slice, layout: w.Layout, tmp_path: Path) -> None:
+    file = written(tmp_path, ENTRIES[200:400], layout)
+    key = ENTRIES[300].key
+    scan = FamilyScan([file], stores.tables_of(tmp_path), 0, "store")
+    assert sum(len(rows) for _, rows in scan.blocks(key, key + b"\0")) == 1
+    written(tmp_path, ENTRIES[other], layout)
+    scan = FamilyScan([file], stores.tables_of(tmp_path), 0, "store")
+    with pytest.raises(CorruptSnapshotError, match=r"000010\.sst: its first or last key is not the one that the manifest"):
+        list(scan.blocks(key, key + b"\0"))
+
+
+@pytest.mark.parametrize("index", [w.BINARY, w.PARTITIONED])
+@pytest.mark.parametrize("checksum", [1, 2, 3, 4])
+def test_all_checksums_are_verified(index: int, checksum: int, tmp_path: Path) -> None:
+    deletion = w.Entry(b"a", 999, w.RANGE_DELETION, b"b")
+    file = written(tmp_path, [*ENTRIES, deletion], w.Layout(index=index, checksum=checksum, compression=w.NONE))
+    path = tmp_path / file.name
+    data = path.read_bytes()
+    table = stores.tables_of(tmp_path)(file)
+    rows = table.blocks().rows
+    blocks = table.verify()
+    assert blocks == len(rows) + 2  # properties and range deletions
+    assert table._index_handle is not None
+    for offset in (int(rows[0, 2]), int(rows[-1, 2]), table._meta[b"rocksdb.range_del"][0], table._index_handle[0]):
+        path.write_bytes(data[:offset] + bytes([data[offset] ^ 1]) + data[offset + 1 :])
+        with pytest.raises(CorruptSnapshotError, match=rf"000010\.sst, block at {offset}: its checksum is 0x"):
+            stores.tables_of(tmp_path)(file).verify()
 
 
 @pytest.mark.parametrize("checksum", [1, 2, 3, 4])
