@@ -26,7 +26,7 @@ from state_processor.backends.formats.sst.block_kernels import SIZE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest
 from state_processor.backends.formats.sst.runs import first_key, last_key
-from state_processor.backends.formats.sst.table import COMPARATOR, Table
+from state_processor.backends.formats.sst.table import COMPARATOR, Table, unsupported_order
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
@@ -228,11 +228,10 @@ class Store:
                 f"{self.where}: {name} has {listed.get(name, 'no')} bytes in the manifest and "
                 f"{found.get(name, 'no')} in the snapshot; the manifest is cut off or belongs to another store"
             )
-        others = [family.name for family in manifest.families.values() if family.comparator != COMPARATOR]
+        others = [family for family in manifest.families.values() if family.comparator != COMPARATOR]
         if others:
-            raise UnsupportedFormatError(
-                f"{self.where}: the keys of state {others[0]!r} are not in the order of their bytes; write a canonical savepoint"
-            )
+            what = f"state {others[0].name!r}: its {unsupported_order(others[0].comparator)}"
+            raise UnsupportedFormatError(f"{self.where}, {what}; write a canonical savepoint")
         return manifest
 
     @property

@@ -32,7 +32,7 @@ _COMPRESSED: Final = 1 << 20
 """Bytes of a round as they lie in files, divided among the runs."""
 _PLAIN: Final = 2 << 20
 """Bytes of a round when decompressed, divided among the runs; a single block may have more."""
-_BEHIND_ALL: Final = b"\xff"
+_BEHIND_ALL: Final = b"\xff" * 32
 """A key behind all keys: they begin with a key group."""
 _HEAD: Final = 21
 """Bytes of an entry before its key, at most."""
@@ -299,6 +299,8 @@ class _Decoding:
         keys = [self._first_of_block(), *(self._key(row) for row in (first_row, end_row - 1) if first_row < end_row)]
         if min(keys) < table.smallest or max(keys) > table.largest:
             raise table.has_other_keys()
+        if keys[-1] >= self.upper.key and first_row < end_row:
+            raise CorruptSnapshotError(f"{table.where}: its index is damaged: a separator is before the last key of its block")
         if not piece.scan.has_all_blocks or table.has_range_deletions:
             return
         for key, is_here, row in (

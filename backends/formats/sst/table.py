@@ -311,8 +311,7 @@ class Table:
         self.is_delta = properties.get(b"rocksdb.index.value.is.delta.encoded", b"\0") not in (b"\0", b"")
         operands = properties.get(b"rocksdb.merge.operands", b"\0") not in (b"\0", b"")
         if comparator != COMPARATOR:
-            what = "has user-defined timestamps" if comparator.endswith(b".u64ts") else "is not in the order of bytes"
-            raise self._unsupported(f"it {what} (comparator {_text(comparator)})")
+            raise self._unsupported(f"its {unsupported_order(comparator)}")
         if operands and merge_operator not in _MERGE_OPERATORS:
             raise self._unsupported(
                 f"its merge operator {_text(merge_operator)} is not StringAppendTESTOperator, the merge operator of Flink"
@@ -450,6 +449,12 @@ class Table:
                     break
             numbers.append(value)
         return numbers[0], numbers[1], at
+
+
+def unsupported_order(comparator: bytes) -> str:
+    """Return the problem of keys that a comparator orders, for messages."""
+    what = "have user-defined timestamps" if comparator.endswith(b".u64ts") else "are not in the order of their bytes"
+    return f"keys {what} (comparator {_text(comparator)})"
 
 
 def _text(name: bytes) -> str:

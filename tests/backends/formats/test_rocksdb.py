@@ -12,6 +12,7 @@ import fsspec
 import pytest
 
 from state_processor.backends.formats import rocksdb, rocksdb_store
+from state_processor.backends.formats.sst.manifest import read_manifest, write_manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
@@ -281,6 +282,31 @@ def test_files_that_flink_does_not_use_are_refused(name: str, size: int) -> None
     inner = replace(handle.handle, private=(*handle.handle.private, extra))
     with pytest.raises(UnsupportedFormatError, match=f"{name} is a .*; Flink does not use"):
         rows(snapshot, replace(handle, handle=inner))
+
+
+@pytest.mark.parametrize(
+    ("comparator", "told"),
+    [
+        (b"leveldb.BytewiseComparator.u64ts", "its keys have user-defined timestamps"),
+        (b"rocksdb.ReverseBytewiseComparator", "its keys are not in the order of their bytes"),
+    ],
+)
+def test_keys_in_another_order_are_refused(comparator: bytes, told: str) -> None:
+    snapshot = open_snapshot(NATIVE)
+
+    def reordered(file: h.LocalFile) -> h.LocalFile:
+        if not file.local_name.startswith("MANIFEST"):
+            return file
+        manifest = read_manifest(snapshot.open(file.stream).read(), "manifest")
+        families = {
+            number: replace(family, comparator=comparator) if family.name == "total" else family
+            for number, family in manifest.families.items()
+        }
+        data = write_manifest(replace(manifest, families=families))
+        return replace(file, stream=h.ByteStreamStateHandle("manifest", data))
+
+    with pytest.raises(UnsupportedFormatError, match=f"state 'total': {told} .comparator .*; write a canonical savepoint"):
+        rows(snapshot, changed(handles_of(snapshot)[0], reordered))
 
 
 @pytest.mark.parametrize("name", ["../000001.sst", "/etc/passwd", ".hidden", ""])

@@ -278,7 +278,7 @@ def comparing_otherwise(file: h.LocalFile) -> h.LocalFile:
         (without("CURRENT"), CorruptSnapshotError, "the file CURRENT is missing in the snapshot"),
         (without("MANIFEST"), CorruptSnapshotError, "CURRENT names 'MANIFEST-"),
         (without(".sst"), CorruptSnapshotError, r"\d+.sst has \d+ bytes in the manifest and no in the snapshot"),
-        (comparing_otherwise, UnsupportedFormatError, "the keys of state 'default' are not in the order of their bytes"),
+        (comparing_otherwise, UnsupportedFormatError, "its keys are not in the order of their bytes"),
     ],
 )
 def test_stores_that_can_not_be_patched(

@@ -105,7 +105,8 @@ def main() -> int:
             except Exception:
                 failed += 1
                 print(f"seed {seed} of {make.__name__}\n{traceback.format_exc()}", flush=True)
-                shutil.copytree(directory, Path(tempfile.gettempdir()) / "failed-stores" / directory.name, dirs_exist_ok=True)
+                if directory.exists():
+                    shutil.copytree(directory, Path(tempfile.gettempdir()) / "failed-stores" / directory.name, dirs_exist_ok=True)
                 continue
             finally:
                 for made in work.glob(f"{make.__name__}-{seed}*"):

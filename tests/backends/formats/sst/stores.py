@@ -172,15 +172,15 @@ def _change(
         elif action < 0.95:
             family.flush()
         else:
-            _compact(family, rng, key)
+            _compact(family, rng, key, can_move=not can_ingest_behind)
     for family in of_name.values():
         family.flush()
 
 
-def _compact(family: Any, rng: random.Random, key: Callable[[], bytes]) -> None:
-    """Compact all entries or a range, perhaps to a certain level."""
+def _compact(family: Any, rng: random.Random, key: Callable[[], bytes], *, can_move: bool) -> None:
+    """Compact all entries or a range, perhaps to a certain level; tables that are ingested behind others need the last one."""
     compaction = rocksdict.CompactOptions()
-    if rng.random() < 0.5:
+    if can_move and rng.random() < 0.5:
         compaction.set_change_level(True)
         compaction.set_target_level(rng.randrange(1, _LEVELS))
     bounds = (None, None) if rng.random() < 0.6 else sorted((key(), key()))

@@ -141,7 +141,7 @@ def test_the_key_group_is_in_front_of_the_key(tmp_path: Path) -> None:
         (w.Layout(version=1), "its format version is 1; supported are versions 2 to 6"),
         (w.Layout(version=7), "its format version is 7; supported are versions 2 to 6"),
         (w.Layout(properties={b"rocksdb.comparator": b"leveldb.BytewiseComparator.u64ts"}), "user-defined timestamps"),
-        (w.Layout(properties={b"rocksdb.comparator": b"rocksdb.ReverseBytewiseComparator"}), "not in the order of bytes"),
+        (w.Layout(properties={b"rocksdb.comparator": b"rocksdb.ReverseBytewiseComparator"}), "not in the order of their bytes"),
         (w.Layout(properties={b"rocksdb.merge.operator": b"uint64add", b"rocksdb.merge.operands": b"\1"}), "'uint64add' is not"),
         (w.Layout(properties={b"rocksdb.block.based.table.index.type": b"\x09\0\0\0"}), "index is of the unknown type 9"),
     ],
@@ -225,6 +225,24 @@ def test_a_look_up_refuses_another_table(other: slice, layout: w.Layout, tmp_pat
     scan = FamilyScan([file], stores.tables_of(tmp_path), 0, "store")
     with pytest.raises(CorruptSnapshotError, match=r"000010\.sst: its first or last key is not the one that the manifest"):
         list(scan.blocks(key, key + b"\0"))
+
+
+def test_a_separator_before_the_last_key_of_its_block(tmp_path: Path) -> None:
+    class Misplacing(w.TableWriter):
+        def _index(self, entries: Sequence[tuple[bytes, tuple[int, int], bytes]]) -> tuple[int, int]:
+            changed = [
+                (first[:-8], place, first) if i == 3 else (key, place, first) for i, (key, place, first) in enumerate(entries)
+            ]
+            return super()._index(changed)
+
+    data = Misplacing(w.Layout()).write(ENTRIES)
+    file = w.table_file(10, 1, ENTRIES, len(data))
+    (tmp_path / file.name).write_bytes(data)
+    table = stores.tables_of(tmp_path)(file)
+    separator = table.blocks().separator(3)
+    scan = FamilyScan([file], stores.tables_of(tmp_path), 0, "store")
+    with pytest.raises(CorruptSnapshotError, match="its index is damaged: a separator is before the last key of its block"):
+        list(scan.blocks(b"", separator + b"\0"))
 
 
 @pytest.mark.parametrize("index", [w.BINARY, w.PARTITIONED])
