@@ -37,6 +37,10 @@ class Relation:
     fields: PlanFields
     updates: bool = False
 
+    def named(self, name: Any) -> Identity | None:
+        """Return the column with a name."""
+        return next((column for column, field in zip(self.columns, self.fields, strict=True) if field.name == name), None)
+
     def picked(self, indices: Iterable[Any] | None) -> list[Identity]:
         """Return some columns."""
         return [self.columns[int(i)] for i in indices or ()]
@@ -140,9 +144,13 @@ def windowing(node: PlanNode, given: Relation) -> Any:
         columns = over_columns(node, given)
         groups = [{**group, "aggCalls": []} for group in node.at("overSpec", "groups", default=())]
         return [_window_columns(resolved(group, columns), columns) for group in groups]
+    if node.kind not in WINDOWS:
+        return None
     first = first_phase(node) or node
-    found = first.at("windowing") or first.at("window")
-    return None if node.kind not in WINDOWS else _window_columns(normal_form(found), given.columns)
+    if (field := first.at("window", "timeField")) is not None:  # by name: its number is that of an earlier input
+        window = {**first.at("window"), "timeField": given.named(field.get("fieldName")), "alias": None}
+        return normal_form(window)
+    return _window_columns(normal_form(first.at("windowing")), given.columns)
 
 
 def over_columns(node: PlanNode, given: Relation) -> tuple[Identity, ...]:
@@ -152,9 +160,8 @@ def over_columns(node: PlanNode, given: Relation) -> tuple[Identity, ...]:
 
 
 _COLUMNS_OF_WINDOWS: Final = frozenset(
-    ("timeAttributeIndex", "windowStart", "windowEnd", "sliceEnd", "fieldIndex", "index", "partition_key_indices")
+    ("timeAttributeIndex", "windowStart", "windowEnd", "sliceEnd", "index", "partition_key_indices")
 )
-_NAMES_IN_WINDOWS: Final = frozenset(("alias", "fieldName", "inputIndex", "name"))
 
 
 def _window_columns(part: Any, columns: Sequence[Identity]) -> Any:
@@ -165,7 +172,6 @@ def _window_columns(part: Any, columns: Sequence[Identity]) -> Any:
     return {
         name: _columns_at(one, columns) if name in _COLUMNS_OF_WINDOWS else _window_columns(one, columns)
         for name, one in part.items()
-        if name not in _NAMES_IN_WINDOWS
     }
 
 

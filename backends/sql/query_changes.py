@@ -136,7 +136,8 @@ class QueryChanges:
         keys = [[g.picked(k) for g, k in zip(side.inputs, key_columns(side.node), strict=False)] for side in (old, new)]
         if keys[0] == keys[1]:
             members = _other_members(old.node, new.node)
-            return f"{label(new.node)} of the new plan has other windows, or does something else ({members})"
+            what = "does something else" if old.node.kind == "sink" else "has other windows, or does something else"
+            return f"{label(new.node)} of the new plan {what} ({members})"
         shown = [
             ", ".join(given.fields[int(i)].name for given, keys in zip(inputs, indices, strict=False) for i in keys) or "nothing"
             for inputs, indices in ((old.inputs, before), (new.inputs, after))
