@@ -80,11 +80,12 @@ def value_column(names: Sequence[str]) -> str:
 def _counted(numbers: pa.Array, change: ViewChange) -> pa.Array:
     """Return the numbers that the calls in the new plan have for values."""
     if change.as_bits:
-        found = pa.repeat(pa.scalar(0, numbers.type), len(numbers))
+        bits = np.asarray(numbers).view(np.uint64)
+        found = np.zeros_like(bits)
         for bit, source in enumerate(change.calls):
             if source is not None:
-                found = pc.bit_wise_or(found, pc.shift_left(pc.bit_wise_and(pc.shift_right(numbers, source), 1), bit))
-        return found
+                found |= (bits >> np.uint64(source) & np.uint64(1)) << np.uint64(bit)
+        return pa.array(found.view(np.int64), numbers.type)
     if change.size == 1:
         return numbers
     kept = [pc.list_element(numbers, source) for source in change.calls if source is not None]
@@ -98,8 +99,8 @@ def _counted(numbers: pa.Array, change: ViewChange) -> pa.Array:
 def _is_counted(numbers: pa.Array) -> pa.Array:
     """Return whether a call has counted a value."""
     if pa.types.is_list(numbers.type):
-        columns = np.asarray(numbers.flatten()).reshape(len(numbers), -1)
-        return pa.array(columns.any(axis=1))
+        calls = len(numbers.flatten()) // max(len(numbers), 1)
+        return pa.array(np.asarray(numbers.flatten()).reshape(len(numbers), calls).any(axis=1))
     return pc.not_equal(numbers, 0)
 
 
