@@ -141,7 +141,7 @@ class Relocation:
             path = str(candidate)
             if path in tried:
                 continue
-            actual = tried[path] = self.storage.size_if_file(path)
+            actual = tried[path] = self.storage.size_to_open(path)
             if actual is None or actual < size:
                 continue
             self._boundaries.check_real(candidate, root, recorded, context)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS: Final = 300.0
 """Time limit of one call to any other remote storage, including retries of its client."""
 
+_KEPT_OPEN: Final = 64
+"""Files that are open before something reads them."""
 _NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 _T = TypeVar("_T")
@@ -213,6 +215,7 @@ class Storage:
         self.options = dict(options or {})
         self._queries: dict[str, str] = {}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
+        self._found: dict[str, OpenFile] = {}
         _storages.add(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -220,7 +223,7 @@ class Storage:
         _storages.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_queries": self._queries, "_filesystems": {}}
+        return {"options": self.options, "_queries": self._queries, "_filesystems": {}, "_found": {}}
 
     def filesystem(self, path: str | os.PathLike[str]) -> tuple[pafs.FileSystem, str]:
         """Return the pyarrow file system of a path or URL, and the path in it; use it for operations that this class lacks.
@@ -263,6 +266,9 @@ class Storage:
         with storage_errors(str(location), context):
             if location.is_local:
                 return _LocalFile(location.path)
+            found = self._found.pop(str(location), None)
+            if found is not None:
+                return found
             return _RemoteFile(*self.filesystem(path))
 
     def read_all(self, path: str | os.PathLike[str], context: str = "") -> memoryview:
@@ -334,6 +340,22 @@ class Storage:
         """Return the length of a file in bytes; ``None`` if it does not exist."""
         info = self._info(path)
         return int(info.size) if info.type is pafs.FileType.File else None
+
+    def size_to_open(self, path: str | os.PathLike[str]) -> int | None:
+        """Return the length of a file that will be opened next if it exists; see :meth:`size_if_file`.
+
+        S3 takes one request for this and for opening the file. :meth:`size_if_file` also looks for a directory of that name.
+        """
+        location = Location.parse(path)
+        if location.scheme != "s3":
+            return self.size_if_file(path)
+        stored = self.open_if_file(path)
+        if stored is None:
+            return None
+        while len(self._found) >= _KEPT_OPEN:
+            self._found.pop(next(iter(self._found)), None)
+        opened = self._found[str(location)] = stored._opened()
+        return opened.size
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
         """Return whether the file or directory exists."""
@@ -408,7 +430,7 @@ _storages: weakref.WeakSet[Storage] = weakref.WeakSet()
 def _connect_again_in_fork() -> None:
     """Forget connections of the parent process: their threads do not exist in the fork."""
     for storage in list(_storages):
-        storage._filesystems = {}
+        storage._filesystems, storage._found = {}, {}
 
 
 if hasattr(os, "register_at_fork"):

@@ -142,11 +142,11 @@ def test_no_connection_is_made_to_storage_that_nobody_named(
 def test_a_recorded_user_name_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def size_if_file(_: Storage, path: str) -> int | None:
+    def size_to_open(_: Storage, path: str) -> int | None:
         asked.append(path)
         return 3 if "bucket/job/x" in path else None
 
-    monkeypatch.setattr(Storage, "size_if_file", size_if_file)
+    monkeypatch.setattr(Storage, "size_to_open", size_to_open)
     own = "s3://mine:secret@bucket/snapshots/1?region=eu"
     found = Relocation(Storage(), own).locate("s3a://AKIATHEIRS:theirs@bucket/job/x", 3)
     assert not [path for path in asked if "theirs" in path.lower()]
@@ -301,7 +301,7 @@ def test_a_file_system_whose_library_is_missing(monkeypatch: pytest.MonkeyPatch)
 
 def test_containers_are_no_users() -> None:
     relocation = Relocation(Storage(), "abfss://mine@account.dfs.core.windows.net/snapshots/1")
-    relocation.storage.size_if_file = lambda path: 3 if path.endswith("net/job/x") else None  # type: ignore[method-assign]
+    relocation.storage.size_to_open = lambda path: 3 if path.endswith("net/job/x") else None  # type: ignore[method-assign]
     own = "abfss://mine@account.dfs.core.windows.net/job/x"
     assert relocation.locate(own) == own
     with pytest.raises(ForbiddenPathError):

@@ -264,6 +264,20 @@ def test_one_of_many_tables_is_fetched_in_part(inline: bool, store: Store, tmp_p
     assert store.traffic.fetched.total() < 250_000
 
 
+def test_a_file_that_is_searched_is_opened_by_the_request_that_finds_it(store: Store) -> None:
+    url = store.put(INCREMENTAL.directory / "savepoint", "job")
+    assert len(rows(f"{url}/{below(INCREMENTAL)}", "orders", "total")) == 50
+    store.traffic.clear()
+    snapshot = open_snapshot(f"{url}/{below(INCREMENTAL)}")
+    handle = next(s.managed_keyed for o in snapshot.metadata.operators for s in o.subtasks if s.managed_keyed)
+    assert isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
+    first, second, *_ = (file.stream for file in handle.shared)
+    snapshot.open(first).read()  # finds the directory of shared files
+    store.traffic.clear()
+    assert len(snapshot.open(second).read()) == second.state_size
+    assert store.traffic.methods == {"HEAD": 1, "GET": 1}
+
+
 def test_a_missing_object_is_named(store: Store) -> None:
     url = store.put(NATIVE.directory / "savepoint", "damaged")
     tables = {r["path"] for r in sp.arrow.handles(url).to_pylist() if str(r["local_name"]).endswith(".sst")}

@@ -117,6 +117,8 @@ class MemoryStorage(Storage):
         content = self._content(path)
         return None if content is None else len(content)
 
+    size_to_open = size_if_file
+
     def is_file(self, path: Any) -> bool:
         return self._content(path) is not None
 
