@@ -2,27 +2,32 @@
 
 Targets: at most 3 times the CPU time of a canonical write. A patch takes at most 5 % of a canonical patch, not counting the cost
 without other keys, and writes at most 1 % of the bytes in addition to copied files. Flink restores them in at most a fifth of the
-time of canonical savepoints, and in at most 1.3 times the time of its own native savepoint of the same state.
+time of canonical savepoints, and in at most 1.3 times the time of its own native savepoint of the same state. A read of 4 GB
+takes at most 400 MB in a process without Spark, and in a Python worker of Spark; ``--quick`` leaves it out.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import write_bench
 from apart import result_of
-from effort import effort
+from effort import effort, is_quick
 from figures import Figure
-from processes import usage
+from processes import peak_bytes, usage
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 from read_bench import session
 from write_bench import CORES, TARGET, TYPES, Medians, rows
 
@@ -39,6 +44,9 @@ ROUNDS = effort(4, 2)
 TARGETS = {"written": 3.0, "patched": 0.05}
 RESTORED = {"canonical": 0.2, "Flink's own": 1.3}
 """Targets for the time of restores relative to other savepoints."""
+LARGE = BASES / "large"
+LARGE_KEYS, LARGE_VALUE, LARGE_ROWS = 4_000_000, 1024, 16_384
+"""Keys of the large store, bytes of each value, and rows of a batch."""
 FORMATS: Final[dict[str, Any]] = {"canonical": {}, "native": {"format": "native", "backend": "rocksdb"}}
 
 
@@ -98,6 +106,55 @@ def restored(kind: str) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in zip(paths, zip(*rounds, strict=True), strict=True)}
 
 
+def write_large() -> None:
+    """Write a native savepoint with random values, which compression does not make smaller."""
+    shutil.rmtree(LARGE, ignore_errors=True)
+    schema = pa.schema({"key": pa.int64(), "value": pa.binary()})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for first in range(0, LARGE_KEYS, LARGE_ROWS):
+            keys = range(first, min(first + LARGE_ROWS, LARGE_KEYS))
+            bounds = pa.array(range(0, (len(keys) + 1) * LARGE_VALUE, LARGE_VALUE), pa.int32())
+            content = pa.py_buffer(os.urandom(len(keys) * LARGE_VALUE))
+            values = pa.Array.from_buffers(pa.binary(), len(keys), [None, bounds.buffers()[1], content])
+            yield pa.RecordBatch.from_arrays([pa.array(keys, pa.int64()), values], schema=schema)
+
+    rows = pa.RecordBatchReader.from_batches(schema, batches())
+    writer = sp.arrow.SavepointWriter.new()
+    writer = writer.with_keyed_state("bench", rows, key_type=sp.Types.LONG(), states={"value": sp.Types.BYTES()}, parallelism=1)
+    writer.write(LARGE, **FORMATS["native"])
+
+
+def read_large(how: str) -> dict[str, float]:
+    """Read the large store in this process or in a worker of Spark; return the peak memory, and the CPU time."""
+    before = usage().cpu_seconds
+    if how == "worker":
+        values = sp.SavepointReader.read(session(1), LARGE).read_keyed_state("bench", "value")
+        rows, size = values.agg(f.count("*"), f.sum(f.length("value"))).collect()[0]
+        peak = usage().peak_worker_bytes
+    else:
+        rows = size = 0
+        for batch in sp.arrow.read_state(LARGE, "bench", "value"):
+            rows += batch.num_rows
+            size += pc.sum(pc.binary_length(batch.column("value"))).as_py()
+        peak = peak_bytes(os.getpid())
+    if (rows, size) != (LARGE_KEYS, LARGE_KEYS * LARGE_VALUE):
+        raise AssertionError(f"{rows} rows with {size} bytes were read")
+    return {"peak": peak / 1e6, "cpu": usage().cpu_seconds - before}
+
+
+def large() -> list[Figure]:
+    """Measure the memory of reads of the large store."""
+    write_large()
+    figures = []
+    for how in ("process", "worker"):
+        found = result_of(__file__, "large", how)
+        label = f"read of {LARGE_KEYS * LARGE_VALUE / 1e9:.1f} GB of RocksDB, {how}"
+        print(f"{label:56} {found['cpu']:7.2f} {found['peak']:8.0f} MB", flush=True)
+        figures.append(Figure(f"native {label}", found["peak"], "MB", None, 400))
+    return figures
+
+
 def main() -> list[Figure]:
     """Measure both kinds, each in a separate process, and print a table."""
     figures = []
@@ -126,9 +183,12 @@ def main() -> list[Figure]:
             label = f"{kind} restored, and {name}"
             print(f"{label:56} {times['native']:7.2f} {times[name]:7.2f} {times['native'] / times[name]:6.3f}", flush=True)
             figures.append(Figure(f"native {kind} restored by Flink", times["native"], "s", (times[name], name), target))
+    if not is_quick():
+        figures += large()
     shutil.rmtree(BASES, ignore_errors=True)
     return figures
 
 
 if __name__ == "__main__":
-    print(json.dumps(bench(sys.argv[1])))
+    kind, *rest = sys.argv[1:]
+    print(json.dumps(read_large(*rest) if kind == "large" else bench(kind)))
