@@ -2,11 +2,10 @@
 
 :func:`pair_writers` makes each :class:`state_processor.SavepointWriter` repeat its calls with a writer without Spark. Rows are
 handed over as tables of Arrow. A test fails if one of both writers refuses a call that the other accepts, if their messages
-or results differ, or if the savepoints differ in more than the names of their files. Real Flink, which the test hands the
-savepoint to, restores the bytes that both engines wrote.
+or results differ, or if the savepoints differ in more than the names of their files.
 
-Tests with a marker ``one_engine`` are about Spark itself; the marker has the reason. With ``STATE_PROCESSOR_EVERY_CASE=1``, tests
-with real Flink repeat writes without Spark with Spark, too.
+Tests with a marker ``one_engine`` are about Spark itself; the marker has the reason. Tests with real Flink write with one engine,
+and with ``STATE_PROCESSOR_EVERY_CASE=1`` with both, whichever engine the test chooses.
 """
 
 from __future__ import annotations
@@ -187,7 +186,9 @@ class _Twin:
                 other = self._writer.write(target, *args[1:], **{k: v for k, v in kwargs.items() if k != "path"})
             except Exception as problem:
                 raise self._differs("write", found, problem) from problem
-            access = replace(writer._access(os.fspath(path)), plan=None)  # its names are those of the source savepoint
+            shared = () if found.shares_files_of is None else (found.shares_files_of,)
+            access = writer._access(os.fspath(path))
+            access = replace(access, plan=None, allow_paths=(*access.allow_paths, *shared))  # the plan is of the source savepoint
             one, two = access.open(path), access.open(target)
             if content(one) != content(two):
                 is_ordered = not _is_shuffled(self._writer if self._is_spark else writer)

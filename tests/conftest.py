@@ -101,14 +101,15 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Write with both engines, except in tests of Spark itself."""
-    is_reversed = bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE")) and item.get_closest_marker("interop") is not None
-    both_engines.repeated = {True, not is_reversed} if item.get_closest_marker("one_engine") is None else set()
-    if "interop" in item.nodeid:
-        both_engines.repeated = set()
-    if is_reversed:
-        item.config.stash[RUNNING] = item
-        both_engines.pair_writers(lambda: item.config.stash[RUNNING]._request.getfixturevalue("spark"))  # type: ignore[attr-defined]
+    """Write with both engines, except in tests of Spark itself. Tests with real Flink do so if all cases are tried."""
+    is_restored = item.get_closest_marker("interop") is not None
+    is_paired = not is_restored or bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE"))
+    both_engines.repeated = set()
+    if is_paired and item.get_closest_marker("one_engine") is None:
+        both_engines.repeated = {True, False} if is_restored else {True}
+        if is_restored:
+            item.config.stash[RUNNING] = item
+            both_engines.pair_writers(lambda: item.config.stash[RUNNING]._request.getfixturevalue("spark"))  # type: ignore[attr-defined]
 
 
 def stands_for_itself(item: pytest.Item) -> bool:
