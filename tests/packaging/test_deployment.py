@@ -11,6 +11,7 @@ import sys
 import time
 import venv
 from collections.abc import Iterator
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -59,12 +60,26 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-@pytest.fixture
-def unpacked(packages: tuple[Path, Path], tmp_path: Path) -> Path:
-    """A directory with the modules of the wheel."""
+@pytest.fixture(scope="module")
+def unpacked(packages: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the modules of the wheel, compiled once for all tests."""
+    folder = tmp_path_factory.mktemp("unpacked") / "modules"
     with ZipFile(packages[0]) as wheel:
-        wheel.extractall(tmp_path / "modules")
-    return tmp_path / "modules"
+        wheel.extractall(folder)
+    subprocess.run([sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compiled(packages: tuple[Path, Path], unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel with its modules compiled, too: Python keeps no compiled modules of an archive, so that each process compiles."""
+    archive = tmp_path_factory.mktemp("compiled") / packages[0].name
+    shutil.copy(packages[0], archive)
+    with ZipFile(archive, "a") as wheel:
+        for module in unpacked.rglob("*.py"):
+            name = module.relative_to(unpacked).with_suffix(".pyc")
+            wheel.write(cache_from_source(str(module)), str(name))
+    return archive
 
 
 def settings(python: Path, **more: str) -> dict[str, str]:
@@ -93,8 +108,8 @@ def found(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("master", "suffix"), [("local-cluster[1,1,1024]", ".whl"), ("local[2]", ".zip")])
-def test_py_files(master: str, suffix: str, packages: tuple[Path, Path], bare: Path, tmp_path: Path) -> None:
-    archive = shutil.copy(packages[0], (tmp_path / packages[0].stem).with_suffix(suffix))
+def test_py_files(master: str, suffix: str, compiled: Path, bare: Path, tmp_path: Path) -> None:
+    archive = shutil.copy(compiled, (tmp_path / compiled.stem).with_suffix(suffix))
     program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
     command = submit("--master", master, "--py-files", str(archive), *program)
     done = subprocess.run(command, capture_output=True, text=True, env=settings(bare), cwd=tmp_path, timeout=300)
@@ -102,11 +117,10 @@ def test_py_files(master: str, suffix: str, packages: tuple[Path, Path], bare: P
 
 
 @pytest.mark.spark
-def test_packed_environment(packages: tuple[Path, Path], empty: Path, tmp_path: Path) -> None:
+def test_packed_environment(unpacked: Path, empty: Path, tmp_path: Path) -> None:
     """On a standalone cluster with a bare worker; its Python process runs in the unpacked archive."""
     python, own = with_requirements(tmp_path / "environment")
-    with ZipFile(packages[0]) as wheel:
-        wheel.extractall(own)
+    shutil.copytree(unpacked, own, dirs_exist_ok=True)
     pack = [sys.executable, "-m", "venv_pack", "--quiet", "--prefix", str(python.parents[1]), "--output", "environment.tar.gz"]
     subprocess.run(pack, check=True, cwd=tmp_path)
     program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
@@ -177,13 +191,14 @@ def test_read_only_installation_without_a_home(unpacked: Path, bare: Path, tmp_p
     private.mkdir(mode=0o700, parents=True)
     # Compiling them takes long, and is tested elsewhere. Other processes may be compiling now.
     shutil.copytree(kernels, private / kernels.name, ignore=shutil.ignore_patterns("*.new"))
-    for folder, _, names in os.walk(unpacked):
+    modules = shutil.copytree(unpacked, tmp_path / "modules")
+    for folder, _, names in os.walk(modules):
         for path in (folder, *(os.path.join(folder, name) for name in names)):
             os.chmod(path, os.stat(path).st_mode & ~0o222)
     # root may write anywhere, unless it gives up that right
     unprivileged = ["setpriv", "--bounding-set=-dac_override"] if not os.getuid() else []
     command = [*unprivileged, str(bare), str(FOLDER / "first_steps.py"), str(SAVEPOINT), str(tmp_path / "new"), "arrow"]
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(scratch), "PYTHONPATH": str(unpacked)}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(scratch), "PYTHONPATH": str(modules)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
     assert not done.returncode, done.stderr
     assert json.loads(done.stdout)["totals"] == [["amelia", 3950], ["anders", 14430]]
