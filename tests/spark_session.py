@@ -31,6 +31,8 @@ def shared_session() -> Iterator[SparkSession]:
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "OFF")  # failing tasks are what some tests are about
             .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than a few hundred rows
+            .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             .config("spark.sql.session.timeZone", "UTC")
             .getOrCreate()
         )
