@@ -266,6 +266,7 @@ def test_queries_go_on_where_tables_end(
         differ = []
         for uid, state in states:
             found, known = (entries(path, plan, uid, state) for path in (made, answer["savepoint"]))
+            known = [entry for entry in known if "'map_value': [0, 0]" not in entry]  # left by merges of Flink
             if uid in numbered:
                 known = [entry for entry in known if entry in found]
             if found != known:
