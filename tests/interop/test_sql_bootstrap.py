@@ -64,7 +64,7 @@ LATER = {
 TOTALS = "SELECT customer, COUNT(*) AS n, SUM(id) AS total FROM events GROUP BY customer"
 BY_CITY = "SELECT customer, COUNT(*) AS n FROM cities GROUP BY customer"
 BY_ITEM = "SELECT customer, item, SUM(amount) AS total FROM events GROUP BY customer, item"
-SUMS = "SELECT customer, SUM(id) AS ids, MAX(item) AS high FROM events GROUP BY customer"
+SUMS = "SELECT customer, SUM(id) AS ids, MAX(item) AS high, MAX(price) AS cost, MAX(ts) AS latest FROM events GROUP BY customer"
 TIMES = "SELECT customer, COUNT(amount) AS times FROM events GROUP BY customer"
 
 
@@ -103,7 +103,7 @@ QUERIES = {
     "top": ("customer, id, place", _first("events", 1, "id DESC", "customer")),
     "came-first": ("customer, id", _first("events", 2, "came", "customer")),
     "limited": ("id, item", "FROM (SELECT id, item FROM events ORDER BY id DESC LIMIT 3)"),
-    "two-of-updates": ("customer, ids, place", _first(f"({SUMS})", 2, "high DESC, ids, customer DESC")),
+    "two-of-updates": ("customer, ids, place", _first(f"({SUMS})", 2, "high DESC, cost, latest DESC, ids, customer DESC")),
     "two-of-growing": ("customer, times", _first(f"({TIMES})", 2, "times DESC")),
     "top-of-growing": ("customer, times, place", _first(f"({TIMES})", 1, "times DESC")),
     "homes": ("home, COUNT(*)", "FROM homes GROUP BY home"),
@@ -273,7 +273,8 @@ def test_queries_go_on_where_tables_end(
                 differ.append((uid, state, found, known))
         assert differ == []
         restored[f"{name}-uninterrupted"] = {"from": answer["savepoint"], "backend": "hashmap", "lines": 30}
-        restored[f"{name}-bootstrapped"] = {"from": str(made), "backend": "rocksdb", "lines": 30}
+        backend = "rocksdb" if name == "single" else "hashmap"  # a heap is restored by comparators in the savepoint
+        restored[f"{name}-bootstrapped"] = {"from": str(made), "backend": backend, "lines": 30}
     for directory in ("files", "later"):  # a source without a position reads everything
         sql_queries.write_lines(tmp_path / directory, "2", LATER)
     found = dict(zip(restored, (sql_queries.rows_of(a["changes"]) for a in run(restored)), strict=True))
