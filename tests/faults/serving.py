@@ -234,11 +234,17 @@ def ask_about_a_job(root: Path, version: str, seconds: int, interval: int, retai
     for directory in (checkpoints, savepoints, kept):
         directory.mkdir()
     ended, result = threading.Event(), list[Any]()
-    settings = {"interval": interval, "retained": retained, "keys": keys, "rate": rate, "runs": f"2:{1000 * seconds}"}
+    given: dict[str, Any] = {
+        "interval": interval,
+        "retained": retained,
+        "keys": keys,
+        "rate": rate,
+        "runs": f"2:{1000 * seconds}",
+    }
 
     def run() -> None:
         try:
-            result.append(flink.run_with_checkpoints(version, checkpoints, savepoints, **settings))
+            result.append(flink.run_with_checkpoints(version, checkpoints, savepoints, **given))
         except Exception as error:
             result.append(error)
         ended.set()
