@@ -79,7 +79,8 @@ def keys_in_a_tenth() -> list[int]:
     from state_processor.backends.state.key_groups import key_group
 
     groups = key_group(np.arange(KEYS), KEY_GROUPS)  # the hash code of a small number is the number
-    return np.flatnonzero(groups < KEY_GROUPS // 10)[:WANTED].tolist()
+    keys: list[int] = np.flatnonzero(groups < KEY_GROUPS // 10)[:WANTED].tolist()
+    return keys
 
 
 def read(sp: Any, path: str, **options: Any) -> int:

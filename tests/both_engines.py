@@ -17,11 +17,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from time import time_ns
-from typing import Any, Final
+from typing import Any, Final, Self, cast
 from unittest import mock
 
 import pyarrow as pa
@@ -56,8 +56,8 @@ class _Clock(datetime):
     held: datetime | None = None
 
     @classmethod
-    def now(cls, tz: Any = None) -> datetime:
-        return cls.held if cls.held is not None else datetime.now(tz)
+    def now(cls, tz: Any = None) -> Self:
+        return cast("Self", datetime.now(tz) if cls.held is None else cls.held)
 
 
 def pair_writers(spark: Callable[[], Any] | None = None) -> None:
@@ -135,7 +135,7 @@ class _Twin:
         """Methods that call others are repeated once; both engines have the same time."""
         self.is_busy = True
         now = time_ns()
-        _Clock.held = datetime.fromtimestamp(now / 1e9, durations.UTC)
+        _Clock.held = datetime.fromtimestamp(now / 1e9, UTC)
         try:
             with mock.patch.object(keyed_state_job, "time_ns", return_value=now):
                 yield

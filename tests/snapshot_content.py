@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Final, get_args
 
-from state_processor.backends.formats.entry_runs import Block
+from state_processor.backends.formats.entry_runs import Block, UnframedRun
 from state_processor.backends.formats.rocksdb_store import open_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -61,7 +62,11 @@ def unordered_content(snapshot: Snapshot) -> dict[Any, Any]:
         for handle in keyed_handles(operator, snapshot):
             source = handle.open(snapshot)
             for meta in source.header.states:
-                for block in (block for run in source.runs(meta.name, handle.key_groups) for block in run.blocks):
+                blocks = (
+                    run.bounded() if isinstance(run, UnframedRun) else run.blocks
+                    for run in source.runs(meta.name, handle.key_groups)
+                )
+                for block in chain.from_iterable(blocks):
                     for group, entry in _entries(block):
                         found.setdefault((operator.operator_id, meta.name, group), Counter())[entry] += 1
     return found

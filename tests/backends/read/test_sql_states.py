@@ -21,7 +21,7 @@ from state_processor.backends.state.state_registration import register
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.table.logical_types import RowType
+from state_processor.serializers.table.logical_types import MAP_VIEW, RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer, RowDataSerializerSnapshot
 from state_processor.serializers.traversal import outermost_of
 from tests import corpus
@@ -65,13 +65,14 @@ def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None
 
 @pytest.mark.parametrize("path", SNAPSHOTS)
 def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
-    """From their types only, except types of user classes."""
+    """From their types only, except types of user classes; a view of a map is a type of Flink."""
     for _, state in states(open_snapshot(str(path))):
         for row in outermost_of(RowDataSerializer, (*state.serializers.values(), state.value)):
             written = row.snapshot()
             assert isinstance(written, RowDataSerializerSnapshot)
             made = RowDataSerializer(RowType.of(*written.logical_types))
-            if any(name in str(made) for name in ("RAW(", ROW_OF_A_CLASS)):
+            others = str(made).replace(str(MAP_VIEW), "")
+            if any(name in others for name in ("RAW(", ROW_OF_A_CLASS)):
                 with pytest.raises(UnsupportedFormatError, match="not made"):
                     made.snapshot()
             else:
