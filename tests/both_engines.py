@@ -15,13 +15,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from time import time_ns
-from typing import Any, Final, Self, cast
+from typing import Any, Final
 from unittest import mock
 
 import pyarrow as pa
@@ -50,16 +49,6 @@ class EnginesDifferError(AssertionError):
     """Both engines do not do the same."""
 
 
-class _Clock(datetime):
-    """The time of both engines."""
-
-    held: datetime | None = None
-
-    @classmethod
-    def now(cls, tz: Any = None) -> Self:
-        return cast("Self", datetime.now(tz) if cls.held is None else cls.held)
-
-
 def pair_writers(spark: Callable[[], Any] | None = None) -> None:
     """Let writers, from now on, repeat their calls with the other engine.
 
@@ -74,7 +63,6 @@ def pair_writers(spark: Callable[[], Any] | None = None) -> None:
         _pair(ArrowWriter, False, lambda build: _Twin(SavepointWriter(spark(), build), is_spark=True))
     else:
         _pair(SavepointWriter, True, lambda build: _Twin(ArrowWriter(build), is_spark=False))
-        durations.datetime = _Clock  # type: ignore[attr-defined]
 
 
 def _pair(kind: Any, with_spark: bool, twin: Callable[[SavepointBuild], _Twin]) -> None:
@@ -135,12 +123,13 @@ class _Twin:
         """Methods that call others are repeated once; both engines have the same time."""
         self.is_busy = True
         now = time_ns()
-        _Clock.held = datetime.fromtimestamp(now / 1e9, UTC)
         try:
-            with mock.patch.object(keyed_state_job, "time_ns", return_value=now):
+            with ExitStack() as patched:
+                for module in (keyed_state_job, durations):
+                    patched.enter_context(mock.patch.object(module, "time_ns", return_value=now))
                 yield
         finally:
-            self.is_busy, _Clock.held = False, None
+            self.is_busy = False
 
     def refuse(self, name: str, args: Any, kwargs: Any, problem: Exception) -> None:
         """The other engine has to refuse the call in the same way. Without Spark, values of rows may be refused earlier."""

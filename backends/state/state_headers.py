@@ -15,6 +15,7 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
     write_versioned_snapshot,
 )
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -91,7 +92,7 @@ class StateMetaInfo:
         try:
             with third_party_errors(f"state {self.name!r}"):
                 restored = self.serializers[role].restore_serializer()
-                if not isinstance(restored, TypeSerializer):
+                if not isinstance(restored, Codec):  # of a state that is migrated, a codec without a snapshot
                     self._refuse_restored(self.serializers[role], restored)
             return restored
         except UnknownSerializerError as problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from time import time_ns
 from typing import Final
 
 from state_processor.serializers.doors import spelled
@@ -97,7 +98,7 @@ def instant_ms(value: str | int | datetime) -> int:
     if isinstance(value, str):
         text = value.strip()
         if text.lower() == _NOW:
-            return instant_ms(datetime.now(UTC))
+            return time_ns() // 1_000_000
         if re.fullmatch(r"-?\d{1,30}", text):
             return instant_ms(int(text))
         with suppress(ValueError):

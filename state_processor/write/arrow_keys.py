@@ -114,6 +114,12 @@ def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return one
     if pa.types.is_null(one):
         return other
+    if pa.types.is_struct(one):
+        return pa.struct([(a.name, _common(a.type, b.type)) for a, b in zip(one, other, strict=True)])
+    if pa.types.is_list(one):
+        return pa.list_(_common(one.value_type, other.value_type))
+    if pa.types.is_map(one):
+        return pa.map_(_common(one.key_type, other.key_type), _common(one.item_type, other.item_type))
     if pa.types.is_integer(one):
         return pa.int64()
     if pa.types.is_floating(one):

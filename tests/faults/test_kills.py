@@ -20,7 +20,7 @@ from tests.waiting import status_of
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(("place", "step"), [("local", 14), ("remote", 97)])
+@pytest.mark.parametrize(("place", "step"), [("local", 14), ("remote", 40)])
 def test_a_kill_before_and_after_requests(tmp_path: Path, place: str, step: int, overwrite: bool) -> None:
     (tmp_path / "host").mkdir()
     before_kills, outcomes = digests_of_base(), Counter[str]()

@@ -138,12 +138,14 @@ def release(released: Event) -> None:
             join(thread)
 
 
-@pytest.mark.parametrize("action", ["info", "open", "read"])
-def test_a_storage_that_does_not_answer(programme: Programme, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+@pytest.mark.parametrize(
+    ("action", "name"), [("info", "absent"), ("open", "orders-hashmap-canonical"), ("read", "orders-hashmap-canonical")]
+)
+def test_a_storage_that_does_not_answer(programme: Programme, monkeypatch: pytest.MonkeyPatch, action: str, name: str) -> None:
     monkeypatch.setattr(storage_module, "_ANSWER_SECONDS", 0.3)
     programme.fault, released = hanging(action)
     with pytest.raises(sp.MissingFileError, match=r"faulty://host/.* the storage has not answered for 0.3 seconds"):
-        totals("faulty://host/orders-hashmap-canonical")
+        totals(f"faulty://host/{name}")
     release(released)
 
 

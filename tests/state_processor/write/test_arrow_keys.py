@@ -50,6 +50,26 @@ def test_numbers_of_two_tables() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "types"),
+    [
+        (
+            {"name": "a", "id": 1},
+            [
+                pa.struct([pa.field("name", pa.string(), nullable=False), ("id", pa.int32())]),
+                pa.struct([("name", pa.string()), ("id", pa.int64())]),
+            ],
+        ),
+        ([{"x": 1.5}], [pa.list_(pa.struct([("x", kind)])) for kind in (pa.float32(), pa.float64())]),
+        ([("a", 1)], [pa.map_(pa.string(), kind) for kind in (pa.int8(), pa.int64())]),
+    ],
+)
+def test_nested_keys_of_types_that_differ_inside(value: Any, types: list[pa.DataType]) -> None:
+    one, other = (pa.chunked_array([pa.array([value], type_)]) for type_ in types)
+    assert [n.tolist() for n in shared_key_numbers([one], [other])] == [[0], [0]]
+    assert [n.tolist() for n in shared_key_numbers([other], [one])] == [[0], [0]]
+
+
+@pytest.mark.parametrize(
     ("earlier", "later", "told"),
     [
         (pa.int64(), pa.string(), "column 'key' is string, in rows that were given before bigint"),
