@@ -118,7 +118,7 @@ def test_no_other_function_takes_options() -> None:
 
 
 def option_takers(where: Any) -> Iterator[str]:
-    for name in vars(where):
+    for name in {*vars(where), *getattr(where, "__all__", ())}:
         member = getattr(where, name)
         if inspect.isroutine(member) and member.__module__.startswith("state_processor."):
             parameters = inspect.signature(inspect.unwrap(member)).parameters

@@ -60,6 +60,7 @@ def test_errors_of_others_remain_theirs(spark: SparkSession) -> None:
         spark.range(3).selectExpr("assert_true(id < 0)").collect()
 
 
+@pytest.mark.one_engine(reason="the JVM of Spark ends")
 @pytest.mark.parametrize("failure", [ConnectionRefusedError("refused"), Py4JNetworkError("no answer"), EOFError()])
 def test_the_end_of_the_jvm_in_a_write(
     spark: SparkSession, failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
