@@ -41,6 +41,8 @@ _OF_SPARK: Final = re.compile("which Spark ignores|expected rows as a DataFrame 
 _TYPE_OF_ENGINE: Final = re.compile(" of (?:Arrow|Spark) type | of type |: use date_trunc|: floor |expected rows as ")
 _ROW: Final = re.compile(r"key ('.*?'|[^ ,:]+)|value [^:]*|subtask \d+|key group \d+|row \d+|-?\b\d+\b")
 
+_TIMES_OF_SPARK: Final = "spark.sql.timestampType"
+
 repeated: set[bool] = {True}
 """Which writers repeat their calls in this test: writers with Spark (True), writers without (False)."""
 
@@ -127,6 +129,10 @@ class _Twin:
             with ExitStack() as patched:
                 for module in (keyed_state_job, durations):
                     patched.enter_context(mock.patch.object(module, "time_ns", return_value=now))
+                if self._is_spark:  # times of tables of Arrow do not get a time zone on their way to Spark
+                    conf = self._writer._spark.conf
+                    conf.set(_TIMES_OF_SPARK, "TIMESTAMP_NTZ")
+                    patched.callback(conf.unset, _TIMES_OF_SPARK)
                 yield
         finally:
             self.is_busy = False
