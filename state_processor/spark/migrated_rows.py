@@ -16,10 +16,10 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.kernel.encode.conversion_table import spark_name
 from state_processor.serializers.table.operator_records import NodeSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.same_keys import identity
+from state_processor.spark.schemas import spark_type
 from state_processor.write.migrated_rows import OPTIONS, PARTS, value_column, without_ttl
 from state_processor.write.query_migration import MigratedState
 
@@ -103,7 +103,7 @@ def _changed(value: Column, old: TypeSerializer, change: RowChange, new: TypeSer
 
 def _field(value: Column, field: NewField, names: tuple[str, ...], type_: pa.DataType) -> Column:
     if field.source is None:
-        return f.lit(field.start).cast(spark_name(type_))
+        return f.lit(field.start).cast(spark_type(type_))
     return value.getField(names[field.source])
 
 

@@ -9,16 +9,16 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import DoubleType, FloatType
+from pyspark.sql.types import DataType, DoubleType, FloatType, StringType
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql.accumulators import Aggregate, DistinctValues
 from state_processor.backends.sql.bootstrap import Input, Order
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.kernel.encode.conversion_table import spark_name
 from state_processor.spark.aggregates import expression, failure
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.same_keys import identity, quoted
+from state_processor.spark.schemas import spark_type
 from state_processor.write.query_states import OWN, TIME, ChosenRow, Shape, given_columns, last_access, unordered, without_value
 
 _ROWS: Final = OWN.format("rows")
@@ -47,9 +47,9 @@ class SparkQueryRows:
         for column, type_ in wanted.columns.items():
             arrow, name = type_.arrow_type(DecodeOptions()), given_as[column]
             if column in wanted.processing_time:
-                value = f.lit(None).cast(spark_name(arrow))
+                value = f.lit(None).cast(spark_type(arrow))
             else:
-                value = _exactly(given, name, spark_name(arrow))
+                value = _exactly(given, name, spark_type(arrow))
                 if not type_.nullable:
                     value = f.coalesce(value, f.expr(failure(without_value(column, wanted, name))))
             columns.append(value.alias(column))
@@ -159,11 +159,11 @@ def _shaped(shape: Shape) -> Column:
     return f.struct(*(_shaped(part).alias(name) for name, part in shape.items()))
 
 
-def _exactly(rows: SparkRows, name: str, wanted: str) -> Column:
+def _exactly(rows: SparkRows, name: str, wanted: DataType) -> Column:
     """Return a column in the type of the plan, which holds all of its values; nested ones are compared when they are written."""
     column, found = f.col(quoted(name)), rows.frame.schema[name].dataType
-    if found.typeName() in ("struct", "array", "map") or found.simpleString() == wanted:
+    if found.typeName() in ("struct", "array", "map") or found.simpleString() == wanted.simpleString():
         return column
-    if wanted == "string":
+    if isinstance(wanted, StringType):
         return f.collate(column, "UTF8_BINARY")  # collations order text, and find it equal, in other ways than Flink
     return column.cast(wanted)

@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, StructField, StructType
 
 from state_processor.backends.read.column_comments import COMMENT, comments_of
 from state_processor.spark.versions import UTC
 
 _COMMENT: Final = COMMENT.decode()
+
+
+def spark_type(type_: pa.DataType) -> DataType:
+    """Return Spark's type for a type of Arrow. Its name as text means another type if ``spark.sql.timestampType`` is set."""
+    return from_arrow_type(type_, prefer_timestamp_ntz=True)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
