@@ -352,8 +352,8 @@ class Storage:
         stored = self.open_if_file(path)
         if stored is None:
             return None
-        while len(self._found) >= _KEPT_OPEN:
-            self._found.pop(next(iter(self._found)), None)
+        if len(self._found) >= _KEPT_OPEN:
+            self._found.clear()  # threads that look for files share it
         opened = self._found[str(location)] = stored._opened()
         return opened.size
 

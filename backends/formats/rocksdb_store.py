@@ -131,7 +131,7 @@ class Store:
         lower, upper
             Bounds of the keys.
         most_bytes
-            Bytes of a range, as they lie in files.
+            Bytes of a range in its files, compressed.
         """
         parts = sorted(part for file in self.family(family).files for part in self._parts(file, lower, upper, most_bytes))
         found: list[KeyRange] = []

@@ -130,7 +130,7 @@ class DistinctValues:
 
     @property
     def stored_type(self) -> LogicalType:
-        """The type of what is stored for each value."""
+        """The type of the stored bits or numbers of a distinct value."""
         number = AtomicType("BIGINT", nullable=False)
         return ArrayType(number, nullable=False) if self.is_array else number
 

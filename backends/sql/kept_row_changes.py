@@ -127,7 +127,7 @@ def materializes(node: PlanNode) -> bool:
 
 
 def sink_fields(side: ChangedNode) -> PlanFields:
-    """Return the stored columns of a sink, which are the columns of its input in order.
+    """Return the stored columns of a sink: the columns of its input, in order.
 
     Raises
     ------
