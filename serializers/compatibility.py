@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from html import escape
+
+from state_processor.serializers.records import dataclass
 
 
 class Verdict(IntEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from state_processor.backends.formats.entry_runs import Buffer
 from state_processor.backends.formats.key_index import hash_code
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written
+from state_processor.serializers.records import dataclass
 
 _Numbers = npt.NDArray[np.int64]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ from state_processor.backends.analysis.bytes_read import BytesRead
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.records import dataclass
 
 _KEY = "key"
 _VALUE = "value"

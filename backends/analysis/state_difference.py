@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from state_processor.backends.read.state_listing import operator_label, survey
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
+from state_processor.serializers.records import dataclass
 
 States = dict[str, list[StateDescription]]
 """States by name, each with the registrations of the subtasks."""

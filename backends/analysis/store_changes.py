@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -31,6 +30,7 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.range_deletions import within
 from state_processor.backends.formats.sst.runs import OpenTable, first_key, last_key
 from state_processor.backends.formats.sst.table import Table
+from state_processor.serializers.records import dataclass
 
 _OPEN_TABLES: Final = 256
 

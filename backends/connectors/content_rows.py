@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.codecs import Codec, Content, read_all, to_bytes
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.records import dataclass
 
 RAW: Final = "raw"
 VERSION: Final = "version"

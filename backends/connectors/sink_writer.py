@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from state_processor.backends.connectors.committables import (
@@ -33,6 +33,7 @@ from state_processor.backends.connectors.sink_state import (
 from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
 from state_processor.backends.connectors.source_splits import RAW_BYTES, SUBTASK, VERSION
 from state_processor.serializers.errors import InvalidRowError, StateProcessorError
+from state_processor.serializers.records import dataclass
 
 _NO_VALUE = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 

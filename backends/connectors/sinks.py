@@ -7,12 +7,13 @@ writer's state. Its committers keep committables: results of a checkpoint that b
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.backends.connectors.connector import Formats, Values
+from state_processor.serializers.records import dataclass
 
 WRITER: Final = "WRITER"
 COMMITTABLE: Final = "COMMITTABLE"

@@ -7,7 +7,6 @@ had.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from state_processor.backends.connectors import connector as c
@@ -27,6 +26,7 @@ from state_processor.backends.connectors.source_splits import (
 )
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError
+from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,6 +26,7 @@ from state_processor.backends.files.missing_files import absent, incomplete
 from state_processor.backends.files.storage_advice import in_short, what_to_do
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
+from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

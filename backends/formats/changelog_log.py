@@ -6,7 +6,7 @@ Formats: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``StateMetaInfoSn
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from state_processor.backends.files import snappy
@@ -21,6 +21,7 @@ from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import MissingFileError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 

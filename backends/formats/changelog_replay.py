@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.formats import changelog_log as log
@@ -13,6 +12,7 @@ from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescript
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.records import dataclass
 
 _COMMA: Final = 0x2C
 _NULL: Final = b"\x01"

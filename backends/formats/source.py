@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -21,6 +20,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.header_cache import DESCRIBED, Same, read_header
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.records import dataclass
 
 
 class KeyRange(NamedTuple):

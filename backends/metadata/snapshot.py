@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from state_processor.backends.metadata.snapshot_metadata import CheckpointMetada
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.serializers.errors import NotASnapshotError, OptionError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -15,6 +14,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.key_lookup import Keys, WantedKeys
 from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.backends.state.key_groups import prefix_size
+from state_processor.serializers.records import dataclass
 
 SPLIT_BYTES: Final = 96 << 20
 _FEW_GROUPS: Final = 16

@@ -7,7 +7,7 @@ keyed states side by side, operator state, raw state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.state.column_types import ColumnTypes
 from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.backends.formats.field_selection import Selection

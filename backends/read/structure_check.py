@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,7 @@ from state_processor.backends.read.keyed_splits import SPLIT_BYTES, key_group_ch
 from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import foreign_errors
+from state_processor.serializers.records import dataclass
 
 _FILES_AT_ONCE: Final = 8
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
@@ -19,6 +17,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, StateD
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.records import dataclass
 
 _OPTIONS = ReadOptions(nanos="string", row_kind=True, metadata=True)
 

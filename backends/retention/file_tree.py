@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow.fs as pafs
@@ -11,6 +10,7 @@ import pyarrow.fs as pafs
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.serializers.errors import NotASnapshotError
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from state_processor.backends.files.location import Location
@@ -19,6 +19,7 @@ from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot, 
 from state_processor.backends.metadata.streams_in_files import StreamInFile, streams_in_files
 from state_processor.backends.retention.file_tree import ListedFile, files_below, real_path
 from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import NullFlagged
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.user_registrations import current_registrations
 
 

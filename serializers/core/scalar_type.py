@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer
+from state_processor.serializers.records import dataclass
 
 
 class PythonCoder(Enum):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, cast
 
 from state_processor.serializers.base import (
@@ -40,6 +40,7 @@ from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, i
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.paths import join
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
 from state_processor.serializers.traversal import fold, walk, with_changed_children
 from state_processor.serializers.user_registrations import current_registrations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Any, Final, cast
 
 from javaobj.v2 import beans
@@ -17,6 +17,7 @@ from javaobj.v2.core import JavaStreamParser
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.records import dataclass
 
 STREAM_HEADER: Final = b"\xac\xed\x00\x05"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+
+from state_processor.serializers.records import dataclass
 
 # Kinds of columns: bytes of a fixed-width slot, or
 STRUCT: Final = 0

@@ -8,7 +8,7 @@ version follows from the version of Flink, which comes with the bytes (``DataInp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.values import Node
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.user_registrations import current_registrations, receive
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.serializers.flink_packages import BASE
+from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Self
 
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.atomic_types import ATOMIC
 
 PACKAGE: Final = "org.apache.flink.table.types.logical."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from state_processor.backends.metadata.operator_id import operator_id
@@ -14,6 +14,7 @@ from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import walk
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from state_processor.read.checkpoint_series import Checkpoint
+from state_processor.serializers.records import dataclass
 
 _PREFIX: Final = "state-processor."
 CHECKPOINT_ID: Final = f"{_PREFIX}checkpoint-id"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from state_processor.lake.position import Position
 from state_processor.lake.row_identity import identity, without
 from state_processor.serializers.errors import WriteError
+from state_processor.serializers.records import dataclass
 
 
 class ConflictError(WriteError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from logging import getLogger
 from os import PathLike
@@ -24,6 +23,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.read.snapshots import discovered, unsearched_text
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError
+from state_processor.serializers.records import dataclass
 
 HistoryBy = Literal["state", "key_group"]
 

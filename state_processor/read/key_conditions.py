@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.read.key_lookup import KEY
+from state_processor.serializers.records import dataclass
 
 Values: TypeAlias = frozenset[Any] | None
 

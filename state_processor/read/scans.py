@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from os import PathLike, fspath
 from typing import Any, Final, Self
 
@@ -19,6 +19,7 @@ from state_processor.options.source import SourceOptions
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sources import KnownStates, ProjectedReader, find_reader, known_states, takes_keys
 from state_processor.serializers.doors import Door, entered
+from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 _INTEGERS: Final = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64()})

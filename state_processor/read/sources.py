@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pickle import PicklingError, dumps
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from state_processor.read.projection import Projection, selection
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
+from state_processor.serializers.records import dataclass
 
 _KINDS: Final = {
     "TIMER": Kind.TIMERS,

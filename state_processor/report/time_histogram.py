@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.formats.row_shapes import instants
+from state_processor.serializers.records import dataclass
 
 _MOST_BINS: Final = 4096
 _FINEST_MILLIS: Final = 1000

@@ -6,7 +6,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, zip_longest
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted
 from state_processor.spark import small_changes
 from state_processor.spark.packages import send_package

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from state_processor.options.sink import SinkOptions
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.records import dataclass
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.worker_process import freeze_imported_objects

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from os import PathLike
@@ -25,6 +24,7 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.read.scans import StateScan
 from state_processor.read.sources import KnownStates
+from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 TIMERS: Final = "timers"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from state_processor.backends.files.streams import FileStream
 from state_processor.backends.write.arrays import one_list, repeated
 from state_processor.backends.write.blobs import BLOB_ORDER, ORDERED_BLOBS, Blob
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.records import dataclass
 from state_processor.write.staged_file import file_between_passes, read_between_passes
 
 SPILLED_BLOBS: Final = pa.schema(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
@@ -11,6 +11,7 @@ from state_processor.backends.state.python_states import PythonType
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.java.types import JavaType
+from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.pending_rows import Deletion, StateRows
 from state_processor.write.row_protocol import OperatorRows

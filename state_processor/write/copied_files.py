@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.write.copied_subtasks import copy_subtask
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.records import dataclass
 from state_processor.write.staged_file import staged_file
 
 

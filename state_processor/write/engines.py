@@ -8,10 +8,10 @@ writes a file for each subtask from its blobs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.records import dataclass
 from state_processor.write.first_pass import PartEncoder, RowEncoder
 from state_processor.write.part_tasks import Part
 from state_processor.write.second_pass import SubtaskWriter, WrittenFile

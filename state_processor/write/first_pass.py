@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ from state_processor.backends.formats.row_shapes import concatenate
 from state_processor.backends.write.arrays import numbers, repeated
 from state_processor.backends.write.blobs import ORDERED_BLOBS
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.records import dataclass
 from state_processor.write.blob_index import SPILLED_BLOBS, write_index
 from state_processor.write.part_tasks import Batches, Task, part_numbers
 from state_processor.write.staged_file import file_between_passes

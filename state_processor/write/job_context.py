@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from state_processor.backends.write.staging import Staging
 from state_processor.options.task_registrations import TaskSerializers
+from state_processor.serializers.records import dataclass
 from state_processor.write.engines import Engine
 from state_processor.write.migration_tasks import PortableTypes, portable
 from state_processor.write.outcome import OperatorOutcome

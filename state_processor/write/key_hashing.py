@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import has_known_hash, hash_codes
+from state_processor.serializers.records import dataclass
 from state_processor.write.job_context import JobContext
 from state_processor.write.source_operator import SourceOperator
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.backends.metadata import handles as h
@@ -12,6 +12,7 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.records import dataclass
 from state_processor.write.copied_files import CopyPart, CopySubtasks
 from state_processor.write.engines import Engine, StateFiles, Written
 from state_processor.write.job_context import JobContext

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from state_processor.backends.write.state_migration import KeyedMigration, StateMigration, TypesByPath
+from state_processor.serializers.records import dataclass
 from state_processor.write.migration_report import LEFT_OUT, StateReport
 
 

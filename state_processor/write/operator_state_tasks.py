@@ -8,7 +8,7 @@ does not depend on the engine, or on tasks of pass 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -32,6 +32,7 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.first_pass import BatchEncoder

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from state_processor.backends.state.part_names import DeclaredNames
+from state_processor.serializers.records import dataclass
 from state_processor.write.row_protocol import ColumnNames, Replaced, Rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from state_processor.backends.write.blobs import BLOB_ORDER, DEALT
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.records import dataclass
 from state_processor.write.blob_index import SPILLED_BLOBS, BlobIndex
 from state_processor.write.part_tasks import Batches, part_numbers, task_result
 

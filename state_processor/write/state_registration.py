@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from state_processor.backends.write.keyed_formats import KeyedFormat
+from state_processor.serializers.records import dataclass
 from state_processor.write.source_operator import SourceOperator
 
 

@@ -7,7 +7,6 @@ flink-connector-aws: ``KinesisShardSplitSerializer``, ``KinesisStreamsSourceEnum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.connectors.layouts.choices import Enumerated, Versions, of_version, read_number
@@ -28,6 +27,7 @@ from state_processor.backends.connectors.layouts.codecs import (
 )
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.records import dataclass
 
 _CONNECTORS: Final = "org.apache.flink.connector"
 KINESIS_SPLITS: Final = f"{_CONNECTORS}.kinesis.source.split.KinesisShardSplitSerializer"

@@ -6,7 +6,6 @@ import ctypes
 import struct
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from state_processor.serializers.java.object_output import (
     JavaText,
     write_java_object,
 )
+from state_processor.serializers.records import dataclass
 
 NUMBER: Final = "java.lang.Number"
 OBJECTS: Final = "[Ljava.lang.Object;"

@@ -6,13 +6,13 @@ flink-connector-aws 5: ``KinesisStateUtil``, ``StreamShardMetadata``, ``Sequence
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.connectors.layouts.codecs import BYTE, Codec, Constant, Content, Optional, Remark, Struct
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
+from state_processor.serializers.records import dataclass
 
 STATE_NAME: Final = "Kinesis-Stream-Shard-State"
 _REGISTERED: Final = 85 + 2

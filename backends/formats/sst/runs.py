@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.read_ahead import ReadAhead
 from state_processor.backends.formats.sst.table import BlockList, Bound, Table
 from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.records import dataclass
 
 OpenTable = Callable[[TableFile], Table]
 ChooseBlocks = Callable[[BlockList], BlockList]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.contracts import ValueWriter
+from state_processor.serializers.records import dataclass
 
 Rows = Callable[[int], int]
 Mask = npt.NDArray[np.bool_]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from state_processor.serializers.kernel.encode.contracts import ColumnLimit, Val
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.serializers.core.calendars import JavaZone
