@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from html import escape
 
 from state_processor.serializers.records import dataclass
 
@@ -25,6 +24,8 @@ class SchemaCompatibility:
     reason: str = ""
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         mark = "✗" if self.is_incompatible else "✓"
         reason = f"<br>{escape(self.reason)}" if self.reason else ""
         return f"<p>{mark} <b>{self.verdict.name.replace('_', ' ').lower()}</b>{reason}</p>"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from logging import getLogger
 from typing import Final
 
@@ -13,6 +12,7 @@ from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.format_versions import FormatVersions
+from state_processor.serializers.installed_packages import entry_points
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, SNAPSHOT_VERSIONS
 from state_processor.serializers.user_registrations import SnapshotReader, current_registrations, install, register

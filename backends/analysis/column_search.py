@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.analysis.needles import Needle
+from state_processor.serializers.late import pc
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
 
 _Rows = npt.NDArray[np.int64]

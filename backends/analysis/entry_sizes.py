@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.analysis.entry_bytes import StateEntries
 from state_processor.backends.analysis.key_sizes import KeySizes
@@ -25,6 +24,7 @@ from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 ENTRIES: Final = "entries"

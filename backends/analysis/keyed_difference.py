@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.analysis.bytes_read import BytesRead
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
@@ -36,6 +35,7 @@ from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 _VALUES: Final = (layouts.VALUE, layouts.MAP_VALUE)

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.analysis.byte_search import positions
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 TEXT: Final = "text"

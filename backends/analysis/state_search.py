@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.analysis.column_search import search_batch
 from state_processor.backends.analysis.file_search import all_parts, contents
@@ -28,6 +27,7 @@ from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers import paths
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import json_text_of, parse_json
+from state_processor.serializers.late import pc
 from state_processor.serializers.paths import join
 from state_processor.serializers.records import dataclass
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from logging import getLogger
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -23,7 +22,11 @@ from state_processor.backends.connectors.layouts.tables import LAYOUTS
 from state_processor.backends.connectors.sinks import SinkConnector
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.foreign_errors import describe
+from state_processor.serializers.installed_packages import entry_points
 from state_processor.serializers.user_registrations import current_registrations, install, register
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"
 RESERVED: Final = ("raw", "kafka-consumer", "kinesis-consumer", "pulsar-consumer")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage, StoredFile, storage_errors
 from state_processor.serializers.errors import WriteError
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
 
 _OBJECT_STORES: Final = frozenset({"s3", "gs"})
 _LARGEST_COPY: Final = 5 << 30

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.parallel import MOST_REQUESTS
 from state_processor.backends.files.storage_advice import in_short, unknown_scheme, unknown_setting, what_to_do
 from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.redaction import without_values
@@ -19,8 +20,6 @@ from state_processor.serializers.redaction import without_values
 BUCKET_SETTINGS: Final = "bucket."
 """Prefix of settings for one S3 bucket: ``bucket.logs.access_key``."""
 
-MOST_REQUESTS: Final = 64
-"""Maximum number of concurrent requests to remote storage."""
 _CONNECT_SECONDS: Final = 20.0
 _REQUEST_SECONDS: Final = 60.0
 """Time limit of a request to S3. The client repeats a request a few times."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from state_processor.backends.files.filesystems import MOST_REQUESTS
-
+MOST_REQUESTS: Final = 64
+"""Maximum number of concurrent requests to remote storage."""
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -20,6 +19,8 @@ def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: 
     """
     if len(items) < 2:
         return [function(item) for item in items]
+    from concurrent.futures import ThreadPoolExecutor  # few snapshots have one file
+
     with ThreadPoolExecutor(min(most, len(items))) as threads:
         running = [threads.submit(copy_context().run, function, item) for item in items]
         try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import cramjam
 import numpy as np
 import numpy.typing as npt
 
 from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.late import cramjam
 
 _COMPRESSED: Final = 0x00
 _UNCOMPRESSED: Final = 0x01

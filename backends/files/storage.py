@@ -6,6 +6,7 @@ a ``memoryview`` that numpy views without a copy. Only regular files are opened.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -13,14 +14,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pafs
 
-from state_processor.backends.files.filesystems import connect
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.missing_files import absent, incomplete
 from state_processor.backends.files.storage_advice import in_short, what_to_do
@@ -31,11 +30,14 @@ from state_processor.serializers.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow.fs as pafs
+
 _ANSWER_SECONDS: Final = 300.0
 """Time limit of one call to any other remote storage, including retries of its client."""
 
 _KEPT_OPEN: Final = 64
 """Files that are open before something reads them."""
+_ABSENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 _T = TypeVar("_T")
@@ -49,6 +51,38 @@ class Entry:
     path: str
     is_directory: bool
     size: int
+
+
+_NOT_FOUND: Final = "NotFound"
+_FILE: Final = "File"
+_DIRECTORY: Final = "Directory"
+_OTHER: Final = "Unknown"
+"""Kinds of paths, with the names of ``pyarrow.fs.FileType``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Info:
+    """What a path is."""
+
+    kind: str
+    size: int = 0
+    modified: datetime | None = None
+
+    @classmethod
+    def of(cls, info: pafs.FileInfo) -> _Info:
+        return cls(info.type.name, int(info.size or 0), info.mtime)
+
+    @classmethod
+    def of_local(cls, path: str) -> _Info:
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return cls(_NOT_FOUND)
+            raise
+        is_file, is_directory = stat.S_ISREG(found.st_mode), stat.S_ISDIR(found.st_mode)
+        kind = _FILE if is_file else _DIRECTORY if is_directory else _OTHER
+        return cls(kind, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
 
 class OpenFile:
@@ -247,6 +281,8 @@ class Storage:
         return filesystem, self._path_in(location)
 
     def _connect(self, location: Location) -> pafs.FileSystem:
+        from state_processor.backends.files.filesystems import connect  # pyarrow.fs imports ssl
+
         return connect(location, self._queries.get(location.scheme, ""), self.options)
 
     def is_alike(self, other: Storage, one: Location, location: Location) -> bool:
@@ -338,8 +374,8 @@ class Storage:
 
     def size_if_file(self, path: str | os.PathLike[str]) -> int | None:
         """Return the length of a file in bytes; ``None`` if it does not exist."""
-        info = self._info(path)
-        return int(info.size) if info.type is pafs.FileType.File else None
+        entry = self._info(path)
+        return entry.size if entry.kind == _FILE else None
 
     def size_to_open(self, path: str | os.PathLike[str]) -> int | None:
         """Return the length of a file that will be opened next if it exists; see :meth:`size_if_file`.
@@ -359,23 +395,26 @@ class Storage:
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
         """Return whether the file or directory exists."""
-        return self._info(path).type is not pafs.FileType.NotFound
+        return self._info(path).kind != _NOT_FOUND
 
     def is_file(self, path: str | os.PathLike[str]) -> bool:
         """Return whether the path is a file."""
-        return self._info(path).type is pafs.FileType.File
+        return self._info(path).kind == _FILE
 
     def is_directory(self, path: str | os.PathLike[str]) -> bool:
         """Return whether the path is a directory."""
-        return self._info(path).type is pafs.FileType.Directory
+        return self._info(path).kind == _DIRECTORY
 
     def modified(self, path: str | os.PathLike[str]) -> datetime | None:
         """Return the time of the last change of a file; ``None`` if that is unknown."""
-        mtime: datetime | None = self._info(path).mtime
-        return mtime
+        return self._info(path).modified
 
-    def _info(self, path: str | os.PathLike[str]) -> pafs.FileInfo:
-        return self.call(path, lambda filesystem, inner: filesystem.get_file_info(inner), "reached")
+    def _info(self, path: str | os.PathLike[str]) -> _Info:
+        location = Location.parse(path)
+        if location.is_local:
+            with storage_errors(str(location), doing="reached"):
+                return _Info.of_local(location.path)
+        return self.call(path, lambda filesystem, inner: _Info.of(filesystem.get_file_info(inner)), "reached")
 
     def call(
         self,
@@ -411,17 +450,29 @@ class Storage:
         """
         location = Location.parse(path)
 
-        def infos_in(filesystem: pafs.FileSystem, inner: str) -> list[pafs.FileInfo]:
-            return list(filesystem.get_file_info(pafs.FileSelector(inner or "/", allow_not_found=True)))
+        def listed(filesystem: pafs.FileSystem, inner: str) -> list[tuple[str, _Info]]:
+            from pyarrow.fs import FileSelector
 
-        infos = self.call(path, infos_in, "listed")
-        return sorted(
-            (
-                Entry(i.base_name, str(location.joined(i.base_name)), i.type is pafs.FileType.Directory, int(i.size or 0))
-                for i in infos
-            ),
-            key=lambda entry: entry.name,
-        )
+            infos = filesystem.get_file_info(FileSelector(inner or "/", allow_not_found=True))
+            return [(info.base_name, _Info.of(info)) for info in infos]
+
+        if location.is_local:
+            with storage_errors(str(location), doing="listed"):
+                infos = _local_infos(location.path)
+        else:
+            infos = self.call(path, listed, "listed")
+        entries = [Entry(name, str(location.joined(name)), info.kind == _DIRECTORY, info.size) for name, info in infos]
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _local_infos(path: str) -> list[tuple[str, _Info]]:
+    """Return the content of a directory without symbolic links that lead nowhere; an empty list if it does not exist."""
+    try:
+        names = os.listdir(path)
+    except FileNotFoundError:
+        return []
+    infos = [(name, _Info.of_local(os.path.join(path, name))) for name in names]
+    return [(name, info) for name, info in infos if info.kind != _NOT_FOUND]
 
 
 _storages: weakref.WeakSet[Storage] = weakref.WeakSet()

@@ -33,7 +33,7 @@ class KeyGroupFile(KeyedStateSource):
         super().__init__(header, context)
         self.stream = stream
         self.handle = handle
-        offsets = np.unique(handle.offsets.to_numpy())
+        offsets = np.array(sorted(set(handle.offsets)), np.int64)  # np.unique imports numpy.ma
         self._bounds = np.append(offsets[offsets > 0], stream.size)
 
     def where(self, name: str) -> str:

@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.list_pieces import FIRST_INDEX
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.late import pc
 
 LIST_INDEX: Final = "list_index"
 LIST_VALUE: Final = "list_value"

@@ -11,8 +11,6 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
 
-from javaobj.v2.main import load as load_java_stream
-
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
@@ -32,6 +30,8 @@ _MOST_BYTES: Final = 1 << 16
 
 _PACKAGE: Final = "org.apache.flink.runtime.checkpoint."
 _SERIAL_VERSION: Final = 2
+_SAVEPOINT_TYPE_VERSION: Final = -6879297871714708296
+_CHECKPOINT_TYPE_VERSION: Final = -2963844630364414662
 PROPERTIES: Final = FormatVersions("CheckpointProperties (serialVersionUID)", {_SERIAL_VERSION: "1.16"})
 _KINDS: Final = {_PACKAGE + "SavepointType": SAVEPOINT, _PACKAGE + "CheckpointType": CHECKPOINT}
 _FLAGS: Final = {
@@ -99,6 +99,18 @@ class _StrictBytes(io.BytesIO):
 @lru_cache(maxsize=64)
 def _decode(raw: bytes) -> tuple[int, dict[str, Any]]:
     """Return the ``serialVersionUID`` of the object, and its fields."""
+    flags = raw[len(_HEAD) : len(_HEAD) + len(_FLAGS)]
+    for checkpoint_type in _TYPES:
+        if flags.strip(b"\0\1") == b"" and raw == _HEAD + flags + checkpoint_type.stream():
+            values = {ours: bool(flag) for (_, ours), flag in zip(sorted(_FLAGS.items()), flags, strict=True)}
+            return _SERIAL_VERSION, values | checkpoint_type.values()
+    return _parsed(raw)
+
+
+def _parsed(raw: bytes) -> tuple[int, dict[str, Any]]:
+    """Return the same of streams of other content."""
+    from javaobj.v2.main import load as load_java_stream
+
     contents = load_java_stream(_StrictBytes(raw))
     if raw == NULL_STREAM:
         return _SERIAL_VERSION, {}
@@ -159,30 +171,9 @@ def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
     """
     if format not in (CANONICAL, NATIVE):
         raise OptionError(f"expected the savepoint format {CANONICAL} or {NATIVE}, found {format!r}")
-    out = _JavaStream()
-    out.write_bytes(b"\xac\xed\0\5")
-    out.instance(
-        _PACKAGE + "CheckpointProperties",
-        _SERIAL_VERSION,
-        [("Z", flag, "") for flag in sorted(_FLAGS)] + [("L", "checkpointType", f"L{_PACKAGE.replace('.', '/')}SnapshotType;")],
-    )
-    for flag in sorted(_FLAGS):
-        out.write_boolean(flag == "forced")
-    action = _PACKAGE + "SavepointType$PostCheckpointAction"
-    format_type = "org.apache.flink.core.execution.SavepointFormatType"
-    out.instance(
-        _PACKAGE + "SavepointType",
-        -6879297871714708296,
-        [
-            ("L", "formatType", f"L{format_type.replace('.', '/')};"),
-            ("L", "name", "Ljava/lang/String;"),
-            ("L", "postCheckpointAction", f"L{action.replace('.', '/')};"),
-        ],
-    )
-    enum_class = out.enum(format_type, None, format)
-    out.string("Savepoint")
-    out.enum(action, enum_class, "NONE")
-    return decode_properties(out.to_bytes())
+    flags = bytes(flag == "forced" for flag in sorted(_FLAGS))
+    checkpoint_type = next(known for known in _TYPES if known.format == format and known.name == "Savepoint")
+    return decode_properties(_HEAD + flags + checkpoint_type.stream())
 
 
 class _JavaStream(DataOutput):
@@ -240,3 +231,67 @@ class _JavaStream(DataOutput):
         self._new_handle()
         self.string(constant)
         return enum_class
+
+
+def _head() -> bytes:
+    """Return the stream up to the flags."""
+    out = _JavaStream()
+    out.write_bytes(STREAM_HEADER)
+    out.instance(
+        _PACKAGE + "CheckpointProperties",
+        _SERIAL_VERSION,
+        [("Z", flag, "") for flag in sorted(_FLAGS)] + [("L", "checkpointType", f"L{_PACKAGE.replace('.', '/')}SnapshotType;")],
+    )
+    return out.to_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """A checkpoint type of Flink; ``option`` is its action after the checkpoint, or its strategy of shared files."""
+
+    kind: str
+    format: str | None
+    name: str
+    option: str
+
+    def values(self) -> dict[str, Any]:
+        option = "sharing_files_strategy" if self.format is None else "post_checkpoint_action"
+        found = {"kind": self.kind, "name": self.name, option: self.option}
+        return found if self.format is None else found | {"format": self.format}
+
+    def stream(self) -> bytes:
+        """Return the stream after the flags."""
+        out = _JavaStream()
+        out.handles = 3  # the class of the properties, a string in it, and the properties
+        text = ("L", "name", "Ljava/lang/String;")
+        if self.format is None:
+            strategy = _PACKAGE + "SnapshotType$SharingFilesStrategy"
+            fields = [text, ("L", "sharingFilesStrategy", _as_field(strategy))]
+            out.instance(_PACKAGE + "CheckpointType", _CHECKPOINT_TYPE_VERSION, fields)
+            out.string(self.name)
+            out.enum(strategy, None, self.option)
+            return out.to_bytes()
+        action = _PACKAGE + "SavepointType$PostCheckpointAction"
+        format_type = "org.apache.flink.core.execution.SavepointFormatType"
+        fields = [("L", "formatType", _as_field(format_type)), text, ("L", "postCheckpointAction", _as_field(action))]
+        out.instance(_PACKAGE + "SavepointType", _SAVEPOINT_TYPE_VERSION, fields)
+        enum_class = out.enum(format_type, None, self.format)
+        out.string(self.name)
+        out.enum(action, enum_class, self.option)
+        return out.to_bytes()
+
+
+def _as_field(name: str) -> str:
+    """Return the type of a field of a class, in the spelling of the Java virtual machine."""
+    return f"L{name.replace('.', '/')};"
+
+
+_HEAD: Final = _head()
+_TYPES: Final = (
+    *(_Type(SAVEPOINT, format, "Savepoint", "NONE") for format in (CANONICAL, NATIVE)),
+    _Type(CHECKPOINT, None, "Checkpoint", "FORWARD_BACKWARD"),
+    *(_Type(SAVEPOINT, format, "Suspend Savepoint", "SUSPEND") for format in (CANONICAL, NATIVE)),
+    *(_Type(SAVEPOINT, format, "Terminate Savepoint", "TERMINATE") for format in (CANONICAL, NATIVE)),
+    _Type(CHECKPOINT, None, "Full Checkpoint", "FORWARD"),
+)
+"""The types that Flink writes (``SavepointType``, ``CheckpointType``)."""

@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import ENTRY_FIELDS
@@ -23,6 +22,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.stream_records import STREAM_ELEMENTS, StreamElementSerializer
 from state_processor.serializers.third_party import third_party_errors

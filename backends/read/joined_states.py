@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
@@ -29,6 +28,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, StateD
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.late import pc
 from state_processor.serializers.paths import is_inside, moved
 
 _CHUNK_BYTES: Final = 8 << 20

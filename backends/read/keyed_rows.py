@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
@@ -23,6 +22,7 @@ from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.serializers import paths
+from state_processor.serializers.late import pc
 
 _MADE_OF: Final = {shapes.WINDOW: layouts.NAMESPACE, shapes.FIRES_AT: layouts.TIMESTAMP}
 """Columns of rows that are made of a column of entries with another name."""

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
@@ -23,6 +22,7 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.keys.hash_codes import column_hashes, polynomial
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 Hashes = npt.NDArray[np.int32]

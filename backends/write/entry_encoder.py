@@ -29,7 +29,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.entry_framing import group_entries
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, with_columns
@@ -53,6 +52,7 @@ from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Enc
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.opcodes import LOOSE, Op
 from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.ttl import TtlMapStateValue
 
 KEY: Final = "key"

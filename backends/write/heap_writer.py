@@ -12,7 +12,6 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_framing import entry_table
@@ -26,6 +25,7 @@ from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
+from state_processor.serializers.late import pc
 
 _BUFFER: Final = 1 << 20
 _MOST_BYTES: Final = 1 << 30

@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.column_type import optional_field
 from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 CLASS_FIELD: Final = "_class"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
@@ -31,6 +30,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.registry import provide_snapshots
 

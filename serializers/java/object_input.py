@@ -7,13 +7,9 @@ written again.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import IO, Any, Final, cast
-
-from javaobj.v2 import beans
-from javaobj.v2.core import JavaStreamParser
+from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
@@ -86,10 +82,12 @@ def read_java_object(source: DataInput) -> JavaObject:
     CorruptSnapshotError
         If the bytes are not such a stream, or are damaged.
     """
+    from state_processor.serializers.java.object_parser import FirstObject, FirstObjectParser  # most snapshots need no parser
+
     start = source.position
-    stream = _FirstObject(source.data[start : source.end])
+    stream = FirstObject(source.data[start : source.end])
     try:
-        contents = _FirstObjectParser(stream).run()
+        contents = FirstObjectParser(stream).run()
         content = _Reader().convert(contents[0])
     except Exception as e:  # damaged bytes make the parser raise errors of any class
         source.position = start + stream.position
@@ -144,59 +142,6 @@ _LISTS: Final[dict[str, Callable[[JavaInstance], list[Any]]]] = {
 }
 
 
-class _FirstObject(io.RawIOBase):
-    """Bytes up to the end of the first object that the parser has read; the stream itself has no end marker."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-        self.position = 0
-        self.complete = False
-
-    def read(self, size: int = -1) -> bytes:
-        if self.complete:
-            return b""
-        end = self.position + size
-        if size < 0 or end > len(self._data):
-            raise EOFError(f"{size} bytes announced, {len(self._data) - self.position} left")
-        data = bytes(self._data[self.position : end])
-        self.position = end
-        return data
-
-    def tell(self) -> int:
-        return self.position
-
-    def seekable(self) -> bool:
-        return False
-
-
-class _FirstObjectParser(JavaStreamParser):
-    """Parser of one object without any transformer, so that every class is parsed alike: into fields and annotations."""
-
-    def __init__(self, stream: _FirstObject) -> None:
-        super().__init__(cast(IO[bytes], stream), [])
-        self._stream = stream
-        self._depth = 0
-
-    def _read_content(self, type_code: int, block_data: bool, class_desc: Any = None) -> Any:
-        self._depth += 1
-        content = super()._read_content(type_code, block_data, class_desc)
-        self._depth -= 1
-        if not self._depth:
-            if content is not None and content.is_exception:
-                raise ValueError("the writer failed, and left its exception in the stream")
-            self._stream.complete = True
-        return content
-
-    def _create_instance(self, class_desc: Any) -> Any:
-        return _Instance()  # type: ignore[no-untyped-call]
-
-
-class _Instance(beans.JavaInstance):
-    def load_from_blockdata(self, parser: Any, reader: Any, indent: int = 0) -> bool:
-        """Read the bytes of ``writeExternal`` as annotations."""
-        return True
-
-
 class _Reader:
     """Conversion of the parser's objects to the classes of this module; references may be circular."""
 
@@ -208,7 +153,7 @@ class _Reader:
             return content
         if id(content) in self._known:
             return self._known[id(content)]
-        converted = _CONVERT[type(content)](self, content)
+        converted = _CONVERT[type(content).__name__](self, content)
         self._known[id(content)] = converted
         return converted
 
@@ -231,12 +176,13 @@ class _Reader:
         return [self.convert(c) for c in contents]
 
 
-_CONVERT: Final[dict[type, Callable[[_Reader, Any], Any]]] = {
-    _Instance: _Reader.instance,
-    beans.JavaArray: _Reader.array,
-    beans.JavaString: lambda reader, content: content.value,
-    beans.JavaEnum: lambda reader, content: JavaEnum(content.classdesc.name, content.value.value),
-    beans.JavaClass: lambda reader, content: JavaClass(content.classdesc.name),
-    beans.JavaClassDesc: lambda reader, content: JavaClass(content.name),
-    beans.BlockData: lambda reader, content: bytes(content.data),
+_CONVERT: Final[dict[str, Callable[[_Reader, Any], Any]]] = {
+    "Instance": _Reader.instance,
+    "JavaArray": _Reader.array,
+    "JavaString": lambda reader, content: content.value,
+    "JavaEnum": lambda reader, content: JavaEnum(content.classdesc.name, content.value.value),
+    "JavaClass": lambda reader, content: JavaClass(content.classdesc.name),
+    "JavaClassDesc": lambda reader, content: JavaClass(content.name),
+    "BlockData": lambda reader, content: bytes(content.data),
 }
+"""Conversions by the parser's classes."""

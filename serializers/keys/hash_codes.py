@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -29,6 +28,7 @@ from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.memory import load_i32
 from state_processor.serializers.kernel.signatures import boolean, int32, int64, read, uint8, written
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.binary_values import to_bytes, to_millis_of_day, to_timestamp
 from state_processor.serializers.table.logical_types import (

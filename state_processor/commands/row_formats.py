@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from state_processor.commands.new_files import UnclosedFile
 from state_processor.display.text_tables import json_text, json_value
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]

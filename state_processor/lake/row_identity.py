@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.display.text_tables import json_text
+from state_processor.serializers.late import pc
 
 _NULL: Final = b"-"
 _END: Final = b":"

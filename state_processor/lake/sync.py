@@ -15,7 +15,6 @@ from time import sleep
 from typing import Any, Final, Unpack
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.analysis.changes import DELETE
 from state_processor.backends.read.read_options import ReadOptions
@@ -37,6 +36,7 @@ from state_processor.serializers.errors import (
     OptionError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.types.durations import duration_ms
 from state_processor.types.identifier import OperatorIdentifier

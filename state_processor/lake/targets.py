@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.lake.position import Position
 from state_processor.lake.row_identity import identity, without
 from state_processor.serializers.errors import WriteError
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import pc
 
 _PLAIN: Final = {
     pa.string_view(): pa.large_string(),

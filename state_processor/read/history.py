@@ -11,7 +11,6 @@ from typing import Any, Final, Literal, Unpack, get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.analysis.stored_sizes import StoredSizes, stored_as
 from state_processor.backends.files.location import Location
@@ -23,6 +22,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.read.snapshots import discovered, unsearched_text
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 HistoryBy = Literal["state", "key_group"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.display.plotting import new_axes, show_dates
@@ -16,6 +15,7 @@ from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.history import history, series_of
 from state_processor.serializers.errors import NotFoundError
+from state_processor.serializers.late import pc
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

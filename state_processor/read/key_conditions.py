@@ -12,9 +12,9 @@ from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.read.key_lookup import KEY
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 Values: TypeAlias = frozenset[Any] | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ from state_processor.backends.read.option import Kind
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator, operator_label, survey
 from state_processor.backends.state.python_states import stored_name
-from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.options.effects import check_effects, check_time_to_live
 from state_processor.options.keywords import check_arguments
@@ -80,6 +78,10 @@ class KeyContents:
         return "\n\n".join([head, *parts])
 
     def _repr_html_(self) -> str:
+        from html import escape
+
+        from state_processor.display.html_tables import html_table
+
         tables = {name: table.drop_columns(["key"]) for name, table in self.tables().items()}
         parts = [html_table(t.column_names, t.to_pylist(), caption=name, longest=_LONGEST) for name, t in tables.items()]
         return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(parts)}"

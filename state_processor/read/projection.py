@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.field_selection import (
     EVERYTHING,
@@ -23,6 +22,7 @@ from state_processor.backends.formats.field_selection import (
 from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.serializers import paths
 from state_processor.serializers.errors import OptionError, UndecodableValueError
+from state_processor.serializers.late import pc
 
 Convert = Callable[[pa.Array], pa.Array]
 

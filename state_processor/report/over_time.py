@@ -8,7 +8,6 @@ from os import PathLike
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, is_checkpoint_name
@@ -17,6 +16,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.read.growth import growth_of, state_label
 from state_processor.read.history import history_of, series_of
 from state_processor.read.snapshots import discovered
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 _FEWEST: Final = 2

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.row_shapes import instants
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 _MOST_BINS: Final = 4096

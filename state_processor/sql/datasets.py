@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset
 
 from state_processor.read.key_conditions import ArrowCondition
 from state_processor.read.scans import StateScan, columns_of
 from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.late import pc
 
 
 class StateDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.late import pc
 
 Numbers = npt.NDArray[np.int64]
 

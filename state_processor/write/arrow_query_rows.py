@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql.accumulators import TOO_MANY_DIGITS, WITH_NAN, Aggregate, DistinctValues
@@ -15,6 +14,7 @@ from state_processor.backends.sql.bootstrap import Input, Order
 from state_processor.serializers.column_type import ColumnType
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.write.arrow_keys import Numbers, key_numbers, shared_key_numbers
 from state_processor.write.arrow_rows import ArrowRows

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
@@ -18,6 +17,7 @@ from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIM
 from state_processor.options.key_tables import as_table
 from state_processor.options.plain_columns import with_plain_columns
 from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
 from state_processor.write.arrow_keys import check_comparable, key_numbers, shared_key_numbers
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames

@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.row_shapes import concatenate
 from state_processor.backends.write.arrays import numbers, repeated
 from state_processor.backends.write.blobs import ORDERED_BLOBS
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.write.blob_index import SPILLED_BLOBS, write_index
 from state_processor.write.part_tasks import Batches, Task, part_numbers

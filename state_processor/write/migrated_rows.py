@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql import row_changes
@@ -18,6 +17,7 @@ from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.operator_records import Node, NodeSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer

@@ -9,11 +9,11 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.write.blobs import BLOB_ORDER, DEALT
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.write.blob_index import SPILLED_BLOBS, BlobIndex
 from state_processor.write.part_tasks import Batches, part_numbers, task_result

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
@@ -18,6 +17,7 @@ from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescript
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.write.draft import OperatorDraft
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-import cramjam
 import numpy as np
 import numpy.typing as npt
 import xxhash
@@ -40,6 +39,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
+from state_processor.serializers.late import cramjam
 from state_processor.serializers.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
@@ -77,7 +77,7 @@ _COMPRESSIONS: Final = {
     LZ4HC: _Compression("LZ4HC", 256, cramjam.lz4.decompress_block_into),
     7: _Compression("ZSTD", 1 << 16, cramjam.zstd.decompress_into),
 }
-_IN_KERNELS: Final = frozenset({NOT_COMPRESSED, SNAPPY, LZ4, LZ4HC})
+_IN_KERNELS: Final = (NOT_COMPRESSED, SNAPPY, LZ4, LZ4HC)
 _UNREAD: Final = {3: "bzip2", 6: "XPRESS", 0x40: "ZSTD before its format was final", 0xFE: "an unnamed compression"}
 _LIMITS: Final = np.array([_COMPRESSIONS[kind].most if kind in _COMPRESSIONS else 0 for kind in range(256)], dtype=np.int64)
 """The largest ratio of sizes for each kind of compression."""
@@ -227,7 +227,7 @@ class BlockFormat:
         CorruptSnapshotError
             If a checksum is wrong, or compressed bytes are damaged.
         """
-        if _IN_KERNELS.issuperset(np.unique(blocks.places[:, KIND]).tolist()):
+        if np.isin(blocks.places[:, KIND], _IN_KERNELS).all():
             if self.checksum not in (NO_CHECKSUM, CRC32C):
                 self.verify(blocks, where)
             return blocks

@@ -12,7 +12,6 @@ from dataclasses import field, replace
 from secrets import choice
 from typing import Final
 
-import cramjam
 import numpy as np
 
 from state_processor.backends.formats.sst import block_kernels as k
@@ -38,6 +37,7 @@ from state_processor.backends.formats.sst.table import (
     Table,
 )
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.late import cramjam
 from state_processor.serializers.records import dataclass
 
 Entry = tuple[bytes, bytes]

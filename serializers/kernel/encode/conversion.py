@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.column_type import ColumnType, optional_groups, plain
@@ -34,6 +33,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
 from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
 from state_processor.serializers.kernel.encode.program import EncodeProgram
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
+from state_processor.serializers.late import pc
 from state_processor.serializers.third_party import culprit_of
 
 Place = tuple[int, ...]

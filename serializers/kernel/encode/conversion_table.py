@@ -12,9 +12,9 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.column_type import ColumnType
+from state_processor.serializers.late import pc
 from state_processor.serializers.spark_names import SPARK_NAMES
 
 Conversion = Literal["exact", "checked", "refused"]

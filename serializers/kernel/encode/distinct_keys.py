@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.contracts import ValueWriter
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
 Rows = Callable[[int], int]

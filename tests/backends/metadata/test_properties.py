@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from state_processor.backends.metadata import properties as known
 from state_processor.backends.metadata.properties import CheckpointProperties, decode_properties, savepoint_properties
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError, StateProcessorError
@@ -31,6 +32,13 @@ def test_savepoint(format):
     assert properties.unclaimed is False
     assert properties.discard_subsumed is False
     assert decode_properties(properties.raw) == properties
+
+
+@pytest.mark.parametrize("flags", [bytes(7), bytes([0, 1, 0, 1, 1, 0, 1])])
+def test_known_streams_are_what_the_parser_reads(flags):
+    for checkpoint_type in known._TYPES:
+        raw = known._HEAD + flags + checkpoint_type.stream()
+        assert known._decode.__wrapped__(raw) == known._parsed(raw)
 
 
 def test_unknown_format():
@@ -71,6 +79,7 @@ def test_real_properties(file):
     is_checkpoint = file.parent.name.startswith("chk-") or file.parent.name.endswith("-checkpoint")
     kinds = {(None, None)} if parsed.version < 4 else {("checkpoint", None)} if is_checkpoint else SAVEPOINTS
     assert (properties.kind, properties.format) in kinds
+    assert CheckpointProperties(properties.raw, **known._parsed(properties.raw)[1]) == properties
 
 
 @pytest.mark.parametrize("format", ["CANONICAL", "NATIVE"])

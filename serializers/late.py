@@ -1,0 +1,29 @@
+"""Modules of other libraries that are imported when they are first used: importing them takes longer than a small read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["cramjam", "pc"]
+
+
+class LateModule(ModuleType):
+    """A module that is imported when one of its attributes is first looked up.
+
+    Parameters
+    ----------
+    name
+        The full name of the module.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
+
+
+if TYPE_CHECKING:
+    import cramjam
+    import pyarrow.compute as pc
+else:
+    cramjam, pc = LateModule("cramjam"), LateModule("pyarrow.compute")
