@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Final
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
 
 COPIES: Final = 8
 """So many files are copied at a time."""
 _COPIED_AT_ONCE: Final = 4 << 20
+
+
+class OpenSink(Protocol):
+    """Opener of a new file of the savepoint. The purpose is part of its name: letters and hyphens."""
+
+    def __call__(self, what: str) -> AbstractContextManager[FileSink]:
+        """Return the file; it is removed on failure."""
+
+
+def carried_stream(
+    snapshot: Snapshot, stream: h.StreamStateHandle, open_sink: OpenSink, context: str, *, shares_files: bool
+) -> h.StreamStateHandle:
+    """Return the handle that the new savepoint has for a file of a store of the source savepoint.
+
+    Parameters
+    ----------
+    snapshot, stream
+        The source savepoint, and the file. Bytes in ``_metadata`` stay there.
+    open_sink
+        Opens the copy.
+    context
+        Operator and subtask, for error messages.
+    shares_files
+        Whether the handle refers to the file where it is, if possible.
+    """
+    if isinstance(stream, h.ByteStreamStateHandle):
+        return stream
+    opened = snapshot.open(stream, context)
+    shared = shared_file(opened) if shares_files else None
+    if shared is not None:
+        return shared
+    with open_sink("store") as sink:
+        return copy_stream(opened, sink)
 
 
 def copy_stream(stream: StateStream, sink: FileSink) -> h.RelativeFileStateHandle:

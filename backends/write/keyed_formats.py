@@ -13,9 +13,10 @@ from state_processor.backends.metadata import properties
 from state_processor.backends.state import state_headers
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.write.carried_files import OpenSink
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
 from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedStateWriter
-from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter, OpenSink
+from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.records import dataclass

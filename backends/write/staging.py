@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import field
 from datetime import timedelta
 from typing import Final
+from uuid import uuid4
 
 import pyarrow.fs as pafs
 
@@ -206,6 +207,16 @@ class Staging:
                 f"{self.directory}: the write that this task belongs to is over: it was given up, or another one to this "
                 "directory was complete before; or this machine does not see the directory as the driver does"
             )
+
+    def new_file(self, operator_id: str, what: str, subtask: int) -> NewFile:
+        """Return a new file of a task, which stays only if the task succeeds while the write goes on.
+
+        Raises
+        ------
+        WriteError
+            If the write is over, or the file can't be made.
+        """
+        return NewFile(self, self.file_name(operator_id, what, subtask, uuid4().hex[:16]))
 
     def file_name(self, operator_id: str, what: str, subtask: int, attempt: str | int = 0) -> str:
         """Return the name of a subtask's file; attempts of one task have different ones, so that they never meet."""
@@ -465,6 +476,35 @@ class Staging:
 
     def _inner(self, name: str) -> tuple[pafs.FileSystem, str]:
         return self.storage.filesystem(self._path(name))
+
+
+class NewFile:
+    """New file of a task, for a ``with`` block. It is removed on failure, and if the write ends before the block."""
+
+    def __init__(self, staging: Staging, name: str) -> None:
+        staging.check_open()
+        self._staging = staging
+        self.sink = staging.open(name)
+
+    def __enter__(self) -> FileSink:
+        return self.sink
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.sink.close()
+                self._staging.check_open()
+                return
+        except StateProcessorError:
+            self._discard()
+            raise
+        self._discard()
+
+    def _discard(self) -> None:
+        with suppress(StateProcessorError):  # the first error is the one to tell; the end of the write removes the file
+            self.sink.close()
+        with suppress(StateProcessorError):
+            self._staging.discard(self.sink.name)
 
 
 def _is_readable(metadata: memoryview) -> bool:

@@ -7,15 +7,13 @@ each queue (``RocksDBPriorityQueueSetFactory``), with empty values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.sst.erased_keys import ErasedKeys
@@ -23,7 +21,7 @@ from state_processor.backends.formats.sst.manifest import Manifest, TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.write.base_store import BaseStore, entries_below, entries_of_group, entries_of_keys
-from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
+from state_processor.backends.write.carried_files import COPIES, OpenSink, carried_stream
 from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
@@ -45,13 +43,6 @@ _WHOLE: Final = b"\x01"
 """Of a marker that is the whole key of an entry."""
 _Kept = tuple[TableFile, h.StreamStateHandle | None]
 """A table of the source savepoint that stays, possibly without some entries; ``None`` if no entry of it is left."""
-
-
-class OpenSink(Protocol):
-    """Opener of a new file of the savepoint. The purpose is part of its name: letters and hyphens."""
-
-    def __call__(self, what: str) -> AbstractContextManager[FileSink]:
-        """Return the file; it is removed on failure."""
 
 
 class KeyedStateStoreWriter(KeyedStateWriter):
@@ -188,7 +179,10 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         def keep(place: tuple[int, TableFile]) -> _Kept:
             family, file = place
             without = self._without(file, erased.get(manifest.families[family].name))
-            return (file, self._kept_file(base, streams[file.name])) if without is None else without
+            if without is not None:
+                return without
+            where = self.context.removesuffix(": ")
+            return file, carried_stream(base.snapshot, streams[file.name], self._open_sink, where, shares_files=base.shares_files)
 
         kept = at_once(keep, places, COPIES)
         found: dict[int, list[TableFile]] = {number: [] for number in manifest.families}
@@ -214,16 +208,6 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         with self._open_sink("store") as sink:
             file = erased.write(sink.write, number)
         return file, h.RelativeFileStateHandle(sink.name, sink.size)
-
-    def _kept_file(self, base: BaseStore, stream: h.StreamStateHandle) -> h.StreamStateHandle:
-        if isinstance(stream, h.ByteStreamStateHandle):
-            return stream
-        opened = base.snapshot.open(stream, self.context.removesuffix(": "))
-        shared = shared_file(opened) if base.shares_files else None
-        if shared is not None:
-            return shared
-        with self._open_sink("store") as sink:
-            return copy_stream(opened, sink)
 
     def _stored(self, path: Path) -> h.StreamStateHandle:
         """Copy a file to the savepoint, and remove it."""

@@ -23,7 +23,7 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.sink_changes import set_sink_state
+from state_processor.write.operator_state_changes import set_sink_state
 
 Row = Mapping[str, Any]
 

@@ -29,10 +29,20 @@ from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_process import freeze_imported_objects
 from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex
 from state_processor.write.engines import RowsPass, StateFiles, Written
-from state_processor.write.first_pass import EncodeParts, EncodeTables, FirstPass, TableEncoding
 from state_processor.write.local_engine import LocalEngine
-from state_processor.write.part_tasks import TASK_RESULTS, Batches, Part, RunParts, Task, results_by_number
-from state_processor.write.second_pass import SecondPass
+from state_processor.write.passes import (
+    TASK_RESULTS,
+    Batches,
+    EncodeParts,
+    EncodeTables,
+    FirstPass,
+    Part,
+    RunParts,
+    SecondPass,
+    TableEncoding,
+    Task,
+    results_by_number,
+)
 
 _BLOB_SCHEMA: Final = spark_schema(SPILLED_BLOBS)
 _INDEX_SCHEMA: Final = spark_schema(BLOB_INDEXES)
@@ -72,7 +82,7 @@ class WritePartition:
     second_pass: SecondPass
 
     def __call__(self, blobs: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield one of :data:`~state_processor.write.part_tasks.TASK_RESULTS`."""
+        """Yield one of :data:`~state_processor.write.passes.TASK_RESULTS`."""
         context = TaskContext.get()
         assert context is not None  # this is a task
         yield self.second_pass.write_file(context.partitionId(), blobs)

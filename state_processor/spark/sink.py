@@ -36,9 +36,9 @@ from state_processor.write.blob_index import BlobIndex, blob_indexes
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
-from state_processor.write.first_pass import EncodeTables, FirstPass, TableEncoding
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
 from state_processor.write.local_engine import EncodedRows, LocalEngine
+from state_processor.write.passes import EncodeTables, FirstPass, TableEncoding
 from state_processor.write.row_protocol import Rows
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {

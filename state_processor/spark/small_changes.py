@@ -16,8 +16,8 @@ from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.task_sizes import expected_bytes
 from state_processor.write.blob_index import blob_indexes
 from state_processor.write.engines import RowsPass, StateFiles, Written
-from state_processor.write.first_pass import EncodeTables, FirstPass, TableEncoding
 from state_processor.write.local_engine import EncodedRows, LocalEngine
+from state_processor.write.passes import EncodeTables, FirstPass, TableEncoding
 
 _ROWS_BYTES: Final = 8 << 20
 COPIED_BYTES: Final = 256 << 20

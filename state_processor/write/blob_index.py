@@ -7,20 +7,23 @@ happens to the executor, and each partition counts once, so that the order of it
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Final
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.files.storage import StoredFile
+from state_processor.backends.files.changes import FileSink
+from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.files.streams import FileStream
 from state_processor.backends.write.arrays import one_list, repeated
 from state_processor.backends.write.blobs import BLOB_ORDER, ORDERED_BLOBS, Blob
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.records import dataclass
-from state_processor.write.staged_file import file_between_passes, read_between_passes
 
 SPILLED_BLOBS: Final = pa.schema(
     [
@@ -47,6 +50,8 @@ BLOB_INDEXES: Final = pa.schema(
 
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 _OPEN_FILES: Final = 128
+_OF_ALL_OPERATORS: Final = "0" * 8
+"""Stands for the operator in names of files that belong to several operators."""
 
 
 @dataclass(frozen=True)
@@ -135,3 +140,23 @@ def fetch_blobs(batches: Iterable[pa.RecordBatch], staging: Staging) -> Iterator
                 file = files.setdefault(name, read_between_passes(staging, name))
                 data = np.frombuffer(file.read(offset, size), dtype=np.uint8)
             yield Blob(key_group, state, phase, count, data)
+
+
+@contextmanager
+def file_between_passes(staging: Staging, what: str, scratch: str | None) -> Iterator[tuple[FileSink, str]]:
+    """Open a new file that pass 2 reads, and return it with the name for :func:`read_between_passes`.
+
+    It is in the directory of the write, or in a local directory, whose owner removes it.
+    """
+    if scratch is None:
+        with staging.new_file(_OF_ALL_OPERATORS, what, 0) as sink:
+            yield sink, sink.name
+        return
+    path = os.path.join(scratch, f"{what}-{uuid4().hex}")
+    with closing(FileSink(Storage(), path)) as sink:
+        yield sink, path
+
+
+def read_between_passes(staging: Staging, name: str) -> StoredFile:
+    """Open a file that pass 1 has written."""
+    return Storage().open(name) if os.path.isabs(name) else staging.file(name)

@@ -38,10 +38,9 @@ from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_decisions import TypesOfStates, decide_migrations, types_by_path
 from state_processor.write.migration_report import MigrationReport
-from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, written_operator
+from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, has_dates_of_zone, written_operator
 from state_processor.write.outcome import OperatorOutcome, check_format, outcome_of
 from state_processor.write.source_operator import SourceOperator
-from state_processor.write.state_changes import has_dates_of_zone
 from state_processor.write.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier

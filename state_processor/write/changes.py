@@ -1,20 +1,60 @@
-"""Requested changes to one operator."""
+"""Requested changes to one operator: rows, keys and entries to delete, states that are added or left out."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import field, fields, replace
 from typing import Any
 
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
+from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.backends.state.python_states import PythonType
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.pending_rows import Deletion, StateRows
-from state_processor.write.row_protocol import OperatorRows
+from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
+
+
+@dataclass(frozen=True)
+class StateRows:
+    """Rows of keyed states.
+
+    Attributes
+    ----------
+    rows
+        The rows.
+    columns
+        By state: the columns that it is written from.
+    replaces
+        What a row replaces of the source savepoint: nothing, all entries of its key, or one entry of a map.
+    names
+        By state: names of the fields of rows, which headers do not contain.
+    """
+
+    rows: Rows
+    columns: Mapping[str, ColumnNames]
+    replaces: Replaced = ""
+    names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+
+    def without_states(self, states: Collection[str]) -> tuple[StateRows, ...]:
+        """Return the rows for other states; empty without other states."""
+        columns = {name: given for name, given in self.columns.items() if name not in states}
+        return (replace(self, columns=columns),) if columns else ()
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """Keys, or entries of a map, to delete from one keyed state of the source savepoint or (``None``) from all."""
+
+    rows: Rows
+    columns: ColumnNames
+    state: str | None
+    scope: Replaced = "keys"
+    names: DeclaredNames = field(default_factory=dict)
+
 
 RowForm = tuple[tuple[JavaType, ...], bool]
 """Form of the rows of a state: the types of the parts that Kryo wrote, and whether undescribed classes are given as bytes."""

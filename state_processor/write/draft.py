@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from typing import Final
 
 from state_processor.backends.state import state_headers
@@ -11,6 +12,7 @@ from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.state.python_states import shown_name, stored_name
+from state_processor.backends.write.state_migration import KeyedMigration, StateMigration, TypesByPath
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import NotFoundError, OptionError
@@ -21,8 +23,7 @@ from state_processor.serializers.table.row_names import row_names, with_row_name
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
-from state_processor.write.migration_report import IMPOSSIBLE, StateReport
-from state_processor.write.operator_migration import OperatorMigration
+from state_processor.write.migration_report import IMPOSSIBLE, LEFT_OUT, StateReport
 from state_processor.write.row_protocol import OperatorRows
 from state_processor.write.source_operator import SourceOperator
 
@@ -292,3 +293,39 @@ class OperatorDraft:
 def _is_same(one: TypeSerializer, other: TypeSerializer) -> bool:
     """Return whether types have the same snapshots: their text lacks the fields of a POJO."""
     return str(one) == str(other) and one.snapshot().to_bytes() == other.snapshot().to_bytes()
+
+
+@dataclass(frozen=True)
+class OperatorMigration:
+    """Migration of the states of one operator.
+
+    Parameters
+    ----------
+    keyed
+        Its keyed states; ``None`` without any.
+    operator
+        Its list, union and broadcast states, by name.
+    types
+        The new types that were named or found, by state and path.
+    reports
+        The outcome for each state.
+    """
+
+    keyed: KeyedMigration | None = None
+    operator: Mapping[str, StateMigration] = field(default_factory=dict)
+    types: TypesByPath = field(default_factory=dict)
+    reports: tuple[StateReport, ...] = ()
+
+    @cached_property
+    def states(self) -> dict[str, StateMigration]:
+        """Migration of each state, keyed ones first."""
+        return {**(self.keyed.states if self.keyed is not None else {}), **self.operator}
+
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """Empty states that can't be migrated."""
+        return frozenset(r.state for r in self.reports if r.outcome == LEFT_OUT)
+
+    def converts(self, name: str) -> bool:
+        """Return whether the entries of a state are converted."""
+        return name in self.states and self.states[name].is_changed

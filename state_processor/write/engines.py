@@ -12,9 +12,7 @@ from typing import Any, Protocol
 
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.records import dataclass
-from state_processor.write.first_pass import PartEncoder, RowEncoder
-from state_processor.write.part_tasks import Part
-from state_processor.write.second_pass import SubtaskWriter, WrittenFile
+from state_processor.write.passes import Part, PartEncoder, RowEncoder, SubtaskWriter, WrittenFile
 
 Written = dict[int, WrittenFile]
 """The files by subtask: of a task that ran more than once, one attempt."""

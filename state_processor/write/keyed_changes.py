@@ -29,6 +29,7 @@ from state_processor.types.declared_types import DeclaredTypes, asking_for_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue, with_type
 from state_processor.types.type_of_column import type_of_column
+from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.column_checks import (
     METADATA,
     check_distinct,
@@ -39,7 +40,6 @@ from state_processor.write.column_checks import (
     require,
 )
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.pending_rows import Deletion, StateRows
 from state_processor.write.row_columns import context_columns, entry_columns, has_bytes, key_columns, shaped_rows
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 

@@ -11,6 +11,7 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.serializers.kryo.nested_kryo import java_types
+from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
 from state_processor.write.job_context import JobContext
 from state_processor.write.key_hashing import key_hashing
@@ -24,7 +25,6 @@ from state_processor.write.keyed_tasks import (
 )
 from state_processor.write.migration_tasks import MigrateEntries
 from state_processor.write.outcome import OperatorOutcome
-from state_processor.write.pending_rows import Deletion, StateRows
 
 
 def keyed_state_files(job: JobContext) -> StateFiles | None:

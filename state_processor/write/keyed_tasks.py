@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import pyarrow as pa
@@ -43,11 +43,8 @@ from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import fetch_blobs
-from state_processor.write.first_pass import BatchEncoder
-from state_processor.write.part_tasks import Batches
+from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
 from state_processor.write.row_protocol import Replaced
-from state_processor.write.second_pass import WrittenFile
-from state_processor.write.staged_file import staged_file
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,7 @@ class EncodeRows:
     last_access: int = 0
 
     def encoder(self, first_file: int) -> BatchEncoder:
-        """See :class:`~state_processor.write.first_pass.RowEncoder`."""
+        """See :class:`~state_processor.write.passes.RowEncoder`."""
         return _RowsEncoder(self, first_file).encode
 
 
@@ -271,9 +268,7 @@ class WriteKeyedState:
         header, managed = t.open_header(), t.open_managed_header()
         where = f"{t.label}, subtask {subtask}"
 
-        def open_sink(what: str) -> staged_file:
-            return staged_file(self.staging, t.operator_id, what, subtask)
-
+        open_sink = partial(self.staging.new_file, t.operator_id, subtask=subtask)
         with ExitStack() as stack:
             of_range = (key_groups, t.max_parallelism, where)
             store = stack.enter_context(self.format.open_writer(open_sink, managed, *of_range, self.bases.get(subtask)))

@@ -23,9 +23,18 @@ from state_processor.serializers.records import dataclass
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.blob_index import BlobIndex, blob_indexes
 from state_processor.write.engines import RowsPass, StateFiles, Written
-from state_processor.write.first_pass import EncodeParts, EncodeTables, FirstPass, TableEncoding, merge_batches
-from state_processor.write.part_tasks import Part, RunParts, Task, results_by_number
-from state_processor.write.second_pass import SecondPass
+from state_processor.write.passes import (
+    EncodeParts,
+    EncodeTables,
+    FirstPass,
+    Part,
+    RunParts,
+    SecondPass,
+    TableEncoding,
+    Task,
+    merge_batches,
+    results_by_number,
+)
 
 _LOCAL_THREADS: Final = 4
 _PARTS_PER_THREAD: Final = 4

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
+from state_processor.backends.connectors.sink_state import ListOfBytes, sink_state
+from state_processor.backends.connectors.sink_writer import written_sink
 from state_processor.backends.connectors.source_splits import READER_STATE, source_state
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.backends.state.descriptions import (
@@ -18,11 +21,15 @@ from state_processor.backends.state.python_states import PythonType, is_python_s
 from state_processor.backends.write.entry_encoder import KEY, VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.type_of_column import type_of_column
+from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.row_protocol import OperatorRows
@@ -80,3 +87,32 @@ def set_source_splits(draft: OperatorDraft, rows: OperatorRows, connector: str |
     draft.changes.coordinator = written.coordinator
     state = OperatorListDescription(READER_STATE, OPERATOR_LIST, BytesSerializer())
     draft.add_operator_state(state, rows.of_values(pa.array(written.elements, pa.binary())))
+
+
+def set_sink_state(plan: SavepointBuild, uid: Uid, rows: OperatorRows, connector: str | None, committer: Uid | None) -> None:
+    """Write the state of a sink; see :meth:`~state_processor.SavepointWriter.with_sink_state`."""
+    draft = plan.existing(uid)
+    if draft.source is None:
+        raise NotFoundError(f"{draft.label} is not in the source savepoint, so there is no state of its sink to change")
+    committers = OperatorIdentifier.of(committer).uid_hash if committer is not None else None
+    old = sink_state(draft.source.snapshot, draft.source.operator, draft.identifier.uid, committers)
+    with naming(draft.label):
+        written = written_sink(rows.to_arrow().to_pylist(), old, connector)
+    for state, elements in ((old.writer, written.writer), (old.committer, written.committer)):
+        if state is not None and elements is not None:
+            _replace(plan, state, rows.of_values(_values(state, elements)))
+
+
+def _values(state: ListOfBytes, elements: Sequence[bytes]) -> pa.Array:
+    """Return the column of the elements of a list."""
+    if state.state is None:
+        return pa.array(elements, pa.binary())
+    options, element = DecodeOptions(), state.state.value
+    values = [element.to_column(element.deserialize(data), options) for data in elements]
+    return pa.array(values, element.arrow_type(options))
+
+
+def _replace(plan: SavepointBuild, state: ListOfBytes, rows: OperatorRows) -> None:
+    with plan.change(OperatorIdentifier(state.operator.uid, state.operator.operator_id), existing=True) as draft:
+        usual = OperatorListDescription(state.name, OPERATOR_LIST, BytesSerializer())
+        draft.add_operator_state(usual if state.state is None else state.state, rows)

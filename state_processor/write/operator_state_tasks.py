@@ -35,10 +35,7 @@ from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
-from state_processor.write.first_pass import BatchEncoder
-from state_processor.write.part_tasks import Batches
-from state_processor.write.second_pass import WrittenFile
-from state_processor.write.staged_file import staged_file
+from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
 
 _LENGTH: Final = np.dtype("<i8")
 
@@ -162,7 +159,7 @@ class WriteOperatorState:
         states = [describe_operator_state(meta) for meta in metas]
         elements = 0
         changes: dict[str, ChangeCounts] = {}
-        with staged_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
+        with self.staging.new_file(self.target.operator_id, "operator", subtask) as sink:
             writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
             for b, begin, end in self._shares(subtask, blobs):
                 head = b.entries * _LENGTH.itemsize

@@ -8,9 +8,8 @@ from typing import Any, Self
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.serializers.base import TypeSerializer
 from state_processor.write.build import SavepointBuild, Uid
-from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_source_splits
+from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_sink_state, set_source_splits
 from state_processor.write.row_protocol import GivenRows, Rows
-from state_processor.write.sink_changes import set_sink_state
 
 
 class OperatorStateWriter(ABC):

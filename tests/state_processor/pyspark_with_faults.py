@@ -26,7 +26,7 @@ from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import KeyedStateStoreWriter
-from state_processor.write import first_pass
+from state_processor.write import passes
 
 __all__ = ["main"]
 
@@ -88,7 +88,7 @@ def _before(where: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return watched
 
 
-first_pass.merge_batches = partial(first_pass.merge_batches, most_rows=SMALL_BATCH)
+passes.merge_batches = partial(passes.merge_batches, most_rows=SMALL_BATCH)
 BlobAddress.blobs = _before("rows", BlobAddress.blobs)  # type: ignore[method-assign]
 for writer in (KeyedStateFileWriter, KeyedStateStoreWriter):
     writer.add = _before("file", writer.add)  # type: ignore[method-assign]

@@ -22,10 +22,8 @@ from state_processor.spark.engine import InWorker
 from state_processor.write import keyed_changes, local_engine
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.first_pass import FirstPass
 from state_processor.write.local_engine import LocalEngine
-from state_processor.write.part_tasks import RunParts
-from state_processor.write.second_pass import SecondPass
+from state_processor.write.passes import FirstPass, RunParts, SecondPass
 from tests.state_processor.samples import ORDERS_PATH
 
 _COMPILER = {"numba", "llvmlite"}

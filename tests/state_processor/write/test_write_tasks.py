@@ -17,10 +17,9 @@ from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.blob_index import SPILLED_BLOBS, blob_indexes, split_by_subtask
 from state_processor.write.engines import RowsPass, StateFiles
-from state_processor.write.first_pass import EncodeTables, FirstPass, TableEncoding, merge_batches
 from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
 from state_processor.write.local_engine import EncodedRows, LocalEngine
-from state_processor.write.staged_file import staged_file
+from state_processor.write.passes import EncodeTables, FirstPass, TableEncoding, merge_batches
 
 COLUMNS = {"key": "key", "value": "value"}
 
@@ -58,7 +57,7 @@ def names(staging: Staging) -> list[str]:
 
 def test_a_file_is_gone_after_a_failure(staging: Staging) -> None:
     def fail() -> None:
-        with staged_file(staging, "0" * 32, "keyed", 0) as sink:
+        with staging.new_file("0" * 32, "keyed", 0) as sink:
             sink.write(b"half")
             raise ValueError("boom")
 
@@ -69,14 +68,14 @@ def test_a_file_is_gone_after_a_failure(staging: Staging) -> None:
 
 def test_tasks_that_were_left_behind_leave_nothing(staging: Staging) -> None:
     def come_late() -> None:
-        with staged_file(staging, "0" * 32, "keyed", 0) as sink:
+        with staging.new_file("0" * 32, "keyed", 0) as sink:
             sink.write(b"late")
             staging.remove_all_but(())
 
     with pytest.raises(sp.WriteError, match="is over"):
         come_late()
     with pytest.raises(sp.WriteError, match="is over"):
-        staged_file(staging, "0" * 32, "keyed", 0)
+        staging.new_file("0" * 32, "keyed", 0)
     assert names(staging) == []
 
 
@@ -86,7 +85,7 @@ def test_tasks_leave_nothing_that_an_abort_has_not_seen(staging: Staging) -> Non
     in_between.touch()
 
     def come_late() -> None:
-        with staged_file(staging, "0" * 32, "keyed", 0) as sink:
+        with staging.new_file("0" * 32, "keyed", 0) as sink:
             staging.abort()
             sink.write(b"late")
             in_between.unlink()
@@ -113,7 +112,7 @@ def test_blobs_and_their_index_are_not_left_after_an_abort(staging: Staging, in_
 
 
 def test_attempts_of_a_subtask_do_not_meet(staging: Staging) -> None:
-    with staged_file(staging, "0" * 32, "keyed", 0) as one, staged_file(staging, "0" * 32, "keyed", 0) as other:
+    with staging.new_file("0" * 32, "keyed", 0) as one, staging.new_file("0" * 32, "keyed", 0) as other:
         assert one.name != other.name
 
 

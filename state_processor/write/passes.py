@@ -1,29 +1,88 @@
-"""Pass 1 of a write: tasks that encode rows, or parts of the source savepoint, to blobs.
+"""The two passes of a write, as tasks that engines run.
 
-:class:`FirstPass` is the task that engines run. It has one of two sources of blobs: :class:`EncodeTables` or
-:class:`EncodeParts`. Rows that several states and operators are written from are read once, and small parts share a task.
+A task is a function from the batches of a partition to others; it can be pickled. Starting a task costs more than a small part,
+so that several parts share a task.
+
+- :class:`FirstPass` encodes blobs from rows (:class:`EncodeTables`) or from parts of the source savepoint (:class:`EncodeParts`).
+  Rows that several states and operators are written from are read once.
+- :class:`SecondPass` writes the files of subtasks from their blobs.
+- :class:`RunParts` does other work on parts of the source savepoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import pickle
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import field
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.row_shapes import concatenate
 from state_processor.backends.write.arrays import numbers, repeated
-from state_processor.backends.write.blobs import ORDERED_BLOBS
+from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOBS
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
-from state_processor.write.blob_index import SPILLED_BLOBS, write_index
-from state_processor.write.part_tasks import Batches, Task, part_numbers
-from state_processor.write.staged_file import file_between_passes
+from state_processor.write.blob_index import SPILLED_BLOBS, BlobIndex, file_between_passes, write_index
+
+Batches = Iterable[pa.RecordBatch]
+Task = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+TASK_RESULTS: Final = pa.schema(
+    [
+        pa.field("number", pa.int32(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
+"""Results of tasks, by number of the part or file: a pickled value."""
+
+
+class Part(Protocol):
+    """Part of the source savepoint; it can be pickled."""
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """Task that returns a result for each part. Input rows are numbers of ``groups``, which consist of numbered parts."""
+
+    task: Callable[[Any], Any]
+    groups: tuple[tuple[tuple[int, Any], ...], ...]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield the results, :data:`TASK_RESULTS`."""
+        for group in part_numbers(batches):
+            for number, part in self.groups[group]:
+                yield task_result(number, self.task(part))
+
+
+def part_numbers(batches: Batches) -> Iterator[int]:
+    """Yield the numbers of parts that a task is given: the values of the first column."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def task_result(number: int, value: Any) -> pa.RecordBatch:
+    """Return a row of :data:`TASK_RESULTS`."""
+    columns = [numbers(np.array([number], np.int32)), repeated(pickle.dumps(value), 1, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=TASK_RESULTS)
+
+
+def results_by_number(batches: Batches) -> dict[int, Any]:
+    """Return the values of :data:`TASK_RESULTS`; of a task that ran more than once, one attempt."""
+    return {row["number"]: pickle.loads(row["value"]) for batch in batches for row in batch.to_pylist()}
+
 
 _BATCH_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 1 << 19
@@ -174,3 +233,69 @@ def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: i
             yield merged
     if rows:
         yield concatenate(held)
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """File of one subtask: its handle, the number of entries, and by state the changes to the source savepoint."""
+
+    handle: Any
+    entries: int
+    changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
+
+
+class SubtaskWriter(Protocol):
+    """Writer of the file of one subtask; it can be pickled."""
+
+    @property
+    def deals(self) -> bool:
+        """Whether each subtask gets the blobs of the first one that have to be dealt, and takes its share of them."""
+
+    def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
+        """Write the file from its blobs, which are in the order of ``BLOB_ORDER`` except for their subtask."""
+
+
+@dataclass(frozen=True)
+class SecondPass:
+    """Pass 2: a task that writes files. Input rows are numbers of ``groups``, which consist of the numbers of files.
+
+    Parameters
+    ----------
+    writers
+        The writer of each operator's files with the number of its first file, ascending.
+    staging
+        The write.
+    indexes
+        The indexes that tasks of pass 1 have written.
+    groups
+        The groups of files.
+    """
+
+    writers: Sequence[tuple[int, SubtaskWriter]]
+    staging: Staging
+    indexes: Sequence[BlobIndex] = ()
+    groups: tuple[Sequence[int], ...] = ()
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield a result for each file, :data:`~state_processor.write.passes.TASK_RESULTS`."""
+        for number in (number for group in part_numbers(batches) for number in self.groups[group]):
+            self.staging.check_open()
+            first, write = self._writer(number)
+            blobs = self._blobs(number)
+            if write.deals and number != first:
+                dealt = self._blobs(first)
+                blobs = pa.concat_tables([blobs, dealt.filter(pc.equal(dealt.column("key_group"), DEALT))])
+            yield self.write_file(number, blobs.sort_by(BLOB_ORDER[1:]).to_batches())
+
+    def _blobs(self, number: int) -> pa.Table:
+        batches = [batch for index in self.indexes for batch in index.read(number, self.staging)]
+        return pa.Table.from_batches(batches, SPILLED_BLOBS)
+
+    def write_file(self, number: int, blobs: Batches) -> pa.RecordBatch:
+        """Write the file with a number from its sorted blobs; return its result."""
+        first, write = self._writer(number)
+        return task_result(number, write(number - first, blobs))
+
+    def _writer(self, number: int) -> tuple[int, SubtaskWriter]:
+        """Return the number of the first file of an operator, and the writer of its files."""
+        return self.writers[bisect_right(self.writers, number, key=itemgetter(0)) - 1]
