@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
 
-# Spark's JVMs, including JVMs of child processes; their web pages would need the same port.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{spark_jvms.options()} -Dspark.ui.enabled=false")
+# Spark's JVMs, including JVMs of child processes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_jvms.options_of_sessions())
 
 # Without limits of time: the first call of a kernel loads or compiles it, and machines are busy.
 settings.register_profile(

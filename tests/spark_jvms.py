@@ -21,6 +21,12 @@ _SHORT_LIVED: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",  # their web pages would need the same port
+    "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than a few hundred rows
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings of sessions in tests; installed packages have Spark's own."""
 _QUIET: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 """A JVM with other jars, or one that starts before the archive is there, says nothing and takes the classes from the jars."""
 _PROGRAM: Final = """
@@ -48,6 +54,11 @@ def options() -> str:
     """Return the options of JVMs that do not live long."""
     path = archive()
     return " ".join([*_SHORT_LIVED, *([] if path is None else [f"-XX:SharedArchiveFile={path}", *_QUIET])])
+
+
+def options_of_sessions() -> str:
+    """Return the options of a JVM that has a session."""
+    return " ".join([options(), *(f"-D{name}={value}" for name, value in SETTINGS.items())])
 
 
 def make_archive(target: Path) -> None:

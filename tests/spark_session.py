@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def shared_session() -> Iterator[SparkSession]:
-    """Yield a small local session."""
+    """Yield a small local session; its JVM has settings in its options."""
     from pyspark.sql import SparkSession
 
     with interpreter() as python:
@@ -27,12 +27,9 @@ def shared_session() -> Iterator[SparkSession]:
             .config("spark.driver.memory", "1g")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
-            .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "OFF")  # failing tasks are what some tests are about
             .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than a few hundred rows
-            .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             .config("spark.sql.session.timeZone", "UTC")
             .getOrCreate()
         )

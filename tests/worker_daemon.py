@@ -1,8 +1,7 @@
 """The process that forks each ``pyspark.daemon`` of sessions of the tests, and each process of a streaming source.
 
-It has imported what their workers would import.
-
-It ends when its input does. Workers of sessions of other programs (the demo, installed packages) import everything themselves.
+It has imported what their workers would import. Arguments: the number of a socket, names of modules to import, and names of functions
+to call. It ends when its input does. It also runs in environments without this project.
 """
 
 from __future__ import annotations
@@ -15,16 +14,7 @@ import select
 import signal
 import socket
 import sys
-
-import pandas  # noqa: F401  pyarrow imports it when it makes arrays
-import pyspark.sql.worker.plan_data_source_read
-import pyspark.worker  # noqa: F401
-
-import state_processor.arrow
-import state_processor.reader
-import state_processor.spark.sink
-import state_processor.writer  # noqa: F401
-from state_processor.backends.formats.framing import index_canonical
+from pkgutil import resolve_name
 
 
 def become_daemon(client: socket.socket) -> None:
@@ -47,11 +37,14 @@ def become_daemon(client: socket.socket) -> None:
 
 def main() -> None:
     """Fork a daemon for each client."""
-    index_canonical.compile()  # Numba makes its tables when it loads the first kernel
+    _, number, *names = sys.argv
+    for found in map(resolve_name, names):
+        if callable(found):
+            found()
     gc.collect()
     gc.freeze()  # pages of these objects stay shared with the workers
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    with socket.socket(fileno=int(sys.argv[1])) as listener:
+    with socket.socket(fileno=int(number)) as listener:
         while sys.stdin not in select.select([sys.stdin, listener], [], [])[0]:
             client, _ = listener.accept()
             if os.fork() == 0:

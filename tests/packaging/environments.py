@@ -13,10 +13,18 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
+
+from tests import spark_jvms
+from tests.spark_python import PACKAGE
+from tests.spark_python import interpreter as spark_python
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "environments"
@@ -28,11 +36,15 @@ _LEFT_OUT = (".git", ".venv", ".cache", "build", "dist", "*.egg-info", "__pycach
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter, and pinned packages in addition to the project's requirements."""
+    """An interpreter, and pinned packages in addition to the project's requirements.
+
+    With ``links``, the newest versions: those in the environment of this process are not unpacked again.
+    """
 
     name: str
     python: str
     pins: tuple[str, ...] = ()
+    links: bool = False
 
     @property
     def interpreter(self) -> Path:
@@ -45,19 +57,48 @@ class Environment:
             _run(*pip, "uninstall", "--yes", "state-processor")  # the version is the same, the content is not
         else:
             _run(self.python, "-m", "venv", "--clear", "--without-pip", str(CACHE / self.name))
+            if self.links:
+                (modules,) = (CACHE / self.name).glob("lib/python*/site-packages")
+                link_requirements(modules)
+        newest = ("--upgrade", "--upgrade-strategy", "eager") if self.links else ()
         # uncompiled: most of the modules are never imported
-        _run(*pip, "install", "--no-compile", str(package), *self.pins)
+        _run(*pip, "install", "--no-compile", *newest, str(package), *self.pins)
 
     def first_steps(self, folder: Path, how: str) -> dict[str, Any]:
         """Run the first steps in a folder. Python finds modules there before installed modules."""
         program = Path(__file__).with_name("first_steps.py")
         code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-        with tempfile.TemporaryDirectory() as target:
+        settings = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYSPARK", "VIRTUAL_ENV"))}
+        settings["SPARK_SUBMIT_OPTS"] = f"{spark_jvms.options()} -Dspark.ui.enabled=false"
+        with tempfile.TemporaryDirectory() as target, ExitStack() as stack:
+            if how == "spark":
+                settings["PYSPARK_PYTHON"] = stack.enter_context(spark_python(self.interpreter, PACKAGE, folder))
             command = (str(self.interpreter), "-c", code, str(program), str(SAVEPOINT), target, how)
-            settings = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYSPARK", "VIRTUAL_ENV"))}
-            done = _run(*command, folder=folder, settings=settings | {"PYSPARK_PYTHON": str(self.interpreter)})
+            done = _run(*command, folder=folder, settings=settings)
         found: dict[str, Any] = json.loads(done.splitlines()[-1])
         return found
+
+
+def link_requirements(modules: Path) -> None:
+    """Link the files of the packages that the project requires, and of those that they require, into a directory of modules."""
+    seen: dict[str, Distribution] = {}
+    names = ["state-processor"]
+    for name in names:
+        try:
+            seen[name] = seen.get(name) or distribution(name)
+        except PackageNotFoundError:  # pip installs it
+            continue
+        required = map(Requirement, seen[name].requires or ())
+        names += [r.name for r in required if r.name not in names and (r.marker is None or r.marker.evaluate({"extra": ""}))]
+    for found in list(seen.values())[1:]:
+        for file in found.files or ():
+            if ".." not in file.parts:
+                source, target = Path(str(found.locate_file(file))), modules / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    os.link(source, target)
+                except OSError:  # another file system
+                    shutil.copy2(source, target)
 
 
 def lower_bounds() -> tuple[str, ...]:

@@ -22,6 +22,7 @@ import pytest
 from state_processor.serializers.kernel.compiler import writable_folder
 from tests import spark_jvms
 from tests.packaging.environments import ROOT, SAVEPOINT
+from tests.spark_python import LIBRARIES, interpreter
 from tests.waiting import end_of
 
 FOLDER = Path(__file__).parent
@@ -49,6 +50,13 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert "No module named 'state_processor'" in missing.stderr
     return python
+
+
+@pytest.fixture(scope="module")
+def forking(bare: Path) -> Iterator[Path]:
+    """The same for Spark's workers, which find the requirements imported."""
+    with interpreter(bare, LIBRARIES) as program:
+        yield Path(program)
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +90,11 @@ def compiled(packages: tuple[Path, Path], unpacked: Path, tmp_path_factory: pyte
     return archive
 
 
-def settings(python: Path, **more: str) -> dict[str, str]:
+def settings(python: Path, driver: Path, **more: str) -> dict[str, str]:
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYSPARK", "VIRTUAL_ENV", "SPARK"))}
     of_spark = {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
     of_spark["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]
-    return clean | of_spark | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)} | more
+    return clean | of_spark | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(driver)} | more
 
 
 def submit(*arguments: str, **configuration: str) -> list[str]:
@@ -108,12 +116,14 @@ def found(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("master", "suffix"), [("local-cluster[1,1,1024]", ".whl"), ("local[2]", ".zip")])
-def test_py_files(master: str, suffix: str, compiled: Path, bare: Path, tmp_path: Path) -> None:
+def test_py_files(master: str, suffix: str, compiled: Path, bare: Path, forking: Path, tmp_path: Path) -> None:
     archive = shutil.copy(compiled, (tmp_path / compiled.stem).with_suffix(suffix))
     program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
     command = submit("--master", master, "--py-files", str(archive), *program)
-    done = subprocess.run(command, capture_output=True, text=True, env=settings(bare), cwd=tmp_path, timeout=300)
-    assert Path(archive).name in found(done)["module"]
+    done = subprocess.run(command, capture_output=True, text=True, env=settings(forking, bare), cwd=tmp_path, timeout=300)
+    answer = found(done)
+    assert archive.name in answer["module"]
+    assert archive.stem in answer["worker"]  # Spark renames wheels
 
 
 @pytest.mark.spark
@@ -126,7 +136,7 @@ def test_packed_environment(unpacked: Path, empty: Path, tmp_path: Path) -> None
     program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
     conf = {"spark.pyspark.python": "./environment/bin/python"}
     command = submit("--master", "local-cluster[1,1,1024]", "--archives", "environment.tar.gz#environment", *program, **conf)
-    environment = settings(empty, PYSPARK_DRIVER_PYTHON="environment/bin/python")
+    environment = settings(empty, Path("environment/bin/python"))
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
     answer = found(done)
     assert answer["module"].startswith(str(tmp_path / "environment"))
@@ -135,17 +145,17 @@ def test_packed_environment(unpacked: Path, empty: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.spark
-def test_the_formats_are_found_and_not_replaced(unpacked: Path, bare: Path, tmp_path: Path) -> None:
+def test_the_formats_are_found_and_not_replaced(unpacked: Path, bare: Path, forking: Path, tmp_path: Path) -> None:
     program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
     command = submit("--master", "local[1]", *program, **{"spark.log.level": "WARN"})
-    environment = settings(bare, PYTHONPATH=str(unpacked))
+    environment = settings(forking, bare, PYTHONPATH=str(unpacked))
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
     assert found(done)["module"].startswith(str(unpacked))
     assert REPLACED not in done.stderr
 
 
 @pytest.fixture
-def connect_server(unpacked: Path, bare: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+def connect_server(unpacked: Path, forking: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """The URL of a server of Spark Connect in a folder of its own, and its log."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -154,8 +164,9 @@ def connect_server(unpacked: Path, bare: Path, tmp_path: Path) -> Iterator[tuple
     folder.mkdir()
     binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     server = submit("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal", **binding)
+    environment = settings(forking, forking, PYTHONPATH=str(unpacked))
     with log.open("w") as output:
-        process = subprocess.Popen(server, stdout=output, stderr=output, env=settings(bare, PYTHONPATH=str(unpacked)), cwd=folder)
+        process = subprocess.Popen(server, stdout=output, stderr=output, env=environment, cwd=folder)
     try:
         deadline = time.monotonic() + 120
         while socket.socket().connect_ex(("127.0.0.1", port)):
@@ -176,7 +187,7 @@ def test_connect_with_client_and_server_in_different_folders(
     client = tmp_path / "client"
     shutil.copytree(SAVEPOINT, client / "savepoint")
     command = [str(bare), str(FOLDER / "deployed.py"), "savepoint", "new"]
-    environment = settings(bare, PYTHONPATH=str(ROOT), SPARK_REMOTE=url)
+    environment = settings(bare, bare, PYTHONPATH=str(ROOT), SPARK_REMOTE=url)
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=client, timeout=300)
     assert found(done)["module"].startswith(str(ROOT))
     assert (client / "new" / "_metadata").is_file()

@@ -45,7 +45,7 @@ def test_oldest_versions_from_the_wheel(packages: tuple[Path, Path], tmp_path: P
 
 
 def test_newest_versions_from_the_sdist(packages: tuple[Path, Path], tmp_path: Path) -> None:
-    newest = Environment("newest", sys.executable)
+    newest = Environment("newest", sys.executable, links=True)
     newest.install(packages[1])
     found = newest.first_steps(tmp_path, "arrow")
     assert ARROW.items() <= found.items()
