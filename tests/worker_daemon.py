@@ -1,7 +1,7 @@
 """The process that forks each ``pyspark.daemon`` of sessions of the tests, and each process of a streaming source.
 
-It has imported what their workers would import. Arguments: the number of a socket, names of modules to import, and names of functions
-to call. It ends when its input does. It also runs in environments without this project.
+It has imported what their workers would import. Arguments: the number of a socket, names of modules to import, and names of
+functions to call. It ends when its input does. It also runs in environments without this project.
 """
 
 from __future__ import annotations
