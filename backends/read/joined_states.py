@@ -53,7 +53,8 @@ class JoinedStatesReader(PlannedReader):
             )
         self._columns = _column_names(beside)
         self._plans = self._plans_of_states()
-        self._keys = None if plan.keys is None else keys_of(self._named(next(iter(beside.values()))[0]), plan.keys)
+        keys = plan.options.keys
+        self._keys = None if keys is None else keys_of(self._named(next(iter(beside.values()))[0]), keys)
         self._readers = {name: KeyedStateReader(snapshot, operator, v, self._plans[name]) for name, v in beside.items()}
 
     def _named(self, state: KeyedDescription) -> KeyedDescription:
@@ -73,7 +74,7 @@ class JoinedStatesReader(PlannedReader):
             for name in known[column]:
                 own = path if column == layouts.KEY else moved(path, column, layouts.VALUE)
                 types[name].append((own, given))
-        whole = replace(self._plan, flatten=False, keys=None)
+        whole = replace(self._plan, options=replace(self._plan.options, flatten=False, keys=None))
         return {name: replace(whole, types=whole.types._replace(types=tuple(given))) for name, given in types.items()}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class JoinedStatesReader(PlannedReader):
         schemas = {name: reader.described_schema for name, reader in self._readers.items()}
         fields = [shapes.wider_field([schema.field(layouts.KEY) for schema in schemas.values()])]
         fields += [schema.field(layouts.VALUE).with_name(self._columns[n]) for n, schema in schemas.items()]
-        return pa.schema([*fields, *shapes.METADATA] if self._plan.metadata else fields)
+        return pa.schema([*fields, *shapes.METADATA] if self._plan.options.metadata else fields)
 
     def _selecting(self, state: str) -> ReadPlan:
         """Return the plan of one state with its part of the selection."""
@@ -98,8 +99,8 @@ class JoinedStatesReader(PlannedReader):
         """Plan splits, one for each task."""
         return next(iter(self._readers.values())).splits(split_bytes, self._keys, whole_key_groups=True)
 
-    def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one split, a few key groups at a time. A key has the same key group in every state."""
+    def _rows(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
+        """Read a few key groups at a time. A key has the same key group in every state."""
         source = split.handle.open(self._snapshot)
         found = (state for name in self._readers if (state := source.describe(name)) is not None)
         states = {state.name: self._named(state) for state in found}
@@ -123,7 +124,7 @@ class JoinedStatesReader(PlannedReader):
             plan = self._selecting(name)
             state = evolved(registered, plan.types)
             with naming_state(name, self._operator), blaming_declared_type(name, plan.types.python_type(name)):
-                batches = list(read_state(source, state, plan, key_groups, keys, key_bytes=True))
+                batches = [b for b in read_state(source, state, plan, key_groups, keys, key_bytes=True) if b.num_rows]
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
         if not tables:
@@ -145,7 +146,7 @@ class JoinedStatesReader(PlannedReader):
                 arrays[column] = pa.nulls(len(unique), wanted)
         if KEY_GROUP_COLUMN in names:
             arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
-        if self._plan.metadata:
+        if self._plan.options.metadata:
             arrays[shapes.SUBTASK] = shapes.constant(subtask, len(unique))
             arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), shapes.TIMESTAMP)
         yield pa.RecordBatch.from_arrays([arrays[f.name] for f in self.schema], schema=self.schema)

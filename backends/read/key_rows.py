@@ -174,7 +174,7 @@ class _Readers:
 
         def read(reader: KeyedStateReader, splits: Iterable[KeyedSplit]) -> Iterator[pa.RecordBatch]:
             for split in splits:
-                yield from reader.read(split, lambda handle: self._source(handle, opened))
+                yield from reader.read_opened(split, lambda handle: self._source(handle, opened))
 
         tables = {name: pa.Table.from_batches(read(reader, managed), reader.schema) for name, reader in self.states.items()}
         if self.timers is None:

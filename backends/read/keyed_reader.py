@@ -61,7 +61,8 @@ class KeyedStateReader(PlannedReader):
         self._name = states[0].name
         self._constants = _timer_columns(states[0])
         self._variants = tuple(dict.fromkeys(states))
-        self._keys = None if plan.keys is None else keys_of(states[0], plan.keys)  # errors are raised now, not in a task
+        keys = plan.options.keys
+        self._keys = None if keys is None else keys_of(states[0], keys)  # errors are raised now, not in a task
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_variants": (), "_keys": None}  # each split has the keys in it
@@ -84,22 +85,31 @@ class KeyedStateReader(PlannedReader):
         with naming_state(self._name, self._operator):
             wanted = None if keys is None else WantedKeys(self._variants[0], keys, self._operator.max_parallelism)
             handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
-            nests_maps = self._variants[0].kind == MAP and not self._plan.flatten  # a row has all entries of a key
+            nests_maps = self._variants[0].kind == MAP and not self._plan.options.flatten  # a row has all entries of a key
             key_ranges = None if whole_key_groups or nests_maps else partial(self._key_ranges, most_bytes=split_bytes)
             return plan_splits(list(handles), wanted, split_bytes, key_ranges)
 
     def _key_ranges(self, handle: KeyedHandle, most_bytes: int) -> list[KeyRange]:
         return handle.open(self._snapshot).key_ranges(self._name, most_bytes)
 
-    def read(
+    def read_opened(self, split: KeyedSplit, opened: Callable[[KeyedHandle], KeyedStateSource]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of one split; ``opened`` returns the source of a handle, which may be open already."""
+        return self._plan.finished(self._rows(split, opened))
+
+    def _rows(
         self, split: KeyedSplit, opened: Callable[[KeyedHandle], KeyedStateSource] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one split; ``opened`` returns the source of a handle if it may be open already."""
         with naming_state(self._name, self._operator):
             source = split.handle.open(self._snapshot) if opened is None else opened(split.handle)
-            yield from self.read_source(source, split.key_groups, split.keys, split.handle.subtask, split.between)
+            yield from self._source_rows(source, split.key_groups, split.keys, split.handle.subtask, split.between)
 
     def read_source(
+        self, source: KeyedStateSource, key_groups: h.KeyGroupRange, keys: Keys | None, subtask: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of an open source, of all keys or of some."""
+        return self._plan.finished(self._source_rows(source, key_groups, keys, subtask))
+
+    def _source_rows(
         self,
         source: KeyedStateSource,
         key_groups: h.KeyGroupRange,
@@ -107,7 +117,6 @@ class KeyedStateReader(PlannedReader):
         subtask: int,
         between: KeyRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows of an open source, of all keys or of some."""
         state = source.describe(self._name)
         if state is None:
             return
@@ -135,8 +144,8 @@ class KeyedStateReader(PlannedReader):
             }
         else:
             fields |= self._value_fields(state)
-        if self._plan.metadata:
-            nested = state.kind in (LIST, MAP) and not self._plan.flatten and state.has_ttl
+        if self._plan.options.metadata:
+            nested = state.kind in (LIST, MAP) and not self._plan.options.flatten and state.has_ttl
             fields |= {f.name: f.type for f in shapes.METADATA}
             if nested:
                 fields[shapes.LAST_ACCESS] = pa.list_(shapes.TIMESTAMP)
@@ -146,11 +155,11 @@ class KeyedStateReader(PlannedReader):
         plain = replace(self._plan.described, ttl=False)
         value = state.value.arrow_type(plain)
         match state:
-            case ListDescription() if self._plan.flatten:
+            case ListDescription() if self._plan.options.flatten:
                 return {shapes.LIST_INDEX: pa.int32(), shapes.LIST_VALUE: value}
             case ListDescription():
                 return {layouts.VALUE: pa.list_(value)}
-            case MapDescription() if self._plan.flatten:
+            case MapDescription() if self._plan.options.flatten:
                 return {layouts.MAP_KEY: state.stored_map_key.arrow_type(plain), layouts.MAP_VALUE: value}
             case MapDescription():
                 return {layouts.VALUE: pa.map_(state.stored_map_key.arrow_type(plain), value)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -38,7 +37,7 @@ def read_state(
     key_bytes: bool = False,
     between: KeyRange | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of one state of one source.
+    """Return the rows of one state of one source. Batches may be empty.
 
     Columns and fields that the plan does not select are skipped, and keep their rows.
 
@@ -55,14 +54,16 @@ def read_state(
     between
         A part of the key groups.
     """
-    if plan.only_expiring and not state.has_ttl:
+    if plan.options.expired == "only" and not state.has_ttl:
         return iter(())
     columns = decoded_columns(state, plan)
     if key_bytes:
         columns = {**columns, KEY_BYTES_COLUMN: EVERYTHING}
     wanted = None if keys is None else keys.serialized(state)
     values = replace(plan.values, ttl=True) if state.kind == MAP and state.has_ttl else plan.values
-    request = ScanRequest(state.name, columns, values, key_groups, wanted, plan.types, in_pieces=plan.flatten, between=between)
+    request = ScanRequest(
+        state.name, columns, values, key_groups, wanted, plan.types, in_pieces=plan.options.flatten, between=between
+    )
     batches = source.scan(request)
     if state.kind == LIST:
         batches = _shape_list(batches, state, plan)
@@ -70,7 +71,7 @@ def read_state(
         batches = _shape_map(batches, state, plan)
     elif state.has_ttl and plan.values.ttl:
         batches = (_expire(shapes.split_ttl(b, layouts.VALUE), plan) for b in batches)
-    return filter(attrgetter("num_rows"), batches)  # unlike a loop, it does not keep a batch while the next one is decoded
+    return batches
 
 
 def _expire(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
@@ -80,7 +81,7 @@ def _expire(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
 def _shape_list(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     with_ttl = state.has_ttl and plan.values.ttl
     for batch in batches:
-        if not plan.flatten:
+        if not plan.options.flatten:
             yield _expire_nested(batch, plan) if with_ttl else batch
             continue
         for part in shapes.explode_list(batch, layouts.VALUE):
@@ -91,7 +92,7 @@ def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan:
     """Shape maps as asked for. Entries with TTL always come with their times: one without is null, and Flink drops it."""
     if state.has_ttl:
         batches = (_without_dropped(b) for b in batches)
-    if not plan.flatten:
+    if not plan.options.flatten:
         batches = _nest(batches)
         yield from (_expire_nested(b, plan) if state.has_ttl else b for b in batches)
         return
@@ -144,7 +145,7 @@ def _expire_nested(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
 
 def decoded_columns(state: KeyedDescription, plan: ReadPlan) -> Mapping[str, Fields]:
     """Return the columns of entries to decode for the rows of a state, with the fields in them."""
-    return _decoded_columns(Same(state, plan.selection), plan.flatten, plan.metadata, plan.values.ttl)
+    return _decoded_columns(Same(state, plan.selection), plan.options.flatten, plan.options.metadata, plan.values.ttl)
 
 
 @lru_cache(maxsize=DESCRIBED)

@@ -86,7 +86,7 @@ class OperatorStateReader(PlannedReader):
         options = self._plan.described
         schemas = [with_comments(pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]), v) for v in self._variants]
         merged = shapes.wider_schema(schemas)
-        return pa.schema([*merged, *shapes.METADATA]) if self._plan.metadata else merged
+        return pa.schema([*merged, *shapes.METADATA]) if self._plan.options.metadata else merged
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
         """Plan a split per subtask. Broadcast state has one split, since each subtask has a copy.
@@ -106,8 +106,7 @@ class OperatorStateReader(PlannedReader):
             return found[:1]
         return found
 
-    def read(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one split."""
+    def _rows(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
         for batch in self._named(split):
             rows = batch.num_rows
             extra = {

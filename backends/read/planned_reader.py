@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
@@ -50,6 +51,14 @@ class PlannedReader(ABC):
     def described_schema(self) -> pa.Schema:
         """The schema, with the declarations of the types of columns (:mod:`~state_processor.serializers.column_type`)."""
         return applied(self._plan.selection, self._whole_schema())
+
+    def read(self, split: Any) -> Iterator[pa.RecordBatch]:
+        """Read the rows of one split."""
+        return self._plan.finished(self._rows(split))
+
+    @abstractmethod
+    def _rows(self, split: Any) -> Iterator[pa.RecordBatch]:
+        """Read the rows of one split, as the layout and its columns give them."""
 
     @abstractmethod
     def _whole_schema(self) -> pa.Schema:

@@ -130,8 +130,7 @@ class RawStateReader(PlannedReader):
             return RawSplit(OperatorSubtaskState(index=subtask.index, raw_keyed=subtask.raw_keyed), handle.state_size)
         return RawSplit(OperatorSubtaskState(index=subtask.index, raw_operator=subtask.raw_operator), handle.state_size)
 
-    def read(self, split: RawSplit) -> Iterator[pa.RecordBatch]:
-        """Read the pieces of one subtask."""
+    def _rows(self, split: RawSplit) -> Iterator[pa.RecordBatch]:
         pieces: list[RawPiece] = []
         size = 0
         for piece in _READ[self._kind](self._snapshot, replace(self._operator, subtasks=(split.subtask,))):

@@ -6,9 +6,10 @@ keyed states side by side, operator state, raw state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -54,32 +55,23 @@ class ReadPlan:
 
     Parameters
     ----------
+    options
+        The options of the read.
     values
         How values are represented. Times of last access are decoded only if a column or the expiry needs them.
     types
         Types and names that states are read in.
-    flatten
-        Lists and maps have a row per element, or one row per key.
-    metadata
-        Rows have the columns of :data:`~state_processor.backends.formats.row_shapes.METADATA`.
-    selection
-        The columns to read, and the fields in them; ``None`` for all.
-    keys
-        The keys to read, as Python values or as a table; ``None`` for all.
     expiry
         The values to read, by their last access; ``None`` for all.
-    only_expiring
-        True to skip states without time-to-live.
+    selection
+        The columns to read, and the fields in them; ``None`` for all. ``columns`` of the options are columns of the whole read.
     """
 
+    options: ReadOptions
     values: DecodeOptions
     types: ColumnTypes
-    flatten: bool = True
-    metadata: bool = False
+    expiry: Expiry | None
     selection: Selection | None = None
-    keys: Sequence[Any] | pa.Table | None = None
-    expiry: Expiry | None = None
-    only_expiring: bool = False
 
     @classmethod
     def of(cls, options: ReadOptions, names: Iterable[tuple[str, DeclaredNames]] = (), time_zone: str = "UTC") -> ReadPlan:
@@ -88,7 +80,7 @@ class ReadPlan:
         Parameters
         ----------
         options
-            The options. ``columns`` are not in the plan: they name columns of the whole read.
+            The options.
         names
             Names for the fields of rows, by state.
         time_zone
@@ -97,14 +89,10 @@ class ReadPlan:
         python = options.python_types if options.python_type is None else (("", options.python_type), *options.python_types)
         with_times = options.metadata or options.ttl is not None
         return cls(
+            options,
             DecodeOptions(options.nanos, options.row_kind, with_times, batch_memory=options.batch_memory),
             ColumnTypes(options.types, options.undescribed, python, options.unpickle, tuple(names), time_zone),
-            options.flatten,
-            options.metadata,
-            None,
-            options.keys,
             _expiry(options),
-            options.expired == "only",
         )
 
     @property
@@ -114,7 +102,17 @@ class ReadPlan:
 
     def for_tasks(self) -> ReadPlan:
         """Return the plan without the keys. Each split has the keys in it."""
-        return replace(self, keys=None)
+        return replace(self, options=replace(self.options, keys=None))
+
+    def finished(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one split as the read gives them. An option that acts on the rows of any state acts here.
+
+        Parameters
+        ----------
+        batches
+            The rows of the split, in the columns of the reader; some batches may be empty.
+        """
+        return filter(attrgetter("num_rows"), batches)  # unlike a loop, it does not keep a batch while the next one is decoded
 
 
 def plan_read(snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions) -> ReadPlan:

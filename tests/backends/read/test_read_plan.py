@@ -1,56 +1,12 @@
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from state_processor.backends.read.option import declarations
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import Expiry, ReadPlan
-from state_processor.backends.state.python_states import PythonType
-from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.evolution.resolution import PortableType
-from state_processor.serializers.java.types import JavaType
-
-PYTHON_TYPE: Final = PythonType("VALUE", PortableType.of(SCALARS["LONG"].serializer))
-
-OTHERS: Final[dict[str, dict[str, Any]]] = {
-    "flatten": {"flatten": False},
-    "metadata": {"metadata": True},
-    "keys": {"keys": ("a",)},
-    "nanos": {"nanos": "truncate"},
-    "row_kind": {"row_kind": True},
-    "ttl": {"ttl": 1000, "as_of": 3000},
-    "as_of": {"ttl": 1000, "as_of": 4000},
-    "expired": {"ttl": 1000, "as_of": 3000, "expired": "only"},
-    "types": {"types": (("value.a", JavaType("java.lang.Long")),)},
-    "python_type": {"python_type": PYTHON_TYPE},
-    "python_types": {"python_types": (("total", PYTHON_TYPE),)},
-    "unpickle": {"python_type": PYTHON_TYPE, "unpickle": True},
-    "undescribed": {"undescribed": "bytes"},
-    "batch_memory": {"batch_memory": 1 << 20},
-}
-"""Values of the options, each with the options that it needs."""
-
-NOT_IN_PLANS: Final = {"columns": "a selection of the columns of the reader", "fields": "names, which need the states"}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_every_option_is_in_the_plan(name: str) -> None:
-    given = dict(OTHERS[name])
-    plan = ReadPlan.of(ReadOptions(**given))
-    if name == "as_of":
-        without = {**given, "as_of": 3000}
-    elif name == "ttl":
-        without = {}
-    else:
-        without = {other: value for other, value in given.items() if other != name}
-    assert plan != ReadPlan.of(ReadOptions(**without))
-
-
-def test_no_option_is_forgotten() -> None:
-    assert OTHERS.keys() | NOT_IN_PLANS.keys() == declarations(ReadOptions).keys()
 
 
 def test_times_of_last_access_are_decoded_only_where_needed() -> None:
