@@ -18,6 +18,7 @@ from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.user_registrations import registrations
 
 if TYPE_CHECKING:
+    from state_processor.serializers.core.fixed_width import FixedWidthSerializer
     from state_processor.serializers.core.pojo_registrations import register_pojo_class, register_primitive_fields
     from state_processor.serializers.core.self_written import register_value_class
     from state_processor.serializers.flinkx.case_classes import register_case_class
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
 
 _HOMES: Final = {
+    "FixedWidthSerializer": "core.fixed_width",
     "register_case_class": "flinkx.case_classes",
     "register_kryo_class": "kryo.user_classes",
     "register_pojo_class": "core.pojo_registrations",
@@ -43,6 +45,7 @@ __all__ = [
     "DataInput",
     "DataOutput",
     "DecodeOptions",
+    "FixedWidthSerializer",
     "SchemaCompatibility",
     "SimpleSerializer",
     "SimpleTypeSerializerSnapshot",

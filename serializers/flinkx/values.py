@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from string import hexdigits
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
@@ -14,6 +16,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.either import EitherValue
+from state_processor.serializers.core.fixed_width import FixedWidthCodec, characters, text
 from state_processor.serializers.core.templates import (
     DelegatingSerializer,
     FieldsCodec,
@@ -30,6 +33,7 @@ from state_processor.serializers.flinkx.nulls import NullMarked
 from state_processor.serializers.flinkx.parts import PartsSnapshot, register_parts
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.runtime.scala import NothingSerializer, OptionSerializer, ScalaEitherSerializer, Some
@@ -41,6 +45,16 @@ if TYPE_CHECKING:
 
 MAPPED_SNAPSHOT: Final = f"{SERIALIZERS}MappedSerializer$MappedSerializerSnapshot"
 UUID_MAPPER: Final = f"{MAPPERS}UuidMapper"
+_NIL: Final = str(UUID(int=0))
+_DASHES: Final = [at for at, character in enumerate(_NIL) if character == "-"]
+_DIGITS: Final = [at for at, character in enumerate(_NIL) if character != "-"]
+_COUNT: Final = 4
+_UUID_SIZE: Final = 16
+_LAST_HALF: Final = 15
+_HEX: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), dtype=np.uint8).reshape(-1, 2)
+"""Two digits of each byte."""
+_HALVES: Final = np.array([int(chr(c), 16) if chr(c) in hexdigits else 255 for c in range(256)], dtype=np.uint8)
+"""The number of each digit; 255 for other characters."""
 UNITS: Final = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 """``TimeUnit``, in the order of its constants."""
 
@@ -100,15 +114,17 @@ class MappedSerializer(DelegatingSerializer):
         return _MAPPED(MAPPED_SNAPSHOT, (self.mapper,), [self.stored.snapshot()])
 
 
-class UuidSerializer(MappedSerializer):
+class UuidSerializer(FixedWidthCodec, MappedSerializer):
     """``UUID``, mapped to an array of 16 bytes. A column contains its text."""
 
-    min_size = 20
+    def __init__(self, mapper: str, stored: TypeSerializer) -> None:
+        super().__init__(mapper, stored)
+        self.length = self.min_size = _COUNT + _UUID_SIZE
 
     def read(self, source: DataInput) -> UUID:
         start, data = source.position, self.stored.read(source)
-        if len(data) != 16:
-            raise source.corrupt(f"a UUID of 16 bytes expected, found {len(data)}", start)
+        if len(data) != _UUID_SIZE:
+            raise source.corrupt(f"a UUID of {_UUID_SIZE} bytes expected, found {len(data)}", start)
         return UUID(bytes=data)
 
     def write(self, value: UUID, target: DataOutput) -> None:
@@ -123,16 +139,28 @@ class UuidSerializer(MappedSerializer):
     def from_column(self, value: Any) -> UUID:
         return value if isinstance(value, UUID) else UUID(value)
 
-    emit_decode = Codec.emit_decode
-    emit_encode = Codec.emit_encode
+    def column_of(self, values: EncodedValues) -> pa.Array:
+        if (signed(values, 0, _COUNT) != _UUID_SIZE).any():
+            raise ValueError(f"a UUID has {_UUID_SIZE} bytes")
+        shown = np.full((len(values), len(_NIL)), ord("-"), dtype=np.uint8)
+        shown[:, _DIGITS] = _HEX[values[:, _COUNT:]].reshape(-1, 2 * _UUID_SIZE)
+        return text(shown)
+
+    def bytes_of(self, column: pa.Array) -> EncodedValues:
+        shown = characters(column, len(_NIL))
+        halves = _HALVES[shown[:, _DIGITS]].reshape(-1, _UUID_SIZE, 2)
+        if (halves > _LAST_HALF).any() or (shown[:, _DASHES] != ord("-")).any():
+            raise ValueError("a UUID in another form")
+        count = np.tile(np.frombuffer(_UUID_SIZE.to_bytes(_COUNT, "big"), dtype=np.uint8), (len(shown), 1))
+        return np.hstack([count, halves[:, :, 0] << 4 | halves[:, :, 1]])
 
     @property
     def column_parts(self) -> Sequence[tuple[str, Codec]]:
         return ()
 
-    def hash_code(self, value: UUID) -> int:
+    def hashes_of(self, values: EncodedValues) -> Hashes:
         """Return ``UUID.hashCode``: of both halves, exclusive or."""
-        return hashing.of_long((value.int >> 64) ^ (value.int & (1 << 64) - 1))
+        return fold_long(signed(values, _COUNT, 12) ^ signed(values, 12, 20))
 
 
 def _mapped_by(mapper: str, stored: TypeSerializer) -> MappedSerializer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Final
 
@@ -90,6 +90,12 @@ class ColumnTree:
         self.all: list[Column] = []
         self.roots = [self._add(f.name, f.type, w.type, None) for f, w in zip(schema, whole or schema, strict=True)]
         self.kinds = np.array([_kind(c.type) for c in self.all], dtype=np.int64)
+        self.converters: Mapping[int, Callable[[pa.Array], pa.Array]] = {}
+
+    def hold_bytes(self, converters: Mapping[int, Callable[[pa.Array], pa.Array]]) -> None:
+        """Let columns, by number, hold bytes in the memory of the kernel; functions convert them to the columns' own types."""
+        self.converters = converters
+        self.kinds[list(converters)] = OFFSETS
 
     def _add(self, name: str, type_: pa.DataType, whole: pa.DataType, element_of: Column | None) -> Column:
         column = Column(len(self.all), name, type_, element_of=element_of)

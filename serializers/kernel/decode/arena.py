@@ -121,6 +121,9 @@ class Arena:
             text = whole.slice(int(entry[k.VAR]), int(entry[k.VAR_SIZE]))
             if entry[k.UNSPELLED]:
                 offsets, text = spelled(np.frombuffer(offsets, dtype=np.int32), memoryview(text).cast("B"))
+            convert = self.tree.converters.get(column.index)
+            if convert is not None:
+                return convert(pa.Array.from_buffers(pa.binary(), n, [validity, offsets, text]))
             return pa.Array.from_buffers(column.type, n, [validity, offsets, text])
         children = [self._array(c, whole) for c in column.children]
         if pa.types.is_map(column.type):

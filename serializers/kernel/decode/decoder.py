@@ -79,6 +79,7 @@ class ColumnDecoder:
         self._rows = 0
         self._rows_before = 0
         self._capacity = 0
+        self._locate: Callable[[], str] = str
         size = len(program.columns.all)
         self._slots_per_row = np.ones(size)
         self._text_per_row = np.full(size, _FIRST_TEXT)
@@ -178,6 +179,8 @@ class ColumnDecoder:
 
     def _after(self, arena: Arena, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> Iterator[pa.RecordBatch]:
         status = int(self._result[k.STATUS])
+        last = max(entry - 1, -1)
+        self._locate = lambda: locate(int(self._result[k.POSITION]), last, int(self._result[k.ROW_START]))
         self._rows += int(self._result[k.ROWS])
         if status == outcomes.OK:
             if self._rows == self._capacity:
@@ -214,7 +217,10 @@ class ColumnDecoder:
             raise UndecodableValueError(f"{where}: one row with the column {self._program.columns.all[column].name!r} {problem}")
 
     def _close(self, arena: Arena) -> pa.RecordBatch:
-        batch = arena.to_batch(self._rows)
+        try:
+            batch = arena.to_batch(self._rows)
+        except (CorruptSnapshotError, UndecodableValueError) as problem:
+            raise type(problem)(f"{self._locate()}: in the {self._rows} rows up to here: {problem}") from problem
         for column in self._program.columns.all:
             used = arena.table[column.index]
             # Follow the needs of the data, a little ahead of them, so that the next batch is full. Never down to

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import DISCARD, Column
 from state_processor.serializers.kernel.opcodes import Op
@@ -49,6 +50,7 @@ class DecodeBuilder(ProgramBuilder):
         super().__init__(schema, registers=CONTEXT + 1, whole=whole)
         self.options = options
         self._nulls: list[int] = []
+        self._converted: dict[int, Callable[[pa.Array], pa.Array]] = {}
 
     def column(self, name: str | None) -> Column:
         """Return the column of a field of the schema; the discarding one for ``None`` or a name that the schema lacks."""
@@ -124,6 +126,22 @@ class DecodeBuilder(ProgramBuilder):
         """Read a date or time of ``java.sql`` in a time zone."""
         self.op(op, column, mode=self.options.time_mode, zone=-1 if zone.is_utc else self.constant(zone.table()))
 
+    def fixed(self, size: int, column: Column, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> None:
+        """Read values of so many bytes; ``convert`` makes the column of each batch from their bytes and its type.
+
+        Raises
+        ------
+        NotCompilableError
+            If the column has fields or elements.
+        """
+        if column.index < 0:
+            self.skip(size)
+            return
+        if pa.types.is_nested(column.type):
+            raise NotCompilableError(f"{column.type} from {size} bytes")
+        self._converted[column.index] = lambda encoded: convert(encoded, column.type)
+        self.op(Op.FIXED_BYTES, column, size=size)
+
     def skip(self, count: int) -> None:
         """Step over so many bytes."""
         self.op(Op.SKIP, count=count)
@@ -144,6 +162,7 @@ class DecodeBuilder(ProgramBuilder):
 
     def build(self) -> DecodeProgram:
         """Return the finished program."""
+        self.columns.hold_bytes(self._converted)
         return DecodeProgram(
             instructions=self._instruction_table(),
             nulls=np.array(self._nulls or [0], dtype=np.int64),

@@ -31,7 +31,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
     spark_name,
 )
 from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
-from state_processor.serializers.kernel.encode.program import EncodeProgram
+from state_processor.serializers.kernel.encode.program import EncodeProgram, PreparedColumn
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.late import pc
 from state_processor.serializers.third_party import culprit_of
@@ -221,10 +221,7 @@ def _brought(
         array = array.dictionary_decode()
     written_in_python = program.prepared.get(column.index) if program is not None else None
     if written_in_python is not None:
-        if _holds_struct(array.type):
-            tree = ColumnTree(pa.schema([(path, written_in_python.type)]))
-            array = _lower(None, tree.roots[0], array, path, reachable, places)
-        return _prepared(written_in_python.serializer, array, path, reachable, places)
+        return _prepared(written_in_python, array, path, reachable, places)
     wanted = column.type
     if pa.types.is_null(array.type) and not pa.types.is_null(wanted):
         return pa.nulls(len(array), wanted)
@@ -318,7 +315,19 @@ def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, plac
     return converted
 
 
-def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
+def _prepared(prepared: PreparedColumn, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
+    if _holds_struct(array.type) or (prepared.convert is not None and array.type != prepared.type):
+        tree = ColumnTree(pa.schema([(path, prepared.type)]))
+        array = _lower(None, tree.roots[0], array, path, reachable, places)
+    if prepared.convert is not None:
+        given = array if reachable.all() else pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
+        converted = prepared.convert(given)
+        if converted is not None:
+            return converted
+    return _one_by_one(prepared.serializer, array, path, reachable, places)
+
+
+def _one_by_one(serializer: ValueWriter, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
     written: list[bytes | None] = []
     for slot, scalar in enumerate(array):
         if not scalar.is_valid or not reachable[slot]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode.contracts import ColumnLimit, ValueWriter
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.core.calendars import JavaZone
 
 T = TypeVar("T")
+ColumnWriter = Callable[[pa.Array, pa.DataType], pa.Array | None]
 Bytes = bytes  # which is a method of the builder, too
 
 
@@ -40,10 +42,14 @@ class EncodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class PreparedColumn:
-    """A column whose values a serializer writes in Python, and the type that it accepts."""
+    """A column whose values a serializer writes in Python, and the type that it accepts.
+
+    ``convert`` returns the bytes of a whole column; without it, or if it returns ``None``, values are written one by one.
+    """
 
     serializer: ValueWriter
     type: pa.DataType
+    convert: Callable[[pa.Array], pa.Array | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,12 @@ class EncodeBuilder(ProgramBuilder):
         log_fallback("encoded", serializer, self.path)
         self._prepared[column.index] = PreparedColumn(serializer, column.type)
         self.raw(column, serializer.serialize(None) if serializer.writes_null else None)
+
+    def fixed(self, serializer: ValueWriter, column: Column, convert: ColumnWriter, null: Bytes | None) -> None:
+        """Let ``convert`` write the values of each batch from the column and its own type; ``null`` are the bytes of null."""
+        own = serializer.arrow_type(DecodeOptions())
+        self._prepared[column.index] = PreparedColumn(serializer, column.type, lambda array: convert(array, own))
+        self.raw(column, null)
 
     def distinct(self, column: Column, distinct: Distinct) -> None:
         """Require the keys of a column's maps, or the elements of its sets, to be distinct."""

@@ -34,7 +34,6 @@ READ_IN_PYTHON = {
     **dict.fromkeys(("EmptySerializer", "FixedBytesSerializer"), _RECORDS),
     **dict.fromkeys(("TopicSubscriptionSerializer", "MessageIdSerializer"), _RECORDS),
     "ProtobufSerializer": "the package protobuf parses messages",
-    "UuidSerializer": "the text of a UUID has no instruction",
 }
 WRITTEN_IN_PYTHON = {
     **READ_IN_PYTHON,

@@ -1,0 +1,187 @@
+"""Values of a fixed number of bytes, whose columns numpy or Arrow converts as a whole: types without a kernel instruction."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.serializers.base import SimpleSerializer
+from state_processor.serializers.codec import Codec
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UNWRITABLE
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
+from state_processor.serializers.late import pc
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+class FixedWidthCodec(Codec):
+    """A codec that converts the bytes of many values at once: a matrix with a row of :attr:`length` bytes for each value.
+
+    The kernel copies the bytes of the values, between other fields and inside of lists and maps. :meth:`column_of` and
+    :meth:`bytes_of` convert them once for each batch. They get no null. If one of them raises an error, the values of the batch
+    are converted one by one, and the message of the error has the value that failed.
+    """
+
+    null: bytes | None = None
+    """The bytes of null; ``None`` if the type has no null."""
+
+    @abstractmethod
+    def column_of(self, values: EncodedValues) -> pa.Array:
+        """Return a column of the values.
+
+        Raises
+        ------
+        ValueError
+            If bytes are not a value of the type; the message has what was expected.
+        """
+
+    @abstractmethod
+    def bytes_of(self, column: pa.Array) -> EncodedValues:
+        """Return the bytes of the values of a column without null; the inverse of :meth:`column_of`.
+
+        Raises
+        ------
+        ValueError
+            If the type lacks a value; the message has what was expected.
+        """
+
+    def hashes_of(self, values: EncodedValues) -> Hashes | None:
+        """Return Java's ``hashCode`` of the values; ``None`` if values of the type can't be keys."""
+        return None
+
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes | None:
+        return self.hashes_of(encode())
+
+    def hash_code(self, value: Any) -> int:
+        found = None if value is None else self.hashes_of(self._matrix(self.serialize(value)))
+        return super().hash_code(value) if found is None else int(found[0])
+
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.fixed(self.length, column, self._to_column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.fixed(self, column, self._to_bytes, self.null)
+
+    def _matrix(self, data: Any) -> EncodedValues:
+        return np.frombuffer(data, dtype=np.uint8).reshape(-1, self.length)
+
+    def _to_column(self, encoded: pa.Array, type_: pa.DataType) -> pa.Array:
+        """Return the column of values of ``encoded``, which is binary."""
+        present = encoded.drop_null()
+        data = present.buffers()[2]
+        values = self._matrix(memoryview(data)[: len(present) * self.length] if len(present) else b"")
+        found = encoded.is_valid().to_numpy(zero_copy_only=False)
+        if self.null is not None:
+            kept = (values != np.frombuffer(self.null, dtype=np.uint8)).any(axis=1)
+            values, found[found] = values[kept], kept
+        try:
+            column = self.column_of(values)
+        except UNWRITABLE:
+            options = DecodeOptions()
+            shown = [self.to_column(self.deserialize(value.tobytes()), options) for value in values]
+            column = pa.array(shown, type_)
+        if column.type != type_ or len(column) != len(values):
+            raise TypeError(
+                f"{type(self).__name__}.column_of returned {len(column)} values of type {column.type} for {len(values)} values; "
+                f"the column is of type {type_}"
+            )
+        return column if found.all() else column.take(pa.array(np.cumsum(found) - 1, mask=~found))
+
+    def _to_bytes(self, column: pa.Array, type_: pa.DataType) -> pa.Array | None:
+        """Return the bytes of a column as binary; ``None`` if a value has none."""
+        found = column.is_valid().to_numpy(zero_copy_only=False)
+        try:
+            values = self.bytes_of(column.drop_null().cast(type_))
+        except UNWRITABLE:
+            return None
+        ends = np.concatenate([[0], np.cumsum(found * self.length)])
+        if ends[-1] > np.iinfo(np.int32).max:
+            return None
+        if values.shape != (ends[-1] // self.length, self.length) or values.dtype != np.uint8:
+            raise TypeError(
+                f"{type(self).__name__}.bytes_of returned {values.dtype}{list(values.shape)} for {found.sum()} values of "
+                f"{self.length} bytes"
+            )
+        buffers = (np.packbits(found, bitorder="little"), ends.astype(np.int32), np.ascontiguousarray(values))
+        return pa.Array.from_buffers(pa.binary(), len(column), [pa.py_buffer(buffer) for buffer in buffers])
+
+
+class FixedWidthSerializer(FixedWidthCodec, SimpleSerializer):
+    """A serializer without configuration whose values have all :attr:`length` bytes.
+
+    A subclass sets ``snapshot_class``, ``name``, ``length`` and ``column``, and has the methods :meth:`column_of` and
+    :meth:`bytes_of`; for keys also :meth:`hashes_of`. Python holds a value as the column does.
+    """
+
+    name: str
+    """The name of the type, such as ``INSTANT``."""
+
+    column: pa.DataType
+    """The Arrow type of a column."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.min_size = cls.length
+
+    def __str__(self) -> str:
+        return self.name
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        data = bytes(source.read_bytes(self.length, self.name))
+        if data == self.null:
+            return None
+        try:
+            return self.column_of(self._matrix(data))[0].as_py()
+        except ValueError as problem:
+            raise source.corrupt(f"{data.hex()} is no value of type {self}: {problem}", start) from problem
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        if value is not None:
+            target.write_bytes(self.bytes_of(pa.array([value], self.column)).tobytes())
+        elif self.null is not None:
+            target.write_bytes(self.null)
+        else:
+            raise ValueError(f"null; {self} can't store null")
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.column
+
+    def from_column(self, value: Any) -> Any:
+        parsed = isinstance(value, str) and pa.types.is_temporal(self.column)
+        return pc.cast(pa.scalar(value), self.column).as_py() if parsed else value
+
+
+def characters(column: pa.Array, size: int) -> EncodedValues:
+    """Return the bytes of texts of ``size`` bytes each.
+
+    Raises
+    ------
+    ValueError
+        If a text has another size.
+    """
+    fixed = pc.cast(column, pa.binary(size))
+    data = np.frombuffer(fixed.buffers()[1] or b"", dtype=np.uint8).reshape(-1, size)
+    return data[fixed.offset : fixed.offset + len(fixed)]
+
+
+def text(values: EncodedValues) -> pa.Array:
+    """Return the bytes of each value as a column of text.
+
+    Raises
+    ------
+    ValueError
+        If bytes are not UTF-8.
+    """
+    size = values.shape[1]
+    fixed = pa.Array.from_buffers(pa.binary(size), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    return pc.cast(pc.cast(fixed, pa.binary()), pa.string())
