@@ -21,6 +21,7 @@ from state_processor.serializers.user_registrations import Registrations, regist
 from tests import hidden_subclasses as hidden
 from tests.state_processor.options import effect_samples as samples
 from tests.state_processor.options.effect_samples import PYTHON, rows_of
+from tests.state_processor.options.option_samples import SAMPLES
 from tests.state_processor.samples import ORDERS_PATH
 
 CELLS: Final = [
@@ -39,25 +40,6 @@ ELSEWHERE: Final = {
     ("unpickle", Kind.BROADCAST): "broadcast state has the coders of map state",
 }
 """Cells that another test proves, or that have the same code as another cell."""
-
-EXPIRED: Final = {"ttl": "PT1H", "as_of": "2999-01-01"}
-PROOFS: Final[dict[str, tuple[str, dict[str, Any], dict[str, Any]]]] = {
-    "flatten": ("lists", {}, {"flatten": False}),
-    "metadata": ("longs", {}, {"metadata": True}),
-    "columns": ("rows", {}, {"columns": ["value.f0"]}),
-    "keys": ("longs", {}, {"keys": [2]}),
-    "nanos": ("instants", {}, {"nanos": "string"}),
-    "row_kind": ("rows", {}, {"row_kind": True}),
-    "ttl": ("sessions", {}, EXPIRED),
-    "as_of": ("sessions", {"ttl": "PT1H", "as_of": 0}, EXPIRED),
-    "expired": ("sessions", EXPIRED, {**EXPIRED, "expired": "only"}),
-    "types": ("kryo", {}, {"types": {"value": "LIST<STRING>"}}),
-    "infer_kryo": ("kryo", {}, {"infer_kryo": True}),
-    "undescribed": ("shapes", {}, {"undescribed": "bytes"}),
-    "batch_memory": ("texts", {}, {"batch_memory": "64k"}),
-    "time_zone": ("days", {}, {"time_zone": "America/New_York"}),
-}
-"""The content of the state, and options with which its rows differ."""
 
 
 @dataclass(frozen=True)
@@ -94,24 +76,16 @@ def proof(option: Option, kind: Kind, given: Savepoints) -> tuple[Any, dict[str,
     name = option.argument
     if name in ("python_type", "python_types", "unpickle"):
         return of_python(name, kind)
+    sample = SAMPLES[name]
+    before = sample.needs if sample.before is None else sample.before
+    after = {name: sample.by_kind.get(kind, sample.value), **sample.needs}
     if kind is Kind.RAW:
-        return lambda **o: rows_of(sp.arrow.read_state(given.raw, "raw", kind="RAW_KEYED", **o)), {}, {"columns": ["value"]}
+        return lambda **o: rows_of(sp.arrow.read_state(given.raw, "raw", kind="RAW_KEYED", **o)), before, after
     if kind is Kind.SIZES:
-        return lambda **o: sp.arrow.size_report(given.new, "timers-days", "key", **o).to_pylist(), {}, PROOFS[name][2]
-    if name == "fields":
-        state = {Kind.TIMERS: "key", Kind.LIST: "list-queried", Kind.UNION: "union-queried", Kind.BROADCAST: "broadcast-queried"}
-        content, before, after = "queried", {}, {"fields": {state.get(kind, "queried"): ["renamed"]}}
-    else:
-        content, before, after = PROOFS[name]
-    if name == "columns" and kind in (Kind.TIMERS, Kind.WHOLE):
-        after = {"columns": ["timestamp"] if kind is Kind.TIMERS else ["rows.f0"]}
-    if name in ("types",) and kind is Kind.WHOLE:
-        after = {"types": {"kryo": "LIST<STRING>"}}
-    if name == "keys" and kind is Kind.TIMERS:
-        after = {"keys": [2]}
-    if content == "shapes" and kind in HIDDEN:
+        return lambda **o: sp.arrow.size_report(given.new, "timers-days", "key", **o).to_pylist(), before, after
+    if sample.content == "shapes" and kind in HIDDEN:
         return lambda **o: HIDDEN[kind](given, **o), before, after
-    return lambda **o: samples.READS[kind](given.new, given.old, content, **o), before, after
+    return lambda **o: samples.READS[kind](given.new, given.old, sample.content, **o), before, after
 
 
 HIDDEN: Final[dict[Kind, Any]] = {

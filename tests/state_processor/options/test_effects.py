@@ -33,36 +33,10 @@ from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.doors import Door, entered, flag_name, read_with, registering, spelled, text_name
 from state_processor.spark.datasource import FlinkSavepointDataSource
+from tests.state_processor.options.option_samples import SAMPLES
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
 
-VALUES: Final[dict[str, Any]] = {
-    "flatten": False,
-    "metadata": True,
-    "columns": ["key"],
-    "keys": ["a"],
-    "nanos": "truncate",
-    "row_kind": True,
-    "ttl": "PT1H",
-    "as_of": 0,
-    "expired": "only",
-    "types": {"value": "LIST<LONG>"},
-    "python_type": "LONG",
-    "python_types": {"total": "LONG"},
-    "fields": {"key": ["a"]},
-    "undescribed": "bytes",
-    "batch_memory": 1 << 20,
-    "infer_kryo": True,
-    "unpickle": True,
-    "pushdown": True,
-    "path_mapping": {"/old": "/new"},
-    "allow_paths": ("/elsewhere",),
-    "serializers": ("tests.baskets",),
-    "plan": "/plans/query.json",
-    "uids": ("orders",),
-    "storage_options": {"region": "eu-1"},
-    "time_zone": "America/New_York",
-}
-"""A value of each option that is not the default."""
+VALUES: Final = {name: sample.value for name, sample in SAMPLES.items() if sample.value is not None}
 
 READ: Final[dict[Kind, dict[str, Any]]] = {
     Kind.KEYED: {"uid": "orders", "state": "total"},
@@ -91,8 +65,8 @@ def test_rows_that_have_no_list_per_key_are_the_same_with_and_without_flatten(ki
 
 def given(option: Option) -> dict[str, Any]:
     """The option with all options that it needs."""
-    needed = {"ttl", "as_of"} if option.argument in ("ttl", "as_of", "expired") else {*option.needs[:1]}
-    return {name: VALUES[name] for name in (option.argument, *sorted(needed - {option.argument}))}
+    sample = SAMPLES[option.argument]
+    return {option.argument: sample.value, **sample.needs}
 
 
 def test_every_option_has_a_value_to_try_and_acts_on_something() -> None:

@@ -1,95 +1,18 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
 import pytest
 
 from state_processor.errors import OptionError
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import KEYWORD_OPTIONS, READING, TEXT_OPTIONS
 from state_processor.options.text import parse_options
-from state_processor.types.flink_types import Types
-from state_processor.types.state_specs import ListState, MapState, ValueState
+from tests.state_processor.options.option_samples import SAMPLES
 
-ROW = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.LONG()])
-
-SAME: list[tuple[str, Any, str]] = [
-    ("flatten", False, "False"),
-    ("metadata", np.True_, "true"),
-    ("columns", ["key", "value.id"], "key, value.id"),
-    ("columns", ("a,b",), '["a,b"]'),
-    ("keys", ["a", 1], '["a", 1]'),
-    ("nanos", "Truncate", "truncate"),
-    ("row_kind", True, "TRUE"),
-    ("ttl", timedelta(hours=1), "PT1H"),
-    ("ttl", "PT1H", "1h"),
-    ("ttl", timedelta(days=7), "7 days"),
-    ("as_of", datetime(2024, 1, 31, 12, tzinfo=UTC), "2024-01-31T12:00:00Z"),
-    ("as_of", 1_706_702_400_000, "1706702400000"),
-    ("types", {"value.a": Types.LIST(Types.STRING())}, '{"value.a": "LIST<STRING>"}'),
-    ("types", {"value.a": "LIST<STRING>"}, '{"value.a": "LIST<STRING>"}'),
-    ("python_type", Types.LONG(), "LONG"),
-    ("python_type", ListState(Types.LONG()), "ListState<LONG>"),
-    ("python_type", MapState(Types.STRING(), ROW), " MapState< STRING, ROW<name:STRING,n:LONG> >"),
-    ("python_type", ValueState(Types.LIST(Types.LONG())), "ReducingState<LIST<LONG>>"),
-    ("python_types", {"total": Types.LONG(), "items": "ListState<STRING>"}, '{"total": "LONG", "items": "ListState<STRING>"}'),
-    ("fields", {"key": ["id"], "accState": ("n", "m")}, '{"key": ["id"], "accState": ["n", "m"]}'),
-    ("plan", Path("/plans/query.json"), "/plans/query.json"),
-    ("plan", {"nodes": [], "edges": []}, '{"nodes": [], "edges": []}'),
-    ("expired", "only", "ONLY"),
-    ("undescribed", "bytes", "BYTES"),
-    ("batch_memory", 64 << 20, "64m"),
-    ("path_mapping", {"/old": Path("/new")}, '{"/old": "/new"}'),
-    ("allow_paths", ["/a", Path("/b,c")], '["/a", "/b,c"]'),
-    ("allow_paths", "s3://bucket/x", "s3://bucket/x"),
-    ("serializers", ["one", "two"], "one, two"),
-    ("serializers", "one,two", "one,two"),
-    ("uids", Path("/lists/uids.txt"), "/lists/uids.txt"),
-    ("uids", ["orders", "a,b"], '["orders", "a,b"]'),
-    ("time_zone", "America/New_York", "America/New_York"),
-    ("storage_options", {"region": "eu-1", "client_kwargs": {"a": 1}}, '{"region": "eu-1", "client_kwargs": "{\\"a\\": 1}"}'),
-    ("kind", "keyed", "KEYED"),
-]
-
-REFUSED: list[tuple[str, Any, str]] = [
-    ("flatten", "yes", "yes"),
-    ("metadata", 1, "1"),
-    ("columns", [], ""),
-    ("columns", [1], "[1]"),
-    ("keys", "a", '"a"'),
-    ("nanos", "round", "round"),
-    ("row_kind", [], "[]"),
-    ("ttl", 3600, "3600"),
-    ("ttl", "1x", "1x"),
-    ("as_of", "yesterday", "yesterday"),
-    ("types", ["value"], '["value"]'),
-    ("types", {"value.a": "NOPE<"}, '{"value.a": "NOPE<"}'),
-    ("python_type", "NOPE", "NOPE"),
-    ("python_type", 3, '{"kind": "SET"}'),
-    ("python_type", Types.EITHER(Types.LONG(), Types.LONG()), "EITHER<LONG,LONG>"),
-    ("python_types", ["total"], '["total"]'),
-    ("python_types", {"total": "ListState<>"}, '{"total": "ListState<>"}'),
-    ("fields", ["id"], '["id"]'),
-    ("fields", {"key": []}, '{"key": []}'),
-    ("plan", "", ""),
-    ("uids", [], "[]"),
-    ("uids", ["orders", ""], '["orders", ""]'),
-    ("expired", True, "true"),
-    ("undescribed", "raw", "raw"),
-    ("batch_memory", "much", "much"),
-    ("path_mapping", {"/old": 1}, '{"/old": 1}'),
-    ("path_mapping", "/old=/new", "/old=/new"),
-    ("allow_paths", [1], "[1]"),
-    ("allow_paths", {"/old": "/new"}, ""),
-    ("serializers", ["os;evil"], "os;evil"),
-    ("time_zone", "Mars", "Mars"),
-    ("storage_options", "region=eu-1", "region=eu-1"),
-    ("kind", "VALUE", "VALUE"),
-]
+SAME: Final = [(name, value, text) for name, sample in SAMPLES.items() for value, text in sample.alike]
+REFUSED: Final = [(name, value, text) for name, sample in SAMPLES.items() for value, text in sample.refused]
 
 
 def of_text(argument: str, text: str) -> Any:
