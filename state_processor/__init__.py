@@ -195,13 +195,19 @@ def _module_of(name: str) -> Any:
 
 
 def _imported(name: str) -> Any:
-    """Import a module. The garbage collector waits: it would search the many new objects again and again, and find nothing."""
+    """Import a module. The garbage collector waits: it would search the many new objects again and again, and find nothing.
+
+    Afterwards the new objects are in the oldest generation, where ``gc.freeze`` and ``gc.unfreeze`` leave them.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         return import_module(name)
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
