@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["cramjam", "pc"]
+
+
+def imported_class(module: str, name: str) -> Any:
+    """Return a class for :func:`isinstance`; no class if its module is not imported, because it has no objects then.
+
+    Parameters
+    ----------
+    module
+        The module in this package.
+    name
+        The class.
+    """
+    found = sys.modules.get(f"state_processor.serializers.{module}")
+    return () if found is None else getattr(found, name)
 
 
 class LateModule(ModuleType):

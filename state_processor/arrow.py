@@ -37,16 +37,15 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
-from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import ArrowSchema
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
-from state_processor.read.snapshots import list_snapshots, snapshots_table
 from state_processor.serializers.doors import spelled
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
     from state_processor.read.channels import read_channel_records, read_channel_state
+    from state_processor.read.key_contents import KeyContents
     from state_processor.read.sizes import SizesBy
     from state_processor.write.arrow_writer import SavepointWriter
 
@@ -188,6 +187,8 @@ def lookup(
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
         The state can't be read.
     """
+    from state_processor.read.key_contents import KeyContents
+
     snapshot, reading = SnapshotAccess.among(options).open(path), {n: v for n, v in options.items() if n in _LOOKUP}
     return KeyContents.find(snapshot, OperatorIdentifier.of(uid), key, state, reading)
 
@@ -515,4 +516,6 @@ def snapshots(
     NotASnapshotError
         If the directory does not exist.
     """
+    from state_processor.read.snapshots import list_snapshots, snapshots_table
+
     return snapshots_table(list_snapshots(directory, check=check, depth=depth, high_availability=high_availability, **options))

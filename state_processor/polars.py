@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.backends.read.key_lookup import KEY
+from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.options.groups import StateSnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.packages import require
@@ -35,7 +35,7 @@ __all__ = ["scan_state"]
 
 Path: TypeAlias = str | PathLike[str]
 
-_KEY_COLUMN: Final = {"Column": KEY}
+_KEY_COLUMN: Final = {"Column": KEY_COLUMN}
 
 
 @takes_options

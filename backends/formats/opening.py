@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.backends.formats.canonical import CanonicalSource
-from state_processor.backends.formats.heap import HeapSource
-from state_processor.backends.formats.raw_timers_source import RawTimersSource
 from state_processor.backends.formats.source import KeyedStateSource, read_keyed_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.serializers.errors import UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from state_processor.backends.formats.heap import HeapSource
+    from state_processor.backends.formats.raw_timers_source import RawTimersSource
 
 
 def open_source(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, max_parallelism: int) -> KeyedStateSource:
@@ -45,6 +47,8 @@ def open_raw_timers(snapshot: Snapshot, handle: h.KeyedStateHandle | None, conte
     """Open the timers in raw keyed state; ``None`` if it contains bytes of the operator, or is empty."""
     if not isinstance(handle, h.KeyGroupsStateHandle):
         return None
+    from state_processor.backends.formats.raw_timers_source import RawTimersSource  # few snapshots have raw keyed state
+
     return RawTimersSource.open(snapshot, handle, context)
 
 
@@ -91,6 +95,8 @@ def open_key_groups(
     canonical = CanonicalSource(stream, handle, header, context, max_parallelism)
     if handle.is_savepoint or not _is_heap(stream, handle, canonical):
         return canonical
+    from state_processor.backends.formats.heap import HeapSource
+
     return HeapSource(stream, handle, header, context)
 
 

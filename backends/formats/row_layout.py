@@ -40,6 +40,7 @@ from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import culprit_of, message_of
 from state_processor.serializers.user_registrations import Registrations, current_registrations
 
+KEY_COLUMN: Final = "key"
 KEY_GROUP_COLUMN: Final = "_key_group"
 KEY_BYTES_COLUMN: Final = "_key_bytes"
 _REFERENCE_BATCH_ROWS: Final = 4096

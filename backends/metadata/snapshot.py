@@ -7,7 +7,6 @@ import re
 from contextlib import suppress
 from dataclasses import field
 from difflib import get_close_matches
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
@@ -230,6 +229,8 @@ def metadata_content(stored: StoredFile) -> memoryview | StoredFile:
 
 
 def _digest(data: memoryview | StoredFile) -> str:
+    from hashlib import sha256
+
     if isinstance(data, memoryview):
         return sha256(data).hexdigest()
     digest = sha256()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,9 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, keys_to_read, wanted_keys
 from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state, operator_label
@@ -30,6 +29,9 @@ from state_processor.backends.state.python_states import blaming_declared_type, 
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.late import pc
 from state_processor.serializers.paths import is_inside, moved
+
+if TYPE_CHECKING:
+    from state_processor.backends.read.key_lookup import Keys
 
 _CHUNK_BYTES: Final = 8 << 20
 
@@ -54,7 +56,7 @@ class JoinedStatesReader(PlannedReader):
         self._columns = _column_names(beside)
         self._plans = self._plans_of_states()
         keys = plan.options.keys
-        self._keys = None if keys is None else keys_of(self._named(next(iter(beside.values()))[0]), keys)
+        self._keys = None if keys is None else keys_to_read(self._named(next(iter(beside.values()))[0]), keys)
         self._readers = {name: KeyedStateReader(snapshot, operator, v, self._plans[name]) for name, v in beside.items()}
 
     def _named(self, state: KeyedDescription) -> KeyedDescription:
@@ -106,7 +108,7 @@ class JoinedStatesReader(PlannedReader):
         states = {state.name: self._named(state) for state in found}
         wanted = None
         if split.keys is not None and states:
-            wanted = WantedKeys(next(iter(states.values())), split.keys, self._operator.max_parallelism)
+            wanted = wanted_keys(next(iter(states.values())), split.keys, self._operator.max_parallelism)
         for chunk in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             keys = None if wanted is None else wanted.within(chunk)
             yield from self._join(source, states, split.handle.subtask, chunk, keys)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.key_index import SerializedKeys
+from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
@@ -29,8 +30,6 @@ from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.records import dataclass
-
-KEY: Final = "key"
 
 _PLAIN_KEYS: Final[dict[str, type]] = {
     "STRING": str,
@@ -129,7 +128,7 @@ def keys_of(state: KeyedDescription, given: Sequence[Any] | pa.Table) -> Keys:
         values.serialized(state)
         return values
     try:
-        keys = KeyColumn(conform(state.key, column, KEY, as_key=True))
+        keys = KeyColumn(conform(state.key, column, KEY_COLUMN, as_key=True))
         keys.serialized(state)
     except InvalidRowError as problem:
         raise OptionError(f"keys: state {state.name!r} has keys of type {state.key}: {problem}") from None
@@ -175,19 +174,21 @@ def _key_column(state: KeyedDescription, table: pa.Table) -> pa.Array:
     """Return the keys of a table as one column."""
     key_type = state.key.arrow_type(DecodeOptions())
     names = table.column_names
-    if pa.types.is_struct(key_type) and not (names == [KEY] and pa.types.is_struct(table.schema.field(KEY).type)):
+    if pa.types.is_struct(key_type) and not (names == [KEY_COLUMN] and pa.types.is_struct(table.schema.field(KEY_COLUMN).type)):
         columns = [column.combine_chunks() for column in table.columns]
         return pa.StructArray.from_arrays(columns, fields=list(table.schema))
-    if names != [KEY]:
+    if names != [KEY_COLUMN]:
         others = f", or the columns {', '.join(f.name for f in key_type)}" if pa.types.is_struct(key_type) else ""
         raise OptionError(
-            f"keys: state {state.name!r} has keys of type {state.key}: expected the column {KEY!r}{others}, "
+            f"keys: state {state.name!r} has keys of type {state.key}: expected the column {KEY_COLUMN!r}{others}, "
             f"found {', '.join(map(repr, names)) or 'no column'}; select it"
         )
-    keys = table.column(KEY).combine_chunks()
+    keys = table.column(KEY_COLUMN).combine_chunks()
     if keys.null_count:
         row = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
-        raise OptionError(f"keys: the column {KEY!r} is null in {keys.null_count} rows, the first is row {row}; no key is null")
+        raise OptionError(
+            f"keys: the column {KEY_COLUMN!r} is null in {keys.null_count} rows, the first is row {row}; no key is null"
+        )
     return keys
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -17,10 +17,9 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.column_comments import with_comments
-from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, keys_to_read, plan_splits, wanted_keys
 from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state, operator_label
@@ -36,6 +35,9 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.state.python_states import blaming_declared_type
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 from state_processor.serializers.third_party import third_party_errors
+
+if TYPE_CHECKING:
+    from state_processor.backends.read.key_lookup import Keys
 
 DOMAIN: Final = "domain"
 SERVICE: Final = "service"
@@ -62,7 +64,7 @@ class KeyedStateReader(PlannedReader):
         self._constants = _timer_columns(states[0])
         self._variants = tuple(dict.fromkeys(states))
         keys = plan.options.keys
-        self._keys = None if keys is None else keys_of(states[0], keys)  # errors are raised now, not in a task
+        self._keys = None if keys is None else keys_to_read(states[0], keys)  # errors are raised now, not in a task
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_variants": (), "_keys": None}  # each split has the keys in it
@@ -83,7 +85,7 @@ class KeyedStateReader(PlannedReader):
         """
         keys = self._keys if keys is None else keys
         with naming_state(self._name, self._operator):
-            wanted = None if keys is None else WantedKeys(self._variants[0], keys, self._operator.max_parallelism)
+            wanted = None if keys is None else wanted_keys(self._variants[0], keys, self._operator.max_parallelism)
             handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
             nests_maps = self._variants[0].kind == MAP and not self._plan.options.flatten  # a row has all entries of a key
             key_ranges = None if whole_key_groups or nests_maps else partial(self._key_ranges, most_bytes=split_bytes)

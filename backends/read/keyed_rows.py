@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,14 @@ from state_processor.backends.formats.field_selection import EVERYTHING, NOTHING
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource, KeyRange, ScanRequest
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.key_lookup import Keys
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.serializers import paths
 from state_processor.serializers.late import pc
+
+if TYPE_CHECKING:
+    from state_processor.backends.read.key_lookup import Keys
 
 _MADE_OF: Final = {shapes.WINDOW: layouts.NAMESPACE, shapes.FIRES_AT: layouts.TIMESTAMP}
 """Columns of rows that are made of a column of entries with another name."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.source import KeyRange
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.key_lookup import Keys, WantedKeys
 from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.records import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from state_processor.backends.read.key_lookup import Keys, WantedKeys
+    from state_processor.backends.state.descriptions import KeyedDescription
 
 SPLIT_BYTES: Final = 96 << 20
 _FEW_GROUPS: Final = 16
@@ -144,3 +149,17 @@ def cut_at_bounds(key_groups: h.KeyGroupRange, ranges: Iterable[h.KeyGroupRange]
 
 def _split(handle: KeyedHandle, key_groups: h.KeyGroupRange, wanted: WantedKeys | None) -> KeyedSplit:
     return KeyedSplit(handle, key_groups, None if wanted is None else wanted.within(key_groups))
+
+
+def keys_to_read(state: KeyedDescription, given: Sequence[Any] | pa.Table) -> Keys:
+    """Return the keys that a user selects; see :func:`~state_processor.backends.read.key_lookup.keys_of`."""
+    from state_processor.backends.read.key_lookup import keys_of  # it encodes keys; most reads select none
+
+    return keys_of(state, given)
+
+
+def wanted_keys(state: KeyedDescription, keys: Keys, max_parallelism: int) -> WantedKeys:
+    """Return the selected keys by key group."""
+    from state_processor.backends.read.key_lookup import WantedKeys
+
+    return WantedKeys(state, keys, max_parallelism)

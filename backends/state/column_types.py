@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
 from state_processor.backends.state.header_cache import DESCRIBED, Same
@@ -17,18 +17,18 @@ from state_processor.backends.state.python_states import PythonType, Unpickled, 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import Verdict
-from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateMigrationError
-from state_processor.serializers.evolution.resolution import PortableType, resolve
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.kryo.nested_kryo import declared_as, kryo_parts
-from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside, join, moved
-from state_processor.serializers.runtime.undescribed import with_undescribed_classes
 from state_processor.serializers.traversal import transform
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kryo.serializer import KryoSerializer
+
+# Reads of states as they are written import neither the rules of evolution nor Kryo
 
 TypeByPath = tuple[str, PortableType | JavaType]
 """A column and its type, or the path of a part that Kryo wrote and its Java type."""
@@ -83,6 +83,9 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
 
 @lru_cache(maxsize=DESCRIBED)
 def _evolved(pair: Same) -> Any:
+    from state_processor.serializers.core.calendars import java_zone
+    from state_processor.serializers.core.sql_times import in_time_zone
+
     state, given = pair.objects
     python = given.python_type(state.name)
     if python is not None:
@@ -98,6 +101,8 @@ def _evolved(pair: Same) -> Any:
 
 def undescribed_as_bytes(state: _State) -> _State:
     """Return the state with bytes for values of undescribed classes, if entries contain lengths."""
+    from state_processor.serializers.runtime.undescribed import with_undescribed_classes
+
     if state.kind == LIST or state.is_timer:
         return state
     return state.with_serializers(value=with_undescribed_classes(state.value))
@@ -120,6 +125,8 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
     """
     if not types:
         return state
+    from state_processor.serializers.kryo.nested_kryo import declared_as
+
     parts = list(kryo_parts_of(state))
     of_parts: dict[int, TypeSerializer] = {}
     for named, given in types.items():
@@ -145,6 +152,8 @@ def _flattened(state: StateDescription, path: str) -> str:
 
 def kryo_parts_of(state: StateDescription) -> Iterator[tuple[str, KryoSerializer]]:
     """Return the parts of a state that Kryo writes, by path: ``value``, ``list_value`` or ``map_value``, then fields."""
+    from state_processor.serializers.kryo.nested_kryo import kryo_parts
+
     serializers = state.serializers
     for column, role in state.COLUMNS.items():
         if role in serializers:
@@ -179,6 +188,8 @@ def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer
 
 
 def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> Codec:
+    from state_processor.serializers.evolution.resolution import resolve
+
     where = f"state {state.name!r}, {column}"
     written = state.serializers.get(state.COLUMNS[column])
     if written is None:  # the snapshot does not store a type: use the given one

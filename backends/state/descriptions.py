@@ -23,7 +23,6 @@ from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer, python_key
-from state_processor.serializers.table.rowdata import ExternalSerializer
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"
@@ -349,7 +348,7 @@ def keyed_kind(meta: state_headers.StateMetaInfo) -> str | None:
 
 def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
     """Remove wrappers that don't add bytes, except wrappers that are part of the declared type."""
-    while isinstance(serializer, WrappingSerializer) and not isinstance(serializer, ExternalSerializer):
+    while isinstance(serializer, WrappingSerializer) and not serializer.is_declared:
         serializer = serializer.content
     return serializer
 

@@ -27,12 +27,9 @@ from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
 from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
-from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.table.pickles import loading_pickles
-from state_processor.serializers.table.python_coders import python_coder
-from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
 from state_processor.serializers.table.python_state import (
     PYTHON_PREFIX,
     CountedPiecesSerializer,
@@ -196,6 +193,8 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
 
 def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
     """Return the registered state of a declared state of a PyFlink job: values and keys of maps are byte arrays."""
+    from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
+
     value: TypeSerializer = BytesSerializer()
     if isinstance(state.value, TtlSerializer):
         value = TtlSerializer.of(value)
@@ -230,6 +229,9 @@ def _of_map(type_: PythonType) -> PythonType:
 
 
 def _framed(declared: TypeSerializer, written: TypeSerializer, unpickled: Unpickled) -> TypeSerializer:
+    from state_processor.serializers.table.pickles import loading_pickles  # few states belong to PyFlink
+    from state_processor.serializers.table.python_coders import python_coder
+
     coder = python_coder(declared)
     if unpickled is not False:
         coder = loading_pickles(coder, unpickled.restore() if isinstance(unpickled, PortableType) else None)

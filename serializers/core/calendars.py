@@ -12,8 +12,7 @@ from bisect import bisect_right
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from itertools import chain
-from typing import Final
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Final
 
 from state_processor.serializers.core.time_values import EPOCH, MILLIS_OF_DAY, LocalDate
 from state_processor.serializers.errors import OptionError
@@ -25,6 +24,9 @@ from state_processor.serializers.kernel.decode.java_days import (
     LAST_JULIAN_DAY,
     YEARS_4,
 )
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 _DAY: Final = 86_400
 _FIRST_TRANSITION: Final = -2_208_988_800  # 1900-01-01
@@ -182,12 +184,16 @@ def _transitions(name: str) -> list[tuple[int, int]]:
 
 
 def _zone(name: str) -> ZoneInfo | timezone:
+    if name in ("UTC", "Z", "GMT", "Etc/UTC"):
+        return UTC
+    from zoneinfo import ZoneInfo  # it imports sysconfig; most processes have no zone but UTC
+
     try:
         if name[:1] in ("+", "-"):
             parsed = datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
             assert isinstance(parsed, timezone)
             return parsed
-        return UTC if name in ("UTC", "Z", "GMT", "Etc/UTC") else ZoneInfo(name)
+        return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
         raise OptionError(f"{name!r} is not a time zone: expected a name such as 'America/New_York', or '+05:30'") from None
 

@@ -6,7 +6,6 @@ Java's fields; their ``str`` equals the output of Java's ``toString``. All point
 
 from __future__ import annotations
 
-import calendar
 from datetime import UTC, date, datetime, time
 from typing import Any, Final, NamedTuple
 
@@ -17,8 +16,14 @@ MILLIS_OF_DAY: Final = SECONDS_OF_DAY * 1000
 NANOS_OF_SECOND: Final = 1_000_000_000
 EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_DAY: Final = EPOCH.toordinal()
+_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 INSTANT_MIN: Final = -31_557_014_167_219_200
 INSTANT_MAX: Final = 31_556_889_864_403_199
+
+
+def _days_of(year: int, month: int) -> int:
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return _DAYS[month - 1] + (month == 2 and is_leap)
 
 
 class LocalDate(NamedTuple):
@@ -51,7 +56,7 @@ class LocalDate(NamedTuple):
         return (
             -999_999_999 <= self.year <= 999_999_999
             and 1 <= self.month <= 12
-            and 1 <= self.day <= calendar.monthrange((self.year - 1) % 400 + 1, self.month)[1]
+            and 1 <= self.day <= _days_of(self.year, self.month)
         )
 
 

@@ -17,7 +17,6 @@ from state_processor.serializers.avro.reader_schema import AvroResolution
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import (
     TypeSerializer,
-    read_versioned_snapshot,
 )
 from state_processor.serializers.codec import Codec, ReadOnlyCodec
 from state_processor.serializers.compatibility import Verdict
@@ -30,10 +29,8 @@ from state_processor.serializers.errors import StateMigrationError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
-from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import with_changed_children, zip_types
 
@@ -314,40 +311,3 @@ class EvolvedAvroCodec(ReadOnlyCodec):
 
 
 # Pickled types
-
-
-@dataclass(frozen=True, slots=True)
-class PortableType:
-    """A type as bytes that can be pickled: its serializer snapshot, and the names of row fields, because the snapshot omits them.
-
-    Parameters
-    ----------
-    snapshot
-        The snapshot as Flink frames it.
-    rows
-        The field names of all rows in the type, outermost first; ``None`` for rows without names.
-    """
-
-    snapshot: bytes
-    rows: RowNames = ()
-
-    @classmethod
-    def of(cls, serializer: TypeSerializer) -> PortableType:
-        """Return the bytes of a serializer's type."""
-        return cls(serializer.snapshot().to_bytes(), row_names(serializer))
-
-    def restore(self) -> TypeSerializer:
-        """Return the serializer.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the bytes are not a snapshot.
-        UnknownSerializerError
-            If its class is not registered here.
-        """
-        source = DataInput(self.snapshot, "type")
-        serializer = read_versioned_snapshot(source).restore_serializer()
-        if not source.at_end():
-            raise source.corrupt(f"{source.remaining} bytes are left over after a type")
-        return with_row_names(serializer, self.rows) if self.rows else serializer

@@ -55,9 +55,13 @@ class Kernel:
         update_wrapper(wrapper, function)
         self.py_func = function
         self.options = {**_OPTIONS, "_nrt": allocates, **options}
-        self.kernel_stamp = content_stamp(function, repr(self.options))
         self.made: Any = None
         """Its Numba form, if it was already needed."""
+
+    @cached_property
+    def kernel_stamp(self) -> str:
+        """Digest of all that is compiled into the function. Interpreted kernels need none."""
+        return content_stamp(self.py_func, repr(self.options))
 
     @cached_property
     def in_python(self) -> Function:
@@ -107,7 +111,12 @@ class Intrinsic:
     def __init__(self, definition: Function, interpreted: Function, content: str = "") -> None:
         self._definition = definition
         self._interpreted = interpreted
-        self.kernel_stamp = module_stamp(definition.__module__).hex() + content
+        self._content = content
+
+    @cached_property
+    def kernel_stamp(self) -> str:
+        """As of :class:`Kernel`."""
+        return module_stamp(self._definition.__module__).hex() + self._content
 
     def __call__(self, *arguments: Any) -> Any:
         """Do the same in Python, for a kernel that is interpreted."""

@@ -6,7 +6,6 @@ import math
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo
 
 from state_processor.serializers.core.time_values import LocalDate, LocalDateTime, LocalTime, to_local_date_time, to_local_time
 
@@ -244,6 +243,8 @@ class ZonedDateTime(NamedTuple):
             return self.offset
         if isinstance(self.zone, Offset):
             return self.zone
+        from zoneinfo import ZoneInfo
+
         day, clock = self.date_time
         try:
             zone = ZoneInfo(self.zone.id)

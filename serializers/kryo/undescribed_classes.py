@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from logging import getLogger
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.doors import registering
-from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.late import imported_class
 from state_processor.serializers.traversal import outermost_of
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kryo.serializer import KryoSerializer
 
 _LOG: Final = getLogger("state_processor")
 _LOGGED: Final[set[str]] = set()
@@ -23,7 +26,8 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
     parts
         As for :func:`~state_processor.serializers.traversal.outermost_of`.
     """
-    return tuple(dict.fromkeys(s.type_class for s in outermost_of(KryoSerializer, *parts) if not s.self_delimiting))
+    found: list[KryoSerializer] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
+    return tuple(dict.fromkeys(s.type_class for s in found if not s.self_delimiting))
 
 
 def calls(classes: Iterable[str]) -> str:

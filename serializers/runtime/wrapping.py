@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.templates import DelegatingSerializer
@@ -23,6 +23,8 @@ class WrappingSerializer(DelegatingSerializer):
 
     child_names = ("",)
     content: TypeSerializer
+    is_declared: ClassVar[bool] = False
+    """Whether the wrapper is a part of the type that the job declares."""
 
     def __init__(self, inner: TypeSerializer, wrap: Callable[[TypeSerializerSnapshot], TypeSerializerSnapshot]) -> None:
         super().__init__(inner)

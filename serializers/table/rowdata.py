@@ -380,6 +380,8 @@ class MapDataSerializerSnapshot(JavaObjectsSnapshot):
 class ExternalSerializer(WrappingSerializer):
     """Values of a ``DataType``, written in internal form (Flink: ``ExternalSerializer``)."""
 
+    is_declared = True
+
 
 class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Snapshot of :class:`ExternalSerializer`.

@@ -20,7 +20,7 @@ from state_processor.options.key_tables import as_key_table, is_table, rows_of
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.records import dataclass

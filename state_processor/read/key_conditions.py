@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from state_processor.backends.read.key_lookup import KEY
+from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 
@@ -127,7 +127,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (str, int, bool))
 
 
-_KEY_COLUMN: Final = FieldName((KEY,))
+_KEY_COLUMN: Final = FieldName((KEY_COLUMN,))
 _RULES: Final[dict[str, Callable[[Call], Values]]] = {
     "equal": _equal,
     "is_in": _is_in,

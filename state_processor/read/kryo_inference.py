@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.serializers.java.types import JavaType
-from state_processor.types.declared_types import DeclaredTypes, java_types_by_path
 from state_processor.types.identifier import OperatorIdentifier
+
+if TYPE_CHECKING:
+    from state_processor.types.declared_types import DeclaredTypes
 
 _WHOLE: Final = {"list_value": "value.element", "map_key": "value.key", "map_value": "value.value"}
 """Columns of flattened lists and maps, and the paths of the same in whole ones."""
@@ -41,6 +43,8 @@ def kryo_types(
     OptionError
         If a declared type is not a type.
     """
+    from state_processor.types.declared_types import java_types_by_path
+
     named = java_types_by_path(declared)
     return (inferred_kryo_types(snapshot(), identifier, state) if infer else {}) | named
 

@@ -14,7 +14,7 @@ from state_processor.read.kryo_inference import inferred_kryo_types
 from state_processor.read.projection import overridden
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.types.identifier import OperatorIdentifier
 
 ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]

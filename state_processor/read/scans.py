@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.key_lookup import KEY
 from state_processor.backends.read.state_access import SelectableStateReader
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
@@ -121,10 +121,10 @@ class StateScan:
     @property
     def key_type(self) -> pa.DataType | None:
         """The type of keys that can be looked up by a condition; ``None`` if the state is read whole whatever the condition."""
-        if self.source.read.keys is not None or KEY not in self.schema.names:
+        if self.source.read.keys is not None or KEY_COLUMN not in self.schema.names:
             return None
-        type_, stored = self.schema.field(KEY).type, self.reader.schema
-        is_stored = KEY in stored.names and stored.field(KEY).type == type_
+        type_, stored = self.schema.field(KEY_COLUMN).type, self.reader.schema
+        is_stored = KEY_COLUMN in stored.names and stored.field(KEY_COLUMN).type == type_
         return type_ if is_stored and takes_keys(self.reader) else None
 
     def narrowing_keys(self, values: frozenset[Any] | None) -> frozenset[Any] | None:

@@ -25,7 +25,7 @@ from state_processor.backends.write.state_migration import (
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
-from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.records import dataclass
 from state_processor.write.keyed_tasks import PassThroughEntries
 from state_processor.write.operator_state_tasks import PassThroughElements

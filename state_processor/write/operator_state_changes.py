@@ -23,7 +23,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError
-from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX

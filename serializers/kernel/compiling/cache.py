@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -83,6 +81,8 @@ def _is_trusted(folder: Path) -> bool:
 
 def _own_folders() -> Iterator[Path]:
     """Yield the first usable folder of this user, if any."""
+    import tempfile
+
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     in_cache = [Path(home, "state-processor", "kernels")] if os.path.isabs(home) else []
     for base in (*in_cache, Path(tempfile.gettempdir(), f"state-processor-kernels-{os.getuid()}")):
@@ -99,7 +99,9 @@ def content_stamp(function: Callable[..., Any], options: str = "") -> str:
     are
     the options of the compiler.
     """
-    digest = hashlib.sha256(module_stamp(function.__module__) + options.encode())
+    from hashlib import sha256
+
+    digest = sha256(module_stamp(function.__module__) + options.encode())
     for name in sorted(set(_names(function.__code__))):
         value: Any = function.__globals__.get(name)
         if isinstance(value, ModuleType) and value.__name__.startswith(PACKAGE):
@@ -123,8 +125,10 @@ def _names(code: CodeType) -> Iterator[str]:
 @cache
 def module_stamp(name: str) -> bytes:
     """Return the name of a module and a digest of its source. The module's loader reads the source, also in a wheel or zip."""
+    from hashlib import sha256
+
     module: Any = sys.modules[name]
-    return name.encode() + hashlib.sha256(module.__loader__.get_data(module.__file__)).digest()
+    return name.encode() + sha256(module.__loader__.get_data(module.__file__)).digest()
 
 
 @cache

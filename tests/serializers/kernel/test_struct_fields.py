@@ -10,7 +10,7 @@ import pytest
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.keys.hash_codes import hash_codes
