@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import PathLike
@@ -10,17 +9,18 @@ from typing import Any, Unpack
 
 from pyspark.sql import SparkSession
 
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.reader import SavepointReader
-from state_processor.serializers.base import TypeSerializer
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.query_writer import QueryWriter
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.types.identifier import OperatorIdentifier
+from state_processor.types.state_specs import whole_type
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.state_writer import StateWriter
@@ -123,13 +123,17 @@ class SavepointWriter(QueryWriter, StateWriter):
     def _rows(self, given: Any) -> SparkRows:
         return rows_of(self._spark, given)
 
-    def _stored_rows(
-        self, identifier: OperatorIdentifier, state: str, columns: Mapping[str, TypeSerializer], *, metadata: bool
-    ) -> SparkRows:
+    def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> SparkRows:
         reader = SavepointReader.read(self._spark, self._build.source_directory, **self._build.access.values())
         return SparkRows(
             reader.read_keyed_state(
-                identifier, state, schema=columns, flatten=False, metadata=metadata, nanos="string", row_kind=True
+                operator,
+                new.name,
+                schema={"value": whole_type(new)},
+                flatten=False,
+                metadata=metadata,
+                nanos="string",
+                row_kind=True,
             )
         )
 

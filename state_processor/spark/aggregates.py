@@ -6,7 +6,7 @@ from typing import Final
 
 from state_processor.backends.sql.accumulators import BIGINT, BITS, TOO_MANY_DIGITS, WITH_NAN, Aggregate
 from state_processor.serializers.table.logical_types import AtomicType, DecimalType, escape
-from state_processor.write.column_checks import later_message
+from state_processor.write.row_columns import later_message
 
 _LOW: Final = f"{(1 << 32) - 1}L"
 

@@ -34,11 +34,11 @@ from state_processor.types.type_of_column import type_of_column
 from state_processor.types.type_parser import parse_type
 from state_processor.write.blob_index import BlobIndex, blob_indexes
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
 from state_processor.write.local_engine import EncodedRows, LocalEngine
 from state_processor.write.passes import EncodeTables, FirstPass, TableEncoding
+from state_processor.write.row_columns import METADATA, checked_schema, refuse_others, require
 from state_processor.write.row_protocol import Rows
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
@@ -138,8 +138,7 @@ def _update_state(draft: OperatorDraft, state: str, options: SinkOptions, rows: 
 
 
 def _add_states(draft: OperatorDraft, state: str | None, options: SinkOptions, rows: Rows) -> None:
-    schema, key = rows.schema, options.key
-    check_distinct(rows)
+    schema, key = checked_schema(rows), options.key
     values = [n for n in schema.names if n not in (key, *METADATA, *NAMESPACES)]
     if state is not None:
         values = [n for n in dict.fromkeys((VALUE, state)) if n in values] or [VALUE]

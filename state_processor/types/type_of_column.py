@@ -7,9 +7,11 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
-from state_processor.types.flink_types import Types
+from state_processor.serializers.traversal import within_limits
 
 _SCALARS: Final = {given: scalar.serializer for scalar in SCALARS.values() for given in scalar.inferred_from}
 
@@ -22,14 +24,18 @@ def type_of_column(given: pa.DataType, what: str) -> TypeSerializer:
     OptionError
         If Flink does not have a type for the column; the message asks to name one.
     """
+    return within_limits(_type_of(given, what))
+
+
+def _type_of(given: pa.DataType, what: str) -> TypeSerializer:
     if given in _SCALARS:
         return _SCALARS[given]
     if pa.types.is_decimal(given):
-        return Types.BIG_DEC()
+        return SCALARS["BIG_DEC"].serializer
     if pa.types.is_map(given):
-        return Types.MAP(type_of_column(given.key_type, f"{what}.key"), type_of_column(given.item_type, f"{what}.value"))
+        return MapSerializer(_type_of(given.key_type, f"{what}.key"), _type_of(given.item_type, f"{what}.value"))
     if pa.types.is_list(given) or pa.types.is_large_list(given):
-        return Types.LIST(type_of_column(given.value_type, f"{what}.element"))
+        return ListSerializer(_type_of(given.value_type, f"{what}.element"))
     if pa.types.is_struct(given):
-        return Types.ROW_NAMED([f.name for f in given], [type_of_column(f.type, f"{what}.{f.name}") for f in given])
+        return RowSerializer([_type_of(f.type, f"{what}.{f.name}") for f in given], [f.name for f in given])
     raise OptionError(f"{what} is of type {given}; name the Flink type of it")

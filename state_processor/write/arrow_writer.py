@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
 from state_processor.backends.sql.bootstrap import Input
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
-from state_processor.serializers.base import TypeSerializer
 from state_processor.types.identifier import OperatorIdentifier
+from state_processor.types.state_specs import whole_type
 from state_processor.write.arrow_query_rows import ArrowQueryRows
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
@@ -89,11 +89,9 @@ class SavepointWriter(QueryMethods, StateWriter):
     def _rows(self, given: Any) -> ArrowRows:
         return ArrowRows.of(given)
 
-    def _stored_rows(
-        self, identifier: OperatorIdentifier, state: str, columns: Mapping[str, TypeSerializer], *, metadata: bool
-    ) -> ArrowRows:
+    def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> ArrowRows:
         options = {**self._build.access.values(), "flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
-        scan = StateScan.open_path(self._build.source_directory, identifier, state, None, columns, options)
+        scan = StateScan.open_path(self._build.source_directory, operator, new.name, None, {"value": whole_type(new)}, options)
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
     def _migrated_rows(self, state: MigratedState) -> ArrowRows:

@@ -30,7 +30,6 @@ from state_processor.serializers.doors import Door, code_or_text, entered, spell
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
-from state_processor.write.column_checks import naming
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.engines import Engine, RowsPass
 from state_processor.write.format_choice import keyed_format
@@ -40,6 +39,7 @@ from state_processor.write.migration_decisions import TypesOfStates, decide_migr
 from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, has_dates_of_zone, written_operator
 from state_processor.write.outcome import OperatorOutcome, check_format, outcome_of
+from state_processor.write.row_columns import naming
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.write_summary import OperatorSummary, WriteSummary
 

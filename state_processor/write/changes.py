@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any
 
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
-from state_processor.backends.state.part_names import DeclaredNames
+from state_processor.backends.state.part_names import DeclaredNames, declared_names
 from state_processor.backends.state.python_states import PythonType
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.serializers.base import TypeSerializer
@@ -38,6 +38,12 @@ class StateRows:
     columns: Mapping[str, ColumnNames]
     replaces: Replaced = ""
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Rows, states: Sequence[tuple[KeyedDescription, ColumnNames]], replaces: Replaced = "") -> StateRows:
+        """Return rows that states are written from, each with its columns."""
+        columns = {state.name: given for state, given in states}
+        return cls(rows, columns, replaces, {state.name: declared_names(state) for state, _ in states})
 
     def without_states(self, states: Collection[str]) -> tuple[StateRows, ...]:
         """Return the rows for other states; empty without other states."""

@@ -157,6 +157,24 @@ class OperatorDraft:
             return self.migration.keyed.roles(name)[1]
         return self.source_keyed[name]
 
+    def unchanged(self, name: str) -> KeyedDescription:
+        """Return a keyed state of the source savepoint, for a change that starts from all of its values.
+
+        Raises
+        ------
+        NotFoundError
+            See :meth:`keyed`.
+        OptionError
+            If the state was changed before: the change would undo this.
+        """
+        state = self.keyed(name)
+        if self.changes.changes_entries(state.name):
+            raise OptionError(
+                f"{self.label}, state {name!r} was changed before: this change starts from the values of the source savepoint, "
+                "and would undo the other. Make it first, or write one savepoint after the other"
+            )
+        return state
+
     @property
     def migration_reports(self) -> tuple[StateReport, ...]:
         """Outcome of the migration for each state; empty without a migration."""

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, WINDOW
+from state_processor.backends.formats.row_shapes import FIRES_AT, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -17,30 +17,36 @@ from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.part_names import DeclaredNames, declared_names, with_names
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
 from state_processor.backends.state.row_field_names import named_by, names_in
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash
 from state_processor.read.kryo_inference import kryo_types
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
+from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
-from state_processor.types.state_specs import StateSpec, as_spec, timer_queue, with_type
+from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.changes import Deletion, StateRows
-from state_processor.write.column_checks import (
-    METADATA,
-    check_distinct,
+from state_processor.write.draft import OperatorDraft
+from state_processor.write.row_columns import (
     check_key_types,
     check_types,
+    check_windows,
+    checked_schema,
+    context_columns,
+    entry_columns,
+    has_bytes,
+    key_columns,
     naming,
+    new_state_columns,
     refuse_others,
     require,
+    shaped_rows,
+    value_columns,
 )
-from state_processor.write.draft import OperatorDraft
-from state_processor.write.row_columns import context_columns, entry_columns, has_bytes, key_columns, shaped_rows
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 
 _IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
@@ -65,42 +71,43 @@ def add_keyed_states(
     columns
         Columns to states, where their names differ.
     """
-    schema = rows.schema
-    check_distinct(rows)
-    require(schema.names, [key])
-    for what, given in (("states", states), ("columns", columns)):
-        if given is not None and not isinstance(given, Mapping):
-            raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
-    if states is None:
-        states = _inferred_states(schema, key)
-    if not states:
-        raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
-    unknown = [c for c in columns or {} if c not in states]
-    if unknown:
-        raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
+    schema = checked_schema(rows, [key])
+    specs = _new_states(schema, key, states, columns)
     python = draft.has_python_keys if python is None else python
     key_serializer = _take_key(draft, schema, key, key_type, python)
-    has_ttl = any(as_spec(column, given).ttl is not None for column, given in states.items())
-    encoded: dict[str, dict[str, str]] = {}
-    names: dict[str, DeclaredNames] = {}
-    for column, type_or_spec in states.items():
-        require(schema.names, [column])
-        name = (columns or {}).get(column, column)
-        state = _add_state(draft, name, as_spec(name, type_or_spec), key_serializer, python=python)
-        context = _context(state, schema, {key, column}, name)
-        if not state.has_ttl and has_ttl:  # the other states use the times
-            context.pop(LAST_ACCESS, None)
+    has_ttl = any(spec.ttl is not None for _, spec in specs.values())
+    written: list[tuple[KeyedDescription, ColumnNames]] = []
+    for column, (name, spec) in specs.items():
+        state = _add_state(draft, name, spec, key_serializer, python=python)
+        given = new_state_columns(state, schema, key, column, uses_times=has_ttl)
         if draft.source_key is not None:
             check_key_types(state, schema, {KEY: key})
-        encoded[state.name] = context | {KEY: key, VALUE: column}
-        names[state.name] = declared_names(state)
-        _check_types(draft, state, schema, encoded[state.name])
-    _check_windows(schema, key, encoded)
-    draft.changes.state_rows.append(StateRows(rows, encoded, names=names))
+        check_types(state, schema, given, draft.max_parallelism, draft.flink_major)
+        written.append((state, given))
+    check_windows(schema, key, (given for _, given in written))
+    draft.changes.state_rows.append(StateRows.of(rows, written))
     if key_hash is not None:
         draft.changes.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
     elif draft.changes.hashing is None and draft.source_key is None:
         require_hash_code(key_serializer)
+
+
+def _new_states(
+    schema: pa.Schema, key: str, states: Mapping[str, StateSpec | TypeSerializer] | None, columns: Mapping[str, str] | None
+) -> dict[str, tuple[str, StateSpec]]:
+    """Return the names and kinds of new states, by the column of their values."""
+    for what, given in (("states", states), ("columns", columns)):
+        if given is not None and not isinstance(given, Mapping):
+            raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
+    if states is None:
+        states = {n: type_of_column(schema.field(n).type, f"state {n!r}: column {n!r}") for n in value_columns(schema, key)}
+    if not states:
+        raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
+    names = columns or {}
+    unknown = [c for c in names if c not in states]
+    if unknown:
+        raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
+    return {column: (name := names.get(column, column), as_spec(name, given)) for column, given in states.items()}
 
 
 def _add_state(draft: OperatorDraft, name: str, spec: StateSpec, key: TypeSerializer, *, python: bool) -> KeyedDescription:
@@ -110,23 +117,6 @@ def _add_state(draft: OperatorDraft, name: str, spec: StateSpec, key: TypeSerial
     if python:
         state = draft.changes.added[state.name] = _take_python(draft, in_byte_arrays(state), python_type_of(spec))
     return state
-
-
-def _context(state: KeyedDescription, schema: pa.Schema, taken: set[str], name: str) -> dict[str, str]:
-    """Return the columns that qualify entries of a new state; the columns of key and value may not be among them."""
-    context = context_columns(state, schema)
-    if context.keys() & taken:
-        listed = " and ".join(map(repr, sorted(context.keys() & taken)))
-        raise InvalidRowError(f"state {name!r}: column {listed} is reserved for metadata; rename the key's or value's column")
-    return context
-
-
-def _check_windows(schema: pa.Schema, key: str, encoded: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse a column of windows that no state uses."""
-    if WINDOW in schema.names and key != WINDOW and not any(WINDOW in given.values() for given in encoded.values()):
-        raise InvalidRowError(
-            f"column {WINDOW!r} would be ignored: no state has windows; name namespace=Types.TIME_WINDOW(), or drop it"
-        )
 
 
 def update_keyed_state(
@@ -147,15 +137,15 @@ def update_keyed_state(
         columns_of, parts_of = split_declared_types(named, types or {})
         java_types = kryo_types(lambda: source.snapshot, draft.identifier, state, parts_of, infer_kryo)
         described = declared(named_by(named, columns_of), java_types)
-        check_distinct(rows)
+        checked_schema(rows)
         updated = draft.update(described, with_bytes=has_bytes(rows.schema))
         description = _take_python(draft, updated, None if python_type is None else python_type_of(python_type))
         shaped, columns, replaces = shaped_rows(rows, description, key)
         with asking_for_types(description), asking_for_python_type(description):
-            _check_types(draft, description, shaped.schema, columns)
+            check_types(description, shaped.schema, columns, draft.max_parallelism, draft.flink_major)
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
         _supersede(draft, [state], shaped, columns)
-        draft.changes.state_rows.append(StateRows(shaped, {state: columns}, replaces, {state: declared_names(description)}))
+        draft.changes.state_rows.append(StateRows.of(shaped, [(description, columns)], replaces))
 
 
 def delete_keys(
@@ -167,8 +157,7 @@ def delete_keys(
     key_type: TypeSerializer | None = None,
 ) -> None:
     """Delete keys; see :meth:`~state_processor.SavepointWriter.delete_keys`."""
-    schema = rows.schema
-    check_distinct(rows)
+    schema = checked_schema(rows)
     state = None if state is None else draft.stored(state)
     column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
     names = draft.kept_keyed()
@@ -201,13 +190,13 @@ def delete_map_entries(
 ) -> None:
     """Delete entries of a map state; see :meth:`~state_processor.SavepointWriter.delete_map_entries`."""
     with naming(f"state {state!r}"):
-        check_distinct(rows)
+        schema = checked_schema(rows)
         state = draft.stored(state)
         named = named_by(draft.keyed(state), types or {})
         description = _take_python(draft, named, None if python_type is None else python_type_of(python_type))
-        columns = entry_columns(rows.schema, description, key)
+        columns = entry_columns(schema, description, key)
         with asking_for_python_type(description):
-            check_key_types(description, rows.schema, columns)
+            check_key_types(description, schema, columns)
         _supersede(draft, [state], rows, columns)
         draft.changes.deletions.append(Deletion(rows, columns, state, "entries", declared_names(description)))
 
@@ -220,8 +209,7 @@ def add_timers(
     namespace: TypeSerializer | None = None,
 ) -> None:
     """Write timers; see :meth:`~state_processor.SavepointWriter.with_timers`."""
-    schema = rows.schema
-    check_distinct(rows)
+    schema = checked_schema(rows)
     times = [n for n in (TIMESTAMP, TIMESTAMP_MS, FIRES_AT) if n != key]
     require(schema.names, [key, *([] if set(times) & set(schema.names) else [TIMESTAMP])])
     spaces = (NAMESPACE,) if namespace is None else NAMESPACES
@@ -239,49 +227,27 @@ def add_timers(
     for queue, given in queues:
         draft.add(queue)
         columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
-        _check_types(draft, queue, given.schema, columns)
-        draft.changes.state_rows.append(StateRows(given, {queue.name: columns}, names={queue.name: declared_names(queue)}))
-
-
-def evolved_state(draft: OperatorDraft, old: KeyedDescription, new_type: TypeSerializer) -> KeyedDescription:
-    """Return a keyed state of the source savepoint with values of another type.
-
-    Raises
-    ------
-    OptionError
-        If the state was changed before, or the type does not go with its kind.
-    """
-    if draft.changes.changes_entries(old.name):
-        raise OptionError(
-            f"{draft.label}, state {old.name!r} was changed before, which evolve_state would undo: it starts from the values of "
-            "the source savepoint. Call it before delete_keys; for other changes, write one savepoint after the other"
-        )
-    return with_type(old, new_type)
-
-
-def replace_keyed_state(draft: OperatorDraft, new: KeyedDescription, rows: Rows) -> None:
-    """Replace a keyed state by one of the same name, from rows as reading gives them with ``flatten=False``."""
-    with naming(f"state {new.name!r}"):
-        shaped, columns, _ = shaped_rows(rows, new, KEY)
-        _check_types(draft, new, rows.schema, columns)
-        draft.add(new)
-        draft.changes.state_rows.append(StateRows(shaped, {new.name: columns}, names={new.name: declared_names(new)}))
+        check_types(queue, given.schema, columns, draft.max_parallelism, draft.flink_major)
+        draft.changes.state_rows.append(StateRows.of(given, [(queue, columns)]))
 
 
 def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
     """Write a new keyed state from rows in the shape of reading; rows of a map have an entry each."""
     with naming(f"state {name!r}"):
         key = _take_key(draft, rows.schema, KEY, key_type)
-    replace_entries(draft, spec.describe(name, key), rows)
+    replace_state(draft, spec.describe(name, key), rows)
 
 
-def replace_entries(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> None:
-    """Write a keyed state, which replaces one of the same name, from rows as reading gives them, with an entry of a map each."""
+def replace_state(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> None:
+    """Write a keyed state, which replaces one of the same name, from rows as reading gives them.
+
+    A row has an entry of a map, or the whole list or map of a key.
+    """
     with naming(f"state {state.name!r}"):
         shaped, columns, _ = shaped_rows(rows, state, KEY)
         draft.add(state)
-        _check_types(draft, state, shaped.schema, columns)
-        draft.changes.state_rows.append(StateRows(shaped, {state.name: columns}, names={state.name: declared_names(state)}))
+        check_types(state, shaped.schema, columns, draft.max_parallelism, draft.flink_major)
+        draft.changes.state_rows.append(StateRows.of(shaped, [(state, columns)]))
 
 
 def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonType | None) -> KeyedDescription:
@@ -321,10 +287,6 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
         draft.changes.state_rows[i] = replace(earlier, rows=left)
 
 
-def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: ColumnNames) -> None:
-    check_types(state, schema, columns, draft.max_parallelism, draft.flink_major)
-
-
 def _take_key(
     draft: OperatorDraft, schema: pa.Schema, key: str, given: TypeSerializer | None, python: bool = False
 ) -> TypeSerializer:
@@ -340,13 +302,3 @@ def _take_key(
 def _in_row(key: TypeSerializer, python: bool) -> TypeSerializer:
     """Return the type of keys as the job's operator has it: PyFlink puts them in rows."""
     return PythonKeySerializer(RowSerializer([key])) if python and not isinstance(key, PythonKeySerializer) else key
-
-
-def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeSerializer]:
-    """Return a value state for every column but the key."""
-    names = [n for n in schema.names if n != key]
-    reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
-    if reserved:
-        listed = " and ".join(map(repr, reserved))
-        raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
-    return {n: type_of_column(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}

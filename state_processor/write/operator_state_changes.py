@@ -30,8 +30,8 @@ from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.build import SavepointBuild, Uid
-from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
 from state_processor.write.draft import OperatorDraft
+from state_processor.write.row_columns import checked_schema, naming, refuse_others, require
 from state_processor.write.row_protocol import OperatorRows
 
 _WRAPPED: Final = ByteArrayWrapperSerializer()
@@ -39,9 +39,8 @@ _WRAPPED: Final = ByteArrayWrapperSerializer()
 
 def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: TypeSerializer | None, kind: str) -> None:
     """Write a list or union state; see :meth:`~state_processor.SavepointWriter.with_list_state`."""
-    schema = rows.schema
     with naming(f"state {name!r}"):
-        check_distinct(rows)
+        schema = checked_schema(rows)
         column = schema.names[0] if len(schema.names) == 1 else VALUE
         require(schema.names, [column])
         refuse_others(schema.names, [column])
@@ -60,10 +59,8 @@ def add_broadcast_state(
     python: bool | None = None,
 ) -> None:
     """Write a broadcast state; see :meth:`~state_processor.SavepointWriter.with_broadcast_state`."""
-    schema = rows.schema
     with naming(f"state {name!r}"):
-        check_distinct(rows)
-        require(schema.names, [KEY, VALUE])
+        schema = checked_schema(rows, [KEY, VALUE])
         refuse_others(schema.names, [KEY, VALUE])
         key = key_type or type_of_column(schema.field(KEY).type, "column 'key'")
         value = value_type or type_of_column(schema.field(VALUE).type, "column 'value'")

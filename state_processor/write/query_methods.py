@@ -16,10 +16,10 @@ from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write import keyed_changes
 from state_processor.write.build import SavepointBuild
-from state_processor.write.column_checks import naming
 from state_processor.write.migration_report import QueryMigrationReport
 from state_processor.write.query_migration import MigratedState, QueryMigration
 from state_processor.write.query_states import NewState, QueryRows, check_inputs, joined, new_states
+from state_processor.write.row_columns import naming
 from state_processor.write.row_protocol import GivenRows, Rows
 
 GivenPlan = str | PathLike[str] | Mapping[str, Any]
@@ -178,7 +178,7 @@ class QueryMethods(ABC):
                     draft.remove(name)
             for state in migration.states:
                 with self._build.change(state.operator, existing=True) as draft:
-                    keyed_changes.replace_entries(draft, state.new, self._migrated_rows(state))
+                    keyed_changes.replace_state(draft, state.new, self._migrated_rows(state))
             for operator in migration.left_out:
                 self._build.remove_operator(operator)
             self._build.rename_operators(migration.renamed)

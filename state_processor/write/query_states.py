@@ -34,7 +34,7 @@ from state_processor.serializers.table.record_comparators import OrderedField
 from state_processor.serializers.table.rowdata import RowDataSerializer, external_serializer
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import MapState, StateSpec, ValueState
-from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
+from state_processor.write.row_columns import checked_schema, naming, refuse_others, require
 from state_processor.write.row_protocol import Rows
 
 OWN: Final = "__own_{}"
@@ -355,8 +355,7 @@ def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[st
     InvalidRowError
         If a column is missing, unknown, or of a type that the type in the plan does not hold.
     """
-    check_distinct(rows)
-    names = rows.schema.names
+    names = checked_schema(rows).names
     given_as = {name: wanted.given_as(name, names) for name in wanted.columns}
     if time is not None and given_as[time] not in names:
         reason = "which says in which order rows came"

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import Self
 
+from state_processor.backends.state.descriptions import MAP, KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.options.access import SnapshotAccess
@@ -19,7 +20,7 @@ from state_processor.types.declared_types import DeclaredTypes
 from state_processor.types.durations import duration_ms, instant_ms
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
-from state_processor.types.state_specs import StateSpec, whole_type
+from state_processor.types.state_specs import StateSpec, with_type
 from state_processor.write import keyed_changes, time_to_live
 from state_processor.write.build import Uid
 from state_processor.write.engines import Engine
@@ -38,10 +39,11 @@ class StateWriter(OperatorStateWriter):
     """
 
     @abstractmethod
-    def _stored_rows(
-        self, identifier: OperatorIdentifier, state: str, columns: Mapping[str, TypeSerializer], *, metadata: bool
-    ) -> Rows:
-        """Return the rows of a state of the source savepoint in other types, as reading gives them with ``flatten=False``."""
+    def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> Rows:
+        """Return the rows of a state of the source savepoint, as reading gives them with ``flatten=False``.
+
+        Values are of the type that a new state of the same name has.
+        """
 
     @abstractmethod
     def _engine(self) -> Engine:
@@ -276,14 +278,13 @@ class StateWriter(OperatorStateWriter):
             If Flink would refuse to restore the state with this type; the message has the reason.
         """
         with self._build.change(uid, existing=True) as draft:
-            old, identifier = draft.keyed(state), draft.identifier
-            new = keyed_changes.evolved_state(draft, old, new_type)
+            old = draft.unchanged(state)
+            new = with_type(old, new_type)
             assert draft.source is not None  # it has the state
             verdict = check_compatibility(draft.source.snapshot, draft.source.operator, state, new_type)
             if verdict.is_incompatible:
                 raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")
-            rows = self._stored_rows(identifier, state, {"value": whole_type(new)}, metadata=old.has_ttl)
-            keyed_changes.replace_keyed_state(draft, new, rows)
+            keyed_changes.replace_state(draft, new, self._stored_rows(draft.identifier, new, metadata=old.has_ttl))
         return self
 
     def expire(self, uid: Uid, state: str, ttl: str | timedelta, as_of: str | int | datetime = "now") -> Self:
@@ -308,7 +309,7 @@ class StateWriter(OperatorStateWriter):
         with self._build.change(uid, existing=True) as draft:
             described = time_to_live.require_ttl(draft, state)
             gone, lists = time_to_live.expired_rows(draft, described, duration_ms(ttl), instant_ms(as_of))
-            if time_to_live.is_map(described):
+            if described.kind == MAP:
                 keyed_changes.delete_map_entries(draft, state, self._rows(gone))
             else:
                 keyed_changes.delete_keys(draft, self._rows(gone), state, KEY)
@@ -336,8 +337,7 @@ class StateWriter(OperatorStateWriter):
         """
         with self._build.change(uid, existing=True) as draft:
             new = time_to_live.with_time_to_live(draft, state, enabled=enabled)
-            rows = self._stored_rows(draft.identifier, state, {"value": whole_type(new)}, metadata=False)
-            keyed_changes.replace_keyed_state(draft, new, rows)
+            keyed_changes.replace_state(draft, new, self._stored_rows(draft.identifier, new, metadata=False))
         return self
 
     def touch(self, uid: Uid, state: str, as_of: str | int | datetime = "now") -> Self:

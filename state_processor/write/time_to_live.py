@@ -13,7 +13,7 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
+from state_processor.backends.state.descriptions import LIST, KeyedDescription
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
@@ -32,19 +32,9 @@ def require_ttl(draft: OperatorDraft, name: str) -> KeyedDescription:
     OptionError
         If it does not have time-to-live, or was changed before.
     """
-    state = _unchanged(draft, name)
+    state = draft.unchanged(name)
     if not state.has_ttl:
         raise OptionError(f"{draft.label}, state {name!r} does not have time-to-live; add it with {changing('with_ttl')}")
-    return state
-
-
-def _unchanged(draft: OperatorDraft, name: str) -> KeyedDescription:
-    state = draft.keyed(name)
-    if draft.changes.changes_entries(state.name):
-        raise OptionError(
-            f"{draft.label}, state {name!r} was changed before: these changes start from the values of the source savepoint. "
-            "Change it first, or write one savepoint after the other"
-        )
     return state
 
 
@@ -56,7 +46,7 @@ def with_time_to_live(draft: OperatorDraft, name: str, *, enabled: bool) -> Keye
     OptionError
         If it is so already, or was changed before.
     """
-    state = _unchanged(draft, name)
+    state = draft.unchanged(name)
     if state.is_timer:
         raise OptionError(f"{draft.label}, state {name!r} has timers; timers don't have time-to-live")
     if state.has_ttl == enabled:
@@ -101,8 +91,3 @@ def _read(draft: OperatorDraft, state: KeyedDescription, options: ReadOptions) -
     reader = open_state(draft.source.snapshot, draft.source.operator, state.name, options=options)
     batches = [batch for split in reader.splits() for batch in reader.read(split)]
     return pa.Table.from_batches(batches, reader.schema)
-
-
-def is_map(state: KeyedDescription) -> bool:
-    """Return whether entries of a state are deleted one by one."""
-    return state.kind == MAP
