@@ -76,7 +76,7 @@ class SavepointSink(DataSourceArrowWriter):
         self._schema = arrow_schema_of(schema)
         self._staging = Staging(options.path, uuid4().hex[:16], options.access.storage(), replaces=overwrite)
         build = savepoint_build(options, EncodedRows(self._schema))
-        first = build.first_pass(LocalEngine(), self._staging)
+        first = build.first_pass(LocalEngine())
         self._columns = first.columns
         encoding = TableEncoding(tuple(first.columns), ((0, first.encode),))
         self._encode = FirstPass(EncodeTables((encoding,)), self._staging)

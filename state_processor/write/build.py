@@ -33,12 +33,11 @@ from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.engines import Engine, RowsPass
 from state_processor.write.format_choice import keyed_format
-from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_decisions import TypesOfStates, decide_migrations, types_by_path
 from state_processor.write.migration_report import MigrationReport
-from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, has_dates_of_zone, written_operator
-from state_processor.write.outcome import OperatorOutcome, check_format, outcome_of
+from state_processor.write.operator_job import changed_files, copy_unchanged, has_dates_of_zone, written_operator
+from state_processor.write.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
 from state_processor.write.row_columns import naming
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.write_summary import OperatorSummary, WriteSummary
@@ -338,10 +337,11 @@ class SavepointBuild:
             raise OptionError(f"{staging.directory} {place}. A source savepoint is never changed; write to another directory")
         staging.prepare(owner)
 
-    def first_pass(self, engine: Engine, staging: Staging) -> RowsPass:
+    def first_pass(self, engine: Engine) -> RowsPass:
         """Return the first pass of a plan that has rows of one DataFrame."""
-        ((job, given),) = ((job, given) for job in self._jobs(engine, staging) for given in job.outcome.changes.state_rows)
-        target = keyed_target(job)
+        outcomes = self._outcomes()
+        ((outcome, given),) = ((outcome, given) for outcome in outcomes for given in outcome.changes.state_rows)
+        target = keyed_target(outcome, engine)
         assert target is not None  # it has the states of the rows
         return first_pass(target, given)
 
@@ -368,10 +368,9 @@ class SavepointBuild:
 
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
         """Write into a directory that is prepared. On failure the caller has to remove the files."""
-        jobs = self._jobs(engine, staging)
-        outcomes = [job.outcome for job in jobs]
+        outcomes = self._outcomes()
         copies = copy_unchanged(engine, outcomes, staging)
-        files = [changed_files(job) for job in jobs]
+        files = [changed_files(outcome, engine, staging) for outcome in outcomes]
         results = iter(engine.write_files([given for kinds in files for given in kinds.values()], staging))
         written = [
             written_operator(outcome, copies, {kind: next(results) for kind in kinds})
@@ -380,13 +379,13 @@ class SavepointBuild:
         source = self.snapshot.metadata if self.snapshot is not None else None
         metadata = commit_savepoint(
             staging,
-            [w.operator for w in written],
+            [operator for operator, _ in written],
             version=self._metadata_version,
             checkpoint_id=self._checkpoint_id,
             master_states=source.master_states if source is not None else (),
             format=self._format.savepoint_format,
         )
-        operators = tuple(map(_summary, outcomes, written))
+        operators = tuple(summary for _, summary in written)
         report = self.migration_report() if self._migrated_to is not None else None
         shared = refers_elsewhere(metadata)
         return WriteSummary(
@@ -414,11 +413,9 @@ class SavepointBuild:
         without_effect = all(change.is_empty for operator in operators for change in operator.changes)
         return without_effect and not any(outcome.is_reshaped for outcome in outcomes)
 
-    def _jobs(self, engine: Engine, staging: Staging) -> list[JobContext]:
-        serializers = self._task_serializers
-        return [
-            JobContext(engine, staging, outcome_of(draft, self._format), serializers, self._time_zone) for draft in self.drafts
-        ]
+    def _outcomes(self) -> list[OperatorOutcome]:
+        settings = WriteSettings(self._format, self._task_serializers, self._time_zone)
+        return [outcome_of(draft, settings) for draft in self.drafts]
 
     @property
     def _time_zone(self) -> str:
@@ -462,27 +459,8 @@ class SavepointBuild:
                 f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "
                 "out with remove_state:\n" + "\n".join(map(str, left))
             )
-        for draft in self.drafts:
-            check_format(outcome_of(draft, self._format), self._flink_version)
-
-
-def _summary(outcome: OperatorOutcome, written: WrittenOperator) -> OperatorSummary:
-    """Summarize an operator of the new savepoint."""
-    o, before = written.operator, outcome.before
-    renamed = outcome.identifier.uid_hash != before.uid_hash
-    return OperatorSummary(
-        o.uid,
-        o.operator_id,
-        o.parallelism,
-        o.max_parallelism,
-        written.states,
-        written.entries,
-        o.state_size,
-        written.carried,
-        written.rewritten,
-        written.changes,
-        (before.uid or before.uid_hash) if renamed else None,
-    )
+        for outcome in self._outcomes():
+            check_format(outcome, self._flink_version)
 
 
 def is_within(inner: str, outer: str) -> bool:

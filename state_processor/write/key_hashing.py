@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,11 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import has_known_hash, hash_codes
 from state_processor.serializers.records import dataclass
-from state_processor.write.job_context import JobContext
-from state_processor.write.source_operator import SourceOperator
+
+if TYPE_CHECKING:
+    from state_processor.write.engines import Engine
+    from state_processor.write.outcome import OperatorOutcome
+    from state_processor.write.source_operator import SourceOperator
 
 SAMPLED_KEYS: Final = 100_000
 """About how many keys of the source savepoint the driver infers rules from; tasks check the rules with all other keys."""
@@ -34,7 +37,7 @@ _COLUMNS: Final = frozenset({KEY, KEY_GROUP_COLUMN})
 _LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
 
 
-def key_hashing(job: JobContext, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
+def key_hashing(outcome: OperatorOutcome, engine: Engine, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
     """Return the ``hashCode`` of an operator's keys: a function, or rules that fit all existing keys.
 
     It is ``None`` if the serializer has the function, or no key is hashed.
@@ -44,7 +47,7 @@ def key_hashing(job: JobContext, key: TypeSerializer) -> KeyHash | tuple[HashRul
     UnsupportedFormatError
         If no rule fits the keys.
     """
-    outcome, changes, source = job.outcome, job.outcome.changes, job.outcome.source
+    changes, source = outcome.changes, outcome.source
     if callable(changes.hashing) or source is None:
         return changes.hashing
     moves = source.operator.max_parallelism != outcome.max_parallelism
@@ -53,7 +56,7 @@ def key_hashing(job: JobContext, key: TypeSerializer) -> KeyHash | tuple[HashRul
     if changes.hashing is None and not _needs_rule(source, key):
         return None
     try:
-        return _rules(job, source, key, changes.hashing)
+        return _rules(outcome, engine, source, key, changes.hashing)
     except UnsupportedFormatError as problem:
         raise UnsupportedFormatError(f"{outcome.label}: {problem}") from None
 
@@ -73,16 +76,26 @@ def _needs_rule(source: SourceOperator, key: TypeSerializer) -> bool:
 
 
 def _rules(
-    job: JobContext, source: SourceOperator, key: TypeSerializer, given: tuple[HashRule, ...] | None
+    outcome: OperatorOutcome,
+    engine: Engine,
+    source: SourceOperator,
+    key: TypeSerializer,
+    given: tuple[HashRule, ...] | None,
 ) -> tuple[HashRule, ...]:
     """Return the rules that fit every existing key, out of those given or of all that are known."""
     keys, groups, is_complete = _sample(source, key)
     size = source.operator.max_parallelism
     if given is None:
-        rules = learn_hash_rule(key, keys, groups, size, job.outcome.max_parallelism).rules
+        rules = learn_hash_rule(key, keys, groups, size, outcome.max_parallelism).rules
     else:
         rules = rules_left(key, given, misfits(key, given, keys, groups, size))
-    return rules if is_complete else _check_all(job, source, key, rules)
+    if is_complete:
+        return rules
+    check = CheckKeys(snapshot_for_tasks(source.snapshot), rules, size, outcome.settings.serializers)
+    contradicted: dict[HashRule, Misfit] = {}
+    for found in engine.run_parts(plan_splits(source.handles), check):
+        contradicted |= found
+    return rules_left(key, rules, contradicted)
 
 
 def _sample(source: SourceOperator, key: TypeSerializer) -> tuple[pa.Array, Any, bool]:
@@ -98,15 +111,6 @@ def _sample(source: SourceOperator, key: TypeSerializer) -> tuple[pa.Array, Any,
         groups.append(batch.column(KEY_GROUP_COLUMN))
     all_keys = pa.chunked_array(keys, key.arrow_type(_LOSSLESS)).combine_chunks()
     return all_keys, np.asarray(pa.chunked_array(groups, pa.int32())), is_complete
-
-
-def _check_all(job: JobContext, source: SourceOperator, key: TypeSerializer, rules: tuple[HashRule, ...]) -> tuple[HashRule, ...]:
-    """Return the rules that fit all keys, which tasks check."""
-    check = CheckKeys(snapshot_for_tasks(source.snapshot), rules, source.operator.max_parallelism, job.serializers)
-    contradicted: dict[HashRule, Misfit] = {}
-    for found in job.engine.run_parts(plan_splits(source.handles), check):
-        contradicted |= found
-    return rules_left(key, rules, contradicted)
 
 
 @dataclass(frozen=True)

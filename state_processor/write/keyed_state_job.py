@@ -10,60 +10,51 @@ from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.write.changes import Deletion, StateRows
-from state_processor.write.engines import PartsPass, RowsPass, StateFiles
-from state_processor.write.job_context import JobContext
+from state_processor.write.engines import Engine, PartsPass, RowsPass, StateFiles
 from state_processor.write.key_hashing import key_hashing
 from state_processor.write.keyed_tasks import (
     EncodeRows,
-    KeyedTarget,
     PassThroughEntries,
     StateColumns,
     WriteKeyedState,
-    header_bytes,
 )
-from state_processor.write.migration_tasks import MigrateEntries
+from state_processor.write.migration_tasks import MigrateEntries, portable
 from state_processor.write.outcome import OperatorOutcome
+from state_processor.write.targets import KeyedTarget
 
 
-def keyed_state_files(job: JobContext) -> StateFiles | None:
+def keyed_state_files(outcome: OperatorOutcome, engine: Engine, staging: Staging) -> StateFiles | None:
     """Return the keyed state files to write; ``None`` without keyed states."""
-    target = keyed_target(job)
+    target = keyed_target(outcome, engine)
     if target is None:
         return None
-    outcome = job.outcome
     rows = [first_pass(target, given) for given in outcome.changes.state_rows]
     rows += [_deletion_pass(outcome, target, deletion) for deletion in outcome.changes.deletions]
-    parts = list(_pass_through(job, target))
+    parts = list(_pass_through(outcome, target))
     bases = _bases(outcome)
-    write = WriteKeyedState(target, job.staging, outcome.format, bases)
+    write = WriteKeyedState(target, staging, outcome.settings.format, bases)
     copied = sum(base.moved_bytes for base in bases.values()) if bases else None
     return StateFiles(rows, parts, outcome.parallelism, write, copied)
 
 
-def keyed_target(job: JobContext) -> KeyedTarget | None:
-    """Return the keyed state to write; ``None`` without keyed states."""
-    outcome, changes = job.outcome, job.outcome.changes
-    header = outcome.keyed.header
+def keyed_target(outcome: OperatorOutcome, engine: Engine) -> KeyedTarget | None:
+    """Return the keyed state to write; ``None`` without keyed states. The engine checks what is inferred from existing keys."""
+    changes, header = outcome.changes, outcome.keyed.header
     if header is None:
         return None
     kept_types = {name: types for name, (types, _) in changes.forms.items()}
-    return KeyedTarget(
-        outcome.before.uid_hash,
-        outcome.label,
-        header_bytes(header),
-        outcome.flink_major,
-        outcome.parallelism,
-        outcome.max_parallelism,
-        job.serializers,
-        key_hashing(job, key_of(header)),
-        kept_types | {name: java_types(state) for name, state in changes.added.items()},
-        changes.updated,
-        frozenset(name for name, (_, with_bytes) in changes.forms.items() if with_bytes),
-        outcome.keyed.raw_timers,
-        {name: python for name, python in changes.python.items() if python is not None},
-        job.time_zone,
+    return KeyedTarget.of(
+        outcome,
+        header,
+        java_types=kept_types | {name: java_types(state) for name, state in changes.added.items()},
+        hashing=key_hashing(outcome, engine, key_of(header)),
+        updated=changes.updated,
+        with_bytes=frozenset(name for name, (_, with_bytes) in changes.forms.items() if with_bytes),
+        raw_timers=outcome.keyed.raw_timers,
+        python={name: python for name, python in changes.python.items() if python is not None},
     )
 
 
@@ -102,16 +93,22 @@ def _bases(outcome: OperatorOutcome) -> dict[int, BaseStore]:
     handles = {k.subtask: k.handle for k in source.handles if not k.raw}
     return {
         i: BaseStore(
-            snapshot, handle, families, patched, patched & source.timers, outcome.format.shares_files, outcome.changes.erases
+            snapshot,
+            handle,
+            families,
+            patched,
+            patched & source.timers,
+            outcome.settings.format.shares_files,
+            outcome.changes.erases,
         )
         for i, handle in handles.items()
         if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
     }
 
 
-def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[PartsPass]:
+def _pass_through(outcome: OperatorOutcome, target: KeyedTarget) -> Iterator[PartsPass]:
     """Yield the passes over the source savepoint: over states whose bytes stay the same, and over converted ones."""
-    outcome, source = job.outcome, job.outcome.source
+    source, migration = outcome.source, outcome.migration
     names = outcome.keyed.passed_through
     if not names or source is None or not source.handles:
         return
@@ -123,4 +120,5 @@ def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[PartsPass]:
     if same:
         yield PartsPass(parts, PassThroughEntries(*common, same, size))
     if converted:
-        yield PartsPass(parts, MigrateEntries(*common, converted, size, job.new_types))
+        assert migration is not None
+        yield PartsPass(parts, MigrateEntries(*common, converted, size, portable(migration.types)))

@@ -7,25 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import field, replace
-from functools import cached_property, partial
-from typing import Any, ClassVar, cast
+from dataclasses import field
+from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
-from state_processor.backends.state import state_headers
-from state_processor.backends.state.column_types import undescribed_as_bytes
-from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.part_names import DeclaredNames, with_names
-from state_processor.backends.state.python_states import PythonType, with_python_type
 from state_processor.backends.write.assembly import SubtaskHandles
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, BlobAddress, with_phase
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder
 from state_processor.backends.write.entry_merge import EntryMerge
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.pass_through import KeyedPassThrough
@@ -33,110 +28,12 @@ from state_processor.backends.write.pending_updates import with_pending_parts
 from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder
-from state_processor.options.task_registrations import TaskSerializers
-from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.sql_times import in_time_zone
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import fetch_blobs
 from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
 from state_processor.write.row_protocol import Replaced
-
-
-@dataclass(frozen=True)
-class KeyedTarget:
-    """Keyed state of one operator of the new savepoint; it can be pickled.
-
-    Parameters
-    ----------
-    operator_id, label
-        Of the operator; the label is for messages.
-    header
-        The header of its files, as bytes.
-    flink_major
-        The major version of Flink of the header's serializers, which decides the version of Kryo.
-    parallelism, max_parallelism
-        Of the operator.
-    serializers
-        Serializers that users register.
-    hashing
-        ``hashCode`` of keys, where the serializer does not know it: a function of a column, or inferred rules.
-    java_types
-        By state, the types of the parts that Kryo writes: headers do not contain their type arguments.
-    updated
-        The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
-    python
-        By state of a PyFlink job, the kind and type of its rows.
-    with_bytes
-        Those of them whose rows have bytes for values of undescribed classes.
-    raw_timers
-        Whether timers are written to raw keyed state.
-    time_zone
-        The zone of the JVM of the job.
-    """
-
-    operator_id: str
-    label: str
-    header: bytes
-    flink_major: int
-    parallelism: int
-    max_parallelism: int
-    serializers: TaskSerializers = field(default_factory=TaskSerializers)
-    hashing: KeyHash | tuple[HashRule, ...] | None = None
-    java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
-    updated: frozenset[str] = frozenset()
-    with_bytes: frozenset[str] = frozenset()
-    raw_timers: bool = False
-    python: Mapping[str, PythonType] = field(default_factory=dict)
-    time_zone: str = "UTC"
-
-    def open_header(self) -> state_headers.KeyedHeader:
-        """Read the header with its serializers."""
-        self.serializers.enter()
-        return state_headers.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
-
-    def open_managed_header(self) -> state_headers.KeyedHeader:
-        """Read the header without timers in raw keyed state. These timers are behind all other states."""
-        header = self.open_header()
-        managed = tuple(s for s in header.states if not (self.raw_timers and s.backend_type == state_headers.PRIORITY_QUEUE))
-        return replace(header, states=managed)
-
-    @cached_property
-    def states(self) -> tuple[KeyedDescription, ...]:
-        """The states by their ids."""
-        header = self.open_header()
-        states = tuple(describe_keyed(header, meta) for meta in header.states)
-        states = tuple(declare(self.java_types.get(state.name, ()), state) for state in states)
-        states = tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
-        states = tuple(in_time_zone(state, java_zone(self.time_zone)) for state in states)
-        return tuple(with_python_type(s, self.python[s.name]) if s.name in self.python else s for s in states)
-
-    @property
-    def ids(self) -> dict[str, int]:
-        """The ids of states by name."""
-        return {state.name: i for i, state in enumerate(self.states)}
-
-    @property
-    def key_hash(self) -> KeyHash | None:
-        """Function from a column of keys to their ``hashCode``; ``None`` if the serializer has it."""
-        if not isinstance(self.hashing, tuple):
-            return self.hashing
-        key = in_time_zone(self.open_header().key.restore_serializer(), java_zone(self.time_zone))
-        return LearnedHash(cast(PojoSerializer, key), self.hashing, self.max_parallelism)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "states"}
-
-
-def header_bytes(header: state_headers.KeyedHeader | state_headers.OperatorHeader) -> bytes:
-    """Return the bytes of a header."""
-    target = DataOutput()
-    header.write(target)
-    return target.to_bytes()
+from state_processor.write.targets import KeyedTarget
 
 
 @dataclass(frozen=True)

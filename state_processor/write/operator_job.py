@@ -16,48 +16,18 @@ from state_processor.backends.write.copied_subtasks import CopyPart, CopySubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.sql_times import depends_on_zone
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 from state_processor.write.engines import Engine, StateFiles, Written
-from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import keyed_state_files
 from state_processor.write.operator_state_job import operator_state_files
 from state_processor.write.outcome import OperatorOutcome
 from state_processor.write.passes import WrittenFile
-from state_processor.write.write_summary import ADDED, REMOVED, REPLACED, UPDATED, StateChanges
+from state_processor.write.write_summary import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
 
 KEYED: Final = "keyed"
 OPERATOR: Final = "operator"
 
 Copies = Mapping[tuple[str, int], OperatorSubtaskState]
 """Copied state by operator id and subtask."""
-
-
-@dataclass(frozen=True)
-class WrittenOperator:
-    """An operator of the new savepoint.
-
-    Attributes
-    ----------
-    operator
-        Its metadata.
-    entries
-        Number of entries that were written one by one.
-    states
-        Names of its states.
-    carried
-        Whether all of its files are copies.
-    rewritten
-        Why all entries were written, though the format has files of the source savepoint; empty if they were not.
-    changes
-        Changes to its states.
-    """
-
-    operator: OperatorState
-    entries: int
-    states: tuple[str, ...]
-    carried: bool
-    rewritten: tuple[str, ...] = ()
-    changes: tuple[StateChanges, ...] = ()
 
 
 def copy_unchanged(engine: Engine, outcomes: Sequence[OperatorOutcome], staging: Staging) -> dict[tuple[str, int], Any]:
@@ -69,7 +39,7 @@ def copy_unchanged(engine: Engine, outcomes: Sequence[OperatorOutcome], staging:
     for outcome in outcomes:
         if outcome.source is None or outcome.is_redistributed:
             continue
-        snapshot, shares_files = outcome.source.snapshot, outcome.format.shares_files
+        snapshot, shares_files = outcome.source.snapshot, outcome.settings.format.shares_files
         old = outcome.source.operator
         for subtask in (_unchanged(outcome, s) for s in old.subtasks):
             left[old.operator_id, subtask.index] = subtask
@@ -93,24 +63,43 @@ def _unchanged(outcome: OperatorOutcome, subtask: OperatorSubtaskState) -> Opera
     return subtask
 
 
-def changed_files(job: JobContext) -> dict[str, StateFiles]:
+def changed_files(outcome: OperatorOutcome, engine: Engine, staging: Staging) -> dict[str, StateFiles]:
     """Return the files to write of an operator, by :data:`KEYED` and :data:`OPERATOR`."""
-    outcome = job.outcome
     if not outcome.is_written:
         return {}
     _check_raw(outcome)
     files = {
-        KEYED: keyed_state_files(job) if outcome.keyed.is_written else None,
-        OPERATOR: operator_state_files(job) if outcome.operator_state.is_written else None,
+        KEYED: keyed_state_files(outcome, engine, staging) if outcome.keyed.is_written else None,
+        OPERATOR: operator_state_files(outcome, staging) if outcome.operator_state.is_written else None,
     }
     return {kind: given for kind, given in files.items() if given is not None}
 
 
-def written_operator(outcome: OperatorOutcome, copies: Copies, written: Mapping[str, Written]) -> WrittenOperator:
-    """Combine the files that were written of an operator, by kind, with the copies."""
-    if not outcome.is_written:
-        return _copied(outcome, copies)
+def written_operator(
+    outcome: OperatorOutcome, copies: Copies, written: Mapping[str, Written]
+) -> tuple[OperatorState, OperatorSummary]:
+    """Return the metadata and the summary of an operator, from the copies and the files that were written, by kind."""
     keyed, operator = (written.get(kind, {}) for kind in (KEYED, OPERATOR))
+    new = _assembled(outcome, copies, keyed, operator) if outcome.is_written else _copied(outcome, copies)
+    files = (*keyed.values(), *operator.values())
+    before, identifier = outcome.before, outcome.identifier
+    summary = OperatorSummary(
+        new.uid,
+        new.operator_id,
+        new.parallelism,
+        new.max_parallelism,
+        outcome.states,
+        sum(file.entries for file in files),
+        new.state_size,
+        carried=not outcome.is_written,
+        rewritten=outcome.keyed.reasons_to_rewrite if outcome.is_written else (),
+        changes=state_changes(outcome, files) if outcome.is_written else (),
+        renamed_from=(before.uid or before.uid_hash) if identifier.uid_hash != before.uid_hash else None,
+    )
+    return new, summary
+
+
+def _assembled(outcome: OperatorOutcome, copies: Copies, keyed: Written, operator: Written) -> OperatorState:
     subtasks = {}
     for index in range(outcome.parallelism):
         copy = copies.get((outcome.before.uid_hash, index), OperatorSubtaskState(index))
@@ -121,7 +110,7 @@ def written_operator(outcome: OperatorOutcome, copies: Copies, written: Mapping[
             raw_keyed=new_keyed.raw_keyed or copy.raw_keyed,
             raw_operator=copy.raw_operator,
         )
-    new = NewOperator(
+    return NewOperator(
         outcome.identifier.uid_hash,
         outcome.parallelism,
         outcome.max_parallelism,
@@ -129,19 +118,14 @@ def written_operator(outcome: OperatorOutcome, copies: Copies, written: Mapping[
         _coordinator_state(outcome),
         outcome.identifier.uid,
         outcome.source.operator.name if outcome.source is not None else None,
-    )
-    files = (*keyed.values(), *operator.values())
-    entries, changes = sum(file.entries for file in files), state_changes(outcome, files)
-    return WrittenOperator(new.to_state(), entries, outcome.states, False, outcome.keyed.reasons_to_rewrite, changes)
+    ).to_state()
 
 
-def _copied(outcome: OperatorOutcome, copies: Copies) -> WrittenOperator:
+def _copied(outcome: OperatorOutcome, copies: Copies) -> OperatorState:
     assert outcome.source is not None
     old = outcome.source.operator
     subtasks = tuple(copies[(old.operator_id, s.index)] for s in old.subtasks)
-    identifier = outcome.identifier
-    new = replace(old, subtasks=subtasks, operator_id=identifier.uid_hash, uid=identifier.uid)
-    return WrittenOperator(new, 0, outcome.states, carried=True)
+    return replace(old, subtasks=subtasks, operator_id=outcome.identifier.uid_hash, uid=outcome.identifier.uid)
 
 
 def _coordinator_state(outcome: OperatorOutcome) -> h.ByteStreamStateHandle | None:

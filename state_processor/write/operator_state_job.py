@@ -11,6 +11,7 @@ from state_processor.backends.state.descriptions import BroadcastDescription
 from state_processor.backends.state.part_names import declared_names
 from state_processor.backends.state.state_registration import operator_header, register
 from state_processor.backends.write.operator_writer import encode_broadcast
+from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
@@ -18,23 +19,22 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
-from state_processor.write.job_context import JobContext
-from state_processor.write.keyed_tasks import header_bytes
-from state_processor.write.migration_tasks import MigrateElements
+from state_processor.write.migration_tasks import MigrateElements, portable
 from state_processor.write.operator_state_tasks import (
     BroadcastBytes,
     EncodeElements,
-    OperatorTarget,
     PassThroughElements,
     WriteOperatorState,
 )
+from state_processor.write.outcome import OperatorOutcome
 from state_processor.write.row_protocol import OperatorRows
 from state_processor.write.source_operator import SourceOperator
+from state_processor.write.targets import OperatorTarget
 
 
-def operator_state_files(job: JobContext) -> StateFiles | None:
+def operator_state_files(outcome: OperatorOutcome, staging: Staging) -> StateFiles | None:
     """Return the operator state files to write; ``None`` without operator state."""
-    outcome, added = job.outcome, job.outcome.changes.operator_states
+    added = outcome.changes.operator_states
     kept = dict(outcome.operator_state.kept)
     if outcome.migration is not None:
         kept |= {n: outcome.migration.operator[n].new for n in kept if n in outcome.migration.operator}
@@ -43,23 +43,18 @@ def operator_state_files(job: JobContext) -> StateFiles | None:
         return None
     header = operator_header(list(metas.values()))
     ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
-    target = OperatorTarget(
-        outcome.before.uid_hash,
-        outcome.label,
-        header_bytes(header),
-        outcome.flink_major,
-        outcome.parallelism,
-        job.serializers,
-        {name: java_types(state) for name, (state, _) in added.items()},
-        {name: declared_names(state) for name, (state, _) in added.items()},
-        job.time_zone,
+    target = OperatorTarget.of(
+        outcome,
+        header,
+        java_types={name: java_types(state) for name, (state, _) in added.items()},
+        names={name: declared_names(state) for name, (state, _) in added.items()},
     )
     passes: list[RowsPass] = []
     parts: list[PartsPass] = []
     broadcasts: list[BroadcastBytes] = []
     for name, (state, rows) in added.items():
         if isinstance(state, BroadcastDescription):
-            state = in_time_zone(for_flink(state, outcome.flink_major), java_zone(job.time_zone))
+            state = in_time_zone(for_flink(state, outcome.flink_major), java_zone(outcome.settings.time_zone))
             broadcasts.append(_encode_broadcast(state, ids[name], rows, outcome.label))
         else:
             (column,) = rows.schema.names
@@ -67,12 +62,12 @@ def operator_state_files(job: JobContext) -> StateFiles | None:
     if outcome.source is not None and kept:
         splits = _splits(outcome.source)
         is_broadcast = {name: isinstance(outcome.source.operator_states[name], BroadcastDescription) for name in kept}
-        broadcasts += _kept_broadcasts(job, outcome.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
+        broadcasts += _kept_broadcasts(outcome, outcome.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
         if splits:
-            parts += _kept_lists(job, outcome.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
+            parts += _kept_lists(outcome, outcome.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
     is_rescaled = outcome.source is not None and outcome.source.operator.parallelism != outcome.parallelism
     deals = outcome.parallelism > 1 and (bool(passes) or is_rescaled)
-    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts), deals))
+    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, staging, tuple(broadcasts), deals))
 
 
 def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: OperatorRows, label: str) -> BroadcastBytes:
@@ -100,7 +95,7 @@ def _splits(source: SourceOperator) -> tuple[OperatorSplit, ...]:
 
 
 def _kept_broadcasts(
-    job: JobContext, source: SourceOperator, splits: Sequence[OperatorSplit], ids: Mapping[str, int]
+    outcome: OperatorOutcome, source: SourceOperator, splits: Sequence[OperatorSplit], ids: Mapping[str, int]
 ) -> Iterator[BroadcastBytes]:
     """Yield broadcast states of the source savepoint, converted where a migration changes them."""
     for name, state_id in ids.items():
@@ -109,21 +104,26 @@ def _kept_broadcasts(
         if not len(data):
             continue
         entries = data.tobytes()
-        if name in job.outcome.converted:
-            assert job.outcome.migration is not None
-            entries = converted_broadcast(job.outcome.migration.operator[name], entries)
+        if name in outcome.converted:
+            assert outcome.migration is not None
+            entries = converted_broadcast(outcome.migration.operator[name], entries)
         yield BroadcastBytes(state_id, int.from_bytes(entries[:4], "big"), entries[4:])
 
 
 def _kept_lists(
-    job: JobContext, source: SourceOperator, splits: tuple[OperatorSplit, ...], target: OperatorTarget, ids: Mapping[str, int]
+    outcome: OperatorOutcome,
+    source: SourceOperator,
+    splits: tuple[OperatorSplit, ...],
+    target: OperatorTarget,
+    ids: Mapping[str, int],
 ) -> Iterator[PartsPass]:
     """Yield the passes over lists of the source savepoint: over lists whose bytes stay the same, and over converted lists."""
     common = (target, snapshot_for_tasks(source.snapshot))
-    in_place = source.operator.parallelism == job.outcome.parallelism
-    same = tuple((name, i) for name, i in ids.items() if name not in job.outcome.converted)
-    converted = tuple((name, i) for name, i in ids.items() if name in job.outcome.converted)
+    in_place = source.operator.parallelism == outcome.parallelism
+    same = tuple((name, i) for name, i in ids.items() if name not in outcome.converted)
+    converted = tuple((name, i) for name, i in ids.items() if name in outcome.converted)
     if same:
         yield PartsPass(splits, PassThroughElements(*common, same, in_place))
     if converted:
-        yield PartsPass(splits, MigrateElements(*common, converted, in_place, job.new_types))
+        assert outcome.migration is not None
+        yield PartsPass(splits, MigrateElements(*common, converted, in_place, portable(outcome.migration.types)))

@@ -7,8 +7,7 @@ does not depend on the engine, or on tasks of pass 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -17,58 +16,20 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
-from state_processor.backends.state import state_headers
-from state_processor.backends.state.descriptions import OperatorDescription, describe_operator_state
-from state_processor.backends.state.part_names import DeclaredNames, with_names
+from state_processor.backends.state.descriptions import describe_operator_state
 from state_processor.backends.write.blobs import DEALT, NEW, ORDERED_BLOBS, PASSED_THROUGH, Blob, BlobAddress
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.options.task_registrations import TaskSerializers
-from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.io import DataInput
-from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
+from state_processor.write.targets import OperatorTarget
 
 _LENGTH: Final = np.dtype("<i8")
-
-
-@dataclass(frozen=True)
-class OperatorTarget:
-    """Operator state of one operator of the new savepoint; it can be pickled. See ``KeyedTarget`` for the attributes.
-
-    ``names`` has the names of the fields of rows by state: headers do not contain them.
-    """
-
-    operator_id: str
-    label: str
-    header: bytes
-    flink_major: int
-    parallelism: int
-    serializers: TaskSerializers = field(default_factory=TaskSerializers)
-    java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
-    names: Mapping[str, DeclaredNames] = field(default_factory=dict)
-    time_zone: str = "UTC"
-
-    def metas(self) -> tuple[state_headers.StateMetaInfo, ...]:
-        """Read the states from the header, in the order of their ids."""
-        self.serializers.enter()
-        header = state_headers.OperatorHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
-        return (*header.lists, *header.broadcasts)
-
-    def state(self, state_id: int) -> OperatorDescription:
-        """Return a state by its id."""
-        state = describe_operator_state(self.metas()[state_id])
-        state = declare(self.java_types.get(state.name, ()), state)
-        state = in_time_zone(state, java_zone(self.time_zone))
-        return with_names(state, self.names.get(state.name, {}))
 
 
 @dataclass(frozen=True)

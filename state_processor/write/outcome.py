@@ -11,6 +11,7 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.state_registration import joined_registrations, keyed_header
 from state_processor.backends.write.keyed_formats import KeyedFormat
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.records import dataclass
@@ -19,6 +20,25 @@ from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import OperatorDraft, OperatorMigration
 from state_processor.write.format_choice import check_dropped_ttl
 from state_processor.write.source_operator import SourceOperator
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """Settings of a write, for all operators.
+
+    Attributes
+    ----------
+    format
+        The format of keyed state.
+    serializers
+        Serializers that users register, as tasks get them.
+    time_zone
+        The zone of the JVM of the job.
+    """
+
+    format: KeyedFormat
+    serializers: TaskSerializers
+    time_zone: str
 
 
 @dataclass(frozen=True)
@@ -95,8 +115,8 @@ class OperatorOutcome:
         The migration of the states of the source savepoint to Flink 2.x.
     flink_major
         The major version of Flink that new state is written for.
-    format
-        The format of keyed state.
+    settings
+        The settings of the write.
     parallelism, max_parallelism
         Of the operator in the new savepoint.
     is_redistributed
@@ -116,7 +136,7 @@ class OperatorOutcome:
     changes: OperatorChanges
     migration: OperatorMigration | None
     flink_major: int
-    format: KeyedFormat
+    settings: WriteSettings
     parallelism: int
     max_parallelism: int
     is_redistributed: bool
@@ -137,15 +157,15 @@ class OperatorOutcome:
         return self.source is None or self.is_redistributed or any(one is not None for one in requested)
 
 
-def outcome_of(draft: OperatorDraft, format: KeyedFormat) -> OperatorOutcome:
+def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome:
     """Return the outcome of the changes to an operator.
 
     Parameters
     ----------
     draft
         The operator in the source savepoint, its changes, and its migration. Later changes to the draft don't change the outcome.
-    format
-        The format of keyed state in the new savepoint.
+    settings
+        The settings of the write, such as the format of keyed state.
     """
     draft = draft.copy()
     changes = draft.changes
@@ -158,12 +178,12 @@ def outcome_of(draft: OperatorDraft, format: KeyedFormat) -> OperatorOutcome:
         changes=changes,
         migration=draft.migration,
         flink_major=draft.flink_major,
-        format=format,
+        settings=settings,
         parallelism=draft.parallelism,
         max_parallelism=draft.max_parallelism,
         is_redistributed=bool(resized),
         converted=frozenset(filter(draft.converts, draft.source_states)),
-        keyed=_keyed_outcome(draft, format, resized),
+        keyed=_keyed_outcome(draft, settings.format, resized),
         operator_state=_operator_state_outcome(draft, bool(resized)),
         states=(*filter(draft.keeps, draft.source_states), *changes.added, *changes.operator_states),
     )
@@ -184,7 +204,7 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
     OptionError
         If there is such a state.
     """
-    source, changes, format = outcome.source, outcome.changes, outcome.format
+    source, changes, format = outcome.source, outcome.changes, outcome.settings.format
     source_keyed = source.keyed_states if source is not None else {}
     if changes.asynchronous is not None and not (source_keyed or changes.added):
         raise OptionError(f"{outcome.label} has no keyed state, which {changing('with_async_state')} needs; is the uid right?")

@@ -17,9 +17,10 @@ from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.blob_index import SPILLED_BLOBS, blob_indexes, split_by_subtask
 from state_processor.write.engines import RowsPass, StateFiles
-from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
+from state_processor.write.keyed_tasks import EncodeRows, StateColumns, WriteKeyedState
 from state_processor.write.local_engine import EncodedRows, LocalEngine
 from state_processor.write.passes import EncodeTables, FirstPass, TableEncoding, merge_batches
+from state_processor.write.targets import KeyedTarget, header_bytes
 
 COLUMNS = {"key": "key", "value": "value"}
 

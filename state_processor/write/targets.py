@@ -1,0 +1,170 @@
+"""Targets of a write: the state of one operator that tasks write, as it travels to them.
+
+Serializers do not travel to tasks: a task restores them from the header of the files to write, like readers of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from state_processor.backends.state import state_headers
+from state_processor.backends.state.column_types import undescribed_as_bytes
+from state_processor.backends.state.descriptions import (
+    KeyedDescription,
+    OperatorDescription,
+    describe_keyed,
+    describe_operator_state,
+)
+from state_processor.backends.state.hash_inference import HashRule, LearnedHash
+from state_processor.backends.state.part_names import DeclaredNames, with_names
+from state_processor.backends.state.python_states import PythonType, with_python_type
+from state_processor.backends.write.entry_encoder import KeyHash
+from state_processor.options.task_registrations import TaskSerializers
+from state_processor.serializers.core.calendars import java_zone
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.sql_times import in_time_zone
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.types import JavaType
+from state_processor.serializers.kryo.nested_kryo import declare
+from state_processor.serializers.records import dataclass
+
+if TYPE_CHECKING:
+    from state_processor.write.outcome import OperatorOutcome
+
+
+@dataclass(frozen=True)
+class Target:
+    """State of one operator of the new savepoint.
+
+    Parameters
+    ----------
+    operator_id, label
+        Of the operator; the label is for messages.
+    header
+        The header of its files, as bytes.
+    flink_major
+        The major version of Flink of the header's serializers, which decides the version of Kryo.
+    parallelism, max_parallelism
+        Of the operator.
+    serializers
+        Serializers that users register.
+    time_zone
+        The zone of the JVM of the job.
+    java_types
+        By state, the types of the parts that Kryo writes: headers do not contain their type arguments.
+    """
+
+    operator_id: str
+    label: str
+    header: bytes
+    flink_major: int
+    parallelism: int
+    max_parallelism: int
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)
+    time_zone: str = "UTC"
+    java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outcome: OperatorOutcome, header: state_headers.KeyedHeader | state_headers.OperatorHeader, **own: Any) -> Self:
+        """Return the target for the outcome of an operator, with the fields that only this class has."""
+        sizes = (outcome.parallelism, outcome.max_parallelism)
+        settings = (outcome.settings.serializers, outcome.settings.time_zone)
+        return cls(outcome.before.uid_hash, outcome.label, header_bytes(header), outcome.flink_major, *sizes, *settings, **own)
+
+    def _open(self) -> DataInput:
+        """Open the header, for serializers of users, too."""
+        self.serializers.enter()
+        return DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major)
+
+
+@dataclass(frozen=True)
+class KeyedTarget(Target):
+    """Keyed state of one operator.
+
+    Parameters
+    ----------
+    hashing
+        ``hashCode`` of keys, where the serializer does not know it: a function of a column, or inferred rules.
+    updated
+        The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
+    with_bytes
+        Those of them whose rows have bytes for values of undescribed classes.
+    raw_timers
+        Whether timers are written to raw keyed state.
+    python
+        By state of a PyFlink job, the kind and type of its rows.
+    """
+
+    hashing: KeyHash | tuple[HashRule, ...] | None = None
+    updated: frozenset[str] = frozenset()
+    with_bytes: frozenset[str] = frozenset()
+    raw_timers: bool = False
+    python: Mapping[str, PythonType] = field(default_factory=dict)
+
+    def open_header(self) -> state_headers.KeyedHeader:
+        """Read the header with its serializers."""
+        return state_headers.KeyedHeader.read(self._open())
+
+    def open_managed_header(self) -> state_headers.KeyedHeader:
+        """Read the header without timers in raw keyed state. These timers are behind all other states."""
+        header = self.open_header()
+        managed = tuple(s for s in header.states if not (self.raw_timers and s.backend_type == state_headers.PRIORITY_QUEUE))
+        return replace(header, states=managed)
+
+    @cached_property
+    def states(self) -> tuple[KeyedDescription, ...]:
+        """The states by their ids."""
+        header = self.open_header()
+        states = tuple(describe_keyed(header, meta) for meta in header.states)
+        states = tuple(declare(self.java_types.get(state.name, ()), state) for state in states)
+        states = tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
+        states = tuple(in_time_zone(state, java_zone(self.time_zone)) for state in states)
+        return tuple(with_python_type(s, self.python[s.name]) if s.name in self.python else s for s in states)
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The ids of states by name."""
+        return {state.name: i for i, state in enumerate(self.states)}
+
+    @property
+    def key_hash(self) -> KeyHash | None:
+        """Function from a column of keys to their ``hashCode``; ``None`` if the serializer has it."""
+        if not isinstance(self.hashing, tuple):
+            return self.hashing
+        key = in_time_zone(self.open_header().key.restore_serializer(), java_zone(self.time_zone))
+        return LearnedHash(cast(PojoSerializer, key), self.hashing, self.max_parallelism)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "states"}
+
+
+@dataclass(frozen=True)
+class OperatorTarget(Target):
+    """Operator state of one operator.
+
+    ``names`` has the names of the fields of rows by state: headers do not contain them.
+    """
+
+    names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+
+    def metas(self) -> tuple[state_headers.StateMetaInfo, ...]:
+        """Read the states from the header, in the order of their ids."""
+        header = state_headers.OperatorHeader.read(self._open())
+        return (*header.lists, *header.broadcasts)
+
+    def state(self, state_id: int) -> OperatorDescription:
+        """Return a state by its id."""
+        state = describe_operator_state(self.metas()[state_id])
+        state = declare(self.java_types.get(state.name, ()), state)
+        state = in_time_zone(state, java_zone(self.time_zone))
+        return with_names(state, self.names.get(state.name, {}))
+
+
+def header_bytes(header: state_headers.KeyedHeader | state_headers.OperatorHeader) -> bytes:
+    """Return the bytes of a header."""
+    target = DataOutput()
+    header.write(target)
+    return target.to_bytes()
