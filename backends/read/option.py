@@ -70,6 +70,8 @@ class Declaration:
         The sentence for documentation and help.
     default
         The normal form of the value if the option is not given.
+    least
+        The smallest number that is accepted; ``None`` for any number of the kind.
     flag
         The argument of the command line and its operand: ``--time-zone ZONE``. An operand with ``=`` may be repeated, and the
         value is a mapping. With ``...`` the value is a list. Without an operand the flag inverts the default.
@@ -88,6 +90,7 @@ class Declaration:
     values: Any
     doc: str
     default: Any = None
+    least: int | None = None
     flag: str = ""
     prefix: str = ""
     on: frozenset[Kind] = ALL

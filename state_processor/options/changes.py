@@ -56,7 +56,7 @@ class ChangesOptions:
         LATEST,
     )
     max_checkpoints_per_trigger: int | None = option(
-        "count", "The most checkpoints in a micro-batch; 1 by default. Needs Spark 4.2."
+        "count", "The most checkpoints in a micro-batch; 1 by default. Needs Spark 4.2.", least=1
     )
     before: bool = option("boolean", "Adds the column `before` with the value in the earlier checkpoint.", False)
     fail_on_data_loss: bool = option(
@@ -87,8 +87,6 @@ class ChangesOptions:
             raise OptionError(
                 f"option startingCheckpoint={start}: expected {LATEST}, {EARLIEST}, {SNAPSHOT} or the id of a checkpoint"
             )
-        if values.get("max_checkpoints_per_trigger") == 0:
-            raise OptionError("option maxCheckpointsPerTrigger=0: expected a positive number")
         return cls(
             path,
             operator,

@@ -22,7 +22,7 @@ class Option(Declaration):
     @property
     def kind(self) -> ValueKind:
         """The values that users may pass."""
-        return value_kind(self.values)
+        return value_kind(self.values, self.least)
 
     @property
     def applies_to(self) -> frozenset[Kind]:
@@ -36,9 +36,10 @@ class Option(Declaration):
 
 
 @cache
-def value_kind(values: Any) -> ValueKind:
+def value_kind(values: Any, least: int | None = None) -> ValueKind:
     """Return the kind of values that a declaration names: an entry of ``VALUES``, or the choices of a ``Literal``."""
-    return VALUES[values] if isinstance(values, str) else one_of(*get_args(values))
+    kind = VALUES[values] if isinstance(values, str) else one_of(*get_args(values))
+    return kind if least is None else kind.of_at_least(least)
 
 
 def options_of(holder: type) -> tuple[Option, ...]:

@@ -56,8 +56,10 @@ class SinkOptions:
     )
     kind: str | None = option(NewKind, "The kind of a new state; `VALUE` by default.")
     ttl: bool | None = option("boolean", "True for a new state with time-to-live; false by default.")
-    parallelism: int | None = option("count", "Parallelism of the operator.")
-    max_parallelism: int | None = option("count", "Number of key groups: by default that of the source savepoint, or 128.")
+    parallelism: int | None = option("count", "Parallelism of the operator.", least=1)
+    max_parallelism: int | None = option(
+        "count", "Number of key groups: by default that of the source savepoint, or 128.", least=1
+    )
     flink_version: str | None = option("text", "The oldest Flink version to restore the savepoint.")
 
     __repr__ = redacted_repr

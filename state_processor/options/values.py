@@ -7,6 +7,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike, fspath
@@ -62,6 +63,17 @@ class ValueKind:
     decode: Callable[[str], Any] = _unchanged
     encode: Callable[[Any], str] = str
     is_secret: bool = False
+
+    def of_at_least(self, least: int) -> ValueKind:
+        """Return the kind of the numbers of this kind that are not smaller than ``least``."""
+
+        def check(value: Any) -> Any:
+            number = self.check(value)
+            if number < least:
+                raise ValueError
+            return number
+
+        return replace(self, expected=f"{self.expected} of at least {least}", check=check)
 
     def of_argument(self, name: str, value: Any) -> Any:
         """Return the normal form of a keyword argument.

@@ -365,7 +365,7 @@ def test_another_type_of_the_value_is_refused(job: Path, tmp_path: Path) -> None
     ("options", "message"),
     [
         ({"startingCheckpoint": "first"}, r"startingCheckpoint=first: expected latest, earliest, snapshot or the id"),
-        ({"maxCheckpointsPerTrigger": "0"}, r"maxCheckpointsPerTrigger=0: expected a positive number"),
+        ({"maxCheckpointsPerTrigger": "0"}, r"maxCheckpointsPerTrigger='0': expected a number of at least 1"),
         ({"startCheckpoint": "1"}, r"there is no option 'startcheckpoint'; did you mean 'startingCheckpoint'\?"),
     ],
 )
