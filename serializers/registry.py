@@ -20,10 +20,12 @@ from state_processor.serializers.user_registrations import SnapshotReader, curre
 ENTRY_POINT_GROUP: Final = "state_processor.serializers"
 
 
+_SCALARS: Final = ("core.basic", "core.scalars")
+"""Modules with scalar types. They have the versions of their snapshot classes, too."""
+
 _FAMILIES: Final = (
     "core.basic",
     "core.collections",
-    "core.temporal",
     "core.arrays",
     "core.tuples",
     "core.rows",
@@ -150,7 +152,7 @@ def _check(known: FormatVersions | None, version: int, source: DataInput, offset
 
 def _of_flink(class_name: str) -> SnapshotReader | None:
     """Return the reader of one of Flink's own classes, and import families until one has it."""
-    families = iter(_FAMILIES if class_name in SNAPSHOT_VERSIONS else ())
+    families = iter(_FAMILIES if class_name in SNAPSHOT_VERSIONS else _SCALARS)
     while class_name not in _FLINK and (family := next(families, None)) is not None:
         import_module(f"state_processor.serializers.{family}")
     return _FLINK.get(class_name)

@@ -1,6 +1,7 @@
 """Versions of serializer snapshots: the versions of each class, and the first release of Flink or a library that wrote each.
 
-The registry checks every snapshot that is read against this table, and refuses to register other classes. Rows were compared with
+The registry checks every snapshot that is read against this table, and refuses to register other classes. Scalar types have their
+versions in their own description (``core/scalar_type.py``). Rows were compared with
 ``getCurrentVersion`` of all snapshot classes in the releases 1.9 to 2.3.
 """
 
@@ -92,23 +93,16 @@ def _scala(home: str, first: str | None) -> Iterator[tuple[tuple[str, ...], _Lay
 
 
 _PRIMITIVES: Final = ("Boolean", "Byte", "Char", "Double", "Float", "Int", "Long", "Short")
+_COUNTED: Final = ("Boolean", "Char", "Double", "Float", "Int", "Long", "Short")
+_VALUES: Final = tuple(f"{p}Value" for p in _PRIMITIVES)
 _NUMBERED: Final = ("Byte", "Char", "Double", "Float", "Int", "Long", "Null", "Short", "String")
 
 _ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
-    (_of_serializers(_BASE, *(f"{p}Serializer" for p in _PRIMITIVES), *(f"{p}ValueSerializer" for p in _PRIMITIVES)), _simple()),
-    (
-        _of_serializers(
-            _BASE,
-            *(f"{t}Serializer" for t in ("BigDec", "BigInt", "Date", "Instant", "NullValue", "SqlDate", "SqlTime")),
-            *(f"{t}Serializer" for t in ("SqlTimestamp", "String", "StringValue", "Void")),
-        ),
-        _simple(),
-    ),
-    (_of_serializers(_BASE, "LocalDateSerializer", "LocalDateTimeSerializer", "LocalTimeSerializer"), _simple("1.9")),
+    (_of_serializers(_BASE, *(f"{t}Serializer" for t in (*_VALUES, "StringValue", "NullValue", "Void"))), _simple()),
     (_of_serializers(_BASE, "VariantSerializer"), _simple("2.1")),
     (_of_serializers(_BASE, "BitmapSerializer"), _simple("2.3")),
     (
-        _of_serializers(f"{_BASE}array.", *(f"{p}PrimitiveArraySerializer" for p in _PRIMITIVES), "StringArraySerializer"),
+        _of_serializers(f"{_BASE}array.", *(f"{p}PrimitiveArraySerializer" for p in _COUNTED), "StringArraySerializer"),
         _simple(),
     ),
     (_of_serializers(_BASE, "EnumSerializer"), _plain(v3="1.8")),
@@ -281,7 +275,7 @@ def _versions(
     return SnapshotVersions(FormatVersions(name, own, advice, writer), around)
 
 
-SNAPSHOT_VERSIONS: Final[Mapping[str, SnapshotVersions]] = {
+SNAPSHOT_VERSIONS: Final[dict[str, SnapshotVersions]] = {
     **{f"{FLINK}{name}": _versions(f"{FLINK}{name}", *versions) for names, versions in _ROWS for name in names},
     **{
         f"{FLINKX}{name}": _versions(f"{FLINKX}{name}", *versions, _SCALA_API, _BEFORE_VERSIONS)
@@ -294,4 +288,9 @@ SNAPSHOT_VERSIONS: Final[Mapping[str, SnapshotVersions]] = {
         for name in names
     },
 }
-"""The supported versions of each snapshot class, by its name."""
+"""The supported versions of each snapshot class, by its name. Those of scalar types are added with the types."""
+
+
+def declare_simple(class_name: str, since: str) -> None:
+    """Add the snapshot class of a serializer without configuration, and the first Flink that wrote it."""
+    SNAPSHOT_VERSIONS[class_name] = _versions(class_name, *_simple(since))

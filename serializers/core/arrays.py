@@ -18,7 +18,7 @@ from state_processor.serializers.base import (
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListCodec, NullFlagged
-from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.core.templates import DelegatingCodec, DelegatingSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -225,7 +225,9 @@ def string_array() -> SimpleArraySerializer:
 
 SCALARS: Final = (ScalarType(BytesSerializer(), "[B", PythonCoder.SAME, (pa.binary(), pa.large_binary())),)
 
+register_scalars(SCALARS)
 for _name in _BOXED.values():
-    register_simple(BytesSerializer() if _name == "BYTE" else PrimitiveArraySerializer(_name))
+    if _name != "BYTE":
+        register_simple(PrimitiveArraySerializer(_name))
 register_simple(string_array())
 provide_snapshots((GENERIC_ARRAY_SNAPSHOT, GENERIC_ARRAY_CONFIG_SNAPSHOT), GenericArraySerializerSnapshot)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from state_processor.serializers import big_numbers
 from state_processor.serializers.base import SimpleSerializer, register_simple
-from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
@@ -406,8 +406,7 @@ SCALARS: Final = (
     ScalarType(BigDecimalSerializer(), "java.math.BigDecimal", PythonCoder.DECIMAL_TEXT),
 )
 
-for _scalar in SCALARS:
-    register_simple(_scalar.serializer)
+register_scalars(SCALARS)
 for _name in _NUMBERS:
     _title = _name.capitalize()
     register_simple(NumberSerializer(_name, f"{BASE}{_title}ValueSerializer${_title}ValueSerializerSnapshot"))

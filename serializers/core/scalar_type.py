@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, auto
 
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer
+from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.records import dataclass
+from state_processor.serializers.snapshot_versions import declare_simple
 
 
 class PythonCoder(Enum):
@@ -43,6 +45,8 @@ class ScalarType:
         Arrow types of columns that become this type if none is declared.
     boxed_class
         The class of values that may be null, for a primitive type.
+    since
+        The first Flink that wrote the snapshot class.
     extracted
         True if Flink infers the serializer for fields of the class (``TypeExtractor``); it leaves other classes to Kryo.
     """
@@ -52,9 +56,17 @@ class ScalarType:
     python_coder: PythonCoder
     inferred_from: tuple[pa.DataType, ...] = ()
     boxed_class: str | None = None
+    since: str = "1.7"
     extracted: bool = True
 
     @property
     def name(self) -> str:
         """The type's name."""
         return str(self.serializer)
+
+
+def register_scalars(scalars: Iterable[ScalarType]) -> None:
+    """Register the snapshot classes of scalar types, and the versions that Flink writes."""
+    for scalar in scalars:
+        declare_simple(scalar.serializer.snapshot_class, scalar.since)
+        register_simple(scalar.serializer)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from state_processor.serializers.base import register_simple
 from state_processor.serializers.core.calendars import (
     UTC_ZONE,
     JavaZone,
@@ -21,7 +20,7 @@ from state_processor.serializers.core.calendars import (
     to_gregorian,
     to_gregorian_millis,
 )
-from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.core.temporal import (
     NULL_LONG,
     TemporalSerializer,
@@ -278,8 +277,7 @@ SCALARS: Final = (
     ScalarType(SqlTimestampSerializer(), "java.sql.Timestamp", PythonCoder.TIMESTAMP),
 )
 
-for _scalar in SCALARS:
-    register_simple(_scalar.serializer)
+register_scalars(SCALARS)
 
 
 def in_time_zone(part: P, zone: JavaZone) -> P:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer, register_simple
-from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
+from state_processor.serializers.base import SimpleSerializer
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.core.time_values import (
     EPOCH,
     INSTANT_MAX,
@@ -295,12 +295,15 @@ class LocalDateTimeSerializer(TemporalSerializer):
         return self._date.hash_encoded(lambda: values[:, :size]) ^ self._time.hash_encoded(lambda: values[:, size:])
 
 
+_OF_FLINK_1_9: Final[Any] = {"since": "1.9", "extracted": False}
+
 SCALARS: Final = (
     ScalarType(InstantSerializer(), "java.time.Instant", PythonCoder.SAME, (_UTC_TYPE,)),
-    ScalarType(LocalDateSerializer(), "java.time.LocalDate", PythonCoder.DATE, (pa.date32(),), extracted=False),
-    ScalarType(LocalTimeSerializer(), "java.time.LocalTime", PythonCoder.TIME, extracted=False),
-    ScalarType(LocalDateTimeSerializer(), "java.time.LocalDateTime", PythonCoder.TIMESTAMP, (_LOCAL_TYPE,), extracted=False),
+    ScalarType(LocalDateSerializer(), "java.time.LocalDate", PythonCoder.DATE, (pa.date32(),), **_OF_FLINK_1_9),
+    ScalarType(LocalTimeSerializer(), "java.time.LocalTime", PythonCoder.TIME, **_OF_FLINK_1_9),
+    ScalarType(
+        LocalDateTimeSerializer(), "java.time.LocalDateTime", PythonCoder.TIMESTAMP, (_LOCAL_TYPE,), since="1.9", extracted=False
+    ),
 )
 
-for _scalar in SCALARS:
-    register_simple(_scalar.serializer)
+register_scalars(SCALARS)

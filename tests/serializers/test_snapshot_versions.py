@@ -22,6 +22,7 @@ from state_processor.serializers import (
 from state_processor.serializers.base import COMPOSITE_MAGIC, NESTED_MAGIC, read_nested_snapshots
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
@@ -50,6 +51,11 @@ def _read(data: bytes, flink_major: int | None = None) -> TypeSerializerSnapshot
 def own_classes() -> Iterator[None]:
     with registrations():
         yield
+
+
+def test_scalar_types_have_versions() -> None:
+    assert SNAPSHOT_VERSIONS[SCALARS["LOCAL_DATE"].serializer.snapshot_class].own.since == {3: "1.9"}
+    assert SNAPSHOT_VERSIONS[SCALARS["LONG"].serializer.snapshot_class].own.since == {2: "1.7", 3: "1.8"}
 
 
 @pytest.mark.parametrize("class_name", sorted(SNAPSHOT_VERSIONS))

@@ -16,6 +16,7 @@ from state_processor.backends.metadata.snapshot_metadata import METADATA
 from state_processor.backends.read.channel_state import CHANNEL_STATE
 from state_processor.backends.state.state_headers import KEYED_STATE, OPERATOR_STATE, SERIALIZER_SNAPSHOTS
 from state_processor.serializers.base import NESTED_SNAPSHOTS
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.format_versions import NEWEST_FLINK, FormatVersions
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, FLINK, SNAPSHOT_VERSIONS
 
@@ -60,6 +61,7 @@ composite snapshots, where both versions are the same.
 
 
 def page() -> str:
+    assert all(scalar.serializer.snapshot_class in SNAPSHOT_VERSIONS for scalar in SCALARS.values())
     structures = table(("structure", "versions"), ((f"{s.what}", s.listed) for s in STRUCTURES))
     classes = table(
         ("class", "versions", "outer versions"),
