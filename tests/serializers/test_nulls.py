@@ -14,14 +14,14 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
 from tests.serializers.harness import decode_with_kernel
+from tests.serializers.scalar_samples import SAMPLES
 
-SCALARS_WITHOUT_NULL = {"BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "BYTES", "SQL_TIMESTAMP"}
 WITH_NULL = [
-    *(scalar.serializer for scalar in SCALARS.values() if scalar.name not in SCALARS_WITHOUT_NULL),
+    *(scalar.serializer for name, scalar in SCALARS.items() if SAMPLES[name].has_null),
     *(Types.POJO("com.acme.Point", {"x": Types.INT()}), Types.NULLABLE(Types.LONG()), Types.KRYO("java.util.Date").for_flink(2)),  # type: ignore[attr-defined]
 ]
 WITHOUT_NULL = [
-    *(SCALARS[name].serializer for name in sorted(SCALARS_WITHOUT_NULL)),
+    *(scalar.serializer for name, scalar in SCALARS.items() if not SAMPLES[name].has_null),
     StringValueSerializer(),
     *(
         Types.LIST(Types.STRING()),

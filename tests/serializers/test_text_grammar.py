@@ -15,28 +15,11 @@ from hypothesis import strategies as st
 from state_processor.serializers import TypeSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.text_grammar import CLOCK, DATE, INSTANT, LOCAL, NUMBER
 from state_processor.types.flink_types import Types
+from tests.serializers.scalar_samples import SAMPLES
 
-VALID = {
-    "LOCAL_DATE": ["2024-02-29", "-0044-03-15", "+12024-01-01"],
-    "SQL_DATE": ["2024-02-29"],
-    "LOCAL_TIME": ["08:30", "08:30:00", "08:30:00.5", "23:59:59.123456789"],
-    "SQL_TIME": ["08:30:00.123"],
-    "LOCAL_DATE_TIME": ["2024-02-29T08:30:00.5", "2024-02-29 08:30", "2024-02-29"],
-    "INSTANT": ["2024-02-29T08:30:00.5Z", "-1000-01-01 08:30Z"],
-    "SQL_TIMESTAMP": ["2024-02-29T08:30:00.123456789Z"],
-    "DATE": ["2024-02-29T08:30:00.123Z"],
-    "BIG_INT": ["0", "-12", "+7", "1.00", "120E-1", "1E+2"],
-    "BIG_DEC": ["0", "-1.50", "+.5", "5.", "1E+2", "1.5e-10"],
-}
-PATTERNS = {
-    **dict.fromkeys(("LOCAL_DATE", "SQL_DATE"), DATE),
-    **dict.fromkeys(("LOCAL_TIME", "SQL_TIME"), CLOCK),
-    "LOCAL_DATE_TIME": LOCAL,
-    **dict.fromkeys(("INSTANT", "SQL_TIMESTAMP", "DATE"), INSTANT),
-    **dict.fromkeys(("BIG_INT", "BIG_DEC"), NUMBER),
-}
+VALID = {name: sample.texts for name, sample in SAMPLES.items() if sample.texts}
+PATTERNS = {name: sample.pattern for name, sample in SAMPLES.items() if sample.pattern is not None}
 SERIALIZERS = {name: getattr(Types, name)() for name in VALID}
 ASCII = [chr(point) for point in range(128)]
 OTHERS = [chr(point) for point in range(128, sys.maxunicode + 1) if not 0xD800 <= point <= 0xDFFF]

@@ -31,6 +31,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
 )
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.types.flink_types import Types
+from tests.serializers.scalar_samples import SAMPLES
 
 T = Types
 PAGE = Path(__file__).parents[3] / "docs" / "conversions.md"
@@ -39,7 +40,10 @@ WIDEST, TEXT = DecodeOptions(row_kind=True, describe="for_writing"), DecodeOptio
 WHOLE = [0, 1, -1]
 SQL_TIMES = [*(datetime(2024, 2, 29, 8, 30, 0, micros) for micros in (0, 123_000, 123_456)), datetime(1582, 10, 10, 8)]
 NUMBERS = [0.0, -0.0, 1.5, 0.1, 1e300, 1e-50, 5e-324, math.nan, math.inf, -math.inf]
-WORDS = ["x", "tea", "OPEN", "", "1", "-1.50", "1E+2", "2024-02-29", "08:30", "2024-02-29T08:30", "2024-02-29T08:30:00.123Z"]
+WORDS = [
+    *("x", "tea", "OPEN", "", "1", "-1.50", "1E+2", "2024-02-29", "08:30", "2024-02-29T08:30", "2024-02-29T08:30:00.123Z"),
+    *(sample.texts[0] for sample in SAMPLES.values() if sample.texts),
+]
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "boolean": (pa.bool_(), [True, False]),
     "tinyint": (pa.int8(), [*WHOLE, 127, -128]),
@@ -107,6 +111,7 @@ def measured(serializer: TypeSerializer, column: str) -> str:
     for value, data in kept:
         shown = serializer.to_column(serializer.deserialize(data), options)
         assert is_same(value, shown), (value, shown)
+    assert kept, f"{serializer} takes no value of {column}: add a text of the type to tests/serializers/scalar_samples.py"
     return EXACT if len(kept) == len(written) else CHECKED
 
 
