@@ -82,6 +82,7 @@ def pytest_collection_finish() -> None:
     """Take twenty thousand collected tests from the garbage collector, which would walk over them again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # tests make many short-lived objects, and few circles of objects
 
 
 @pytest.fixture

@@ -353,6 +353,9 @@ def _possible_ends(source: DataInput, start: int) -> Iterator[int]:
 
 
 def _is_serializer_or_state(source: DataInput, position: int) -> bool:
+    size = int.from_bytes(source.data[position : position + 2], "big")
+    if not 0 < size <= source.end - position - 6:  # most positions; an error for each would take long
+        return False
     source.position = position
     try:
         name = source.read_utf()

@@ -93,7 +93,8 @@ def test_other_states_are_read_and_values_are_bytes(
 def test_classes_inside_of_values(form: str, damaged: Callable[[str, str], Path]) -> None:
     """A map's values, a POJO's fields and what time-to-live wraps: several snapshots without end in one header."""
     path = damaged(form, LONG)
-    table = {r["state_name"]: r for r in arrow.states(path).to_pylist() if r["operator_uid"] == "orders"}
+    listed = arrow.states(path).to_pylist()
+    table = {r["state_name"]: r for r in listed if r["operator_uid"] == "orders"}
     assert table.keys() >= STATES
     assert (table["items"]["state_kind"], table["history"]["value_type"]) == ("MAP", "STRING")
     assert table["items"]["value_type"].startswith("not readable: state 'items': operator 'orders', subtask 0")
@@ -103,7 +104,7 @@ def test_classes_inside_of_values(form: str, damaged: Callable[[str, str], Path]
             arrow.read_state(path, "orders", state)
     with pytest.raises(UnknownSerializerError, match="state '"):
         arrow.read_state(path, "orders")
-    offsets = next(r for r in arrow.states(path).to_pylist() if r["state_name"] == "pending")
+    offsets = next(r for r in listed if r["state_name"] == "pending")
     assert offsets["value_type"] == "STRING"
 
 
