@@ -1,6 +1,6 @@
 """The support matrix of the documentation: snapshots that the tests read, and snapshots that Flink restores in them.
 
-``python -m tests.support_matrix`` writes it.
+``./dev generate`` writes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTRODUCTION: Final = """\
 The tests prove these combinations. That version of Flink wrote each snapshot that is read. Its content is compared
 with the values of the job, entry by entry. That version of Flink restored each savepoint that is written, with every entry.
 
-`python -m tests.support_matrix` writes this page.
+`./dev generate` writes this page.
 """
 READING: Final = """
 Tests with a larger collection also read snapshots of Flink 1.13 and 1.15. Versions in between have the same formats.

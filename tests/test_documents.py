@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import support_matrix
+from tests.generated import GENERATED, text
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -18,6 +18,8 @@ PREFIXES = (
 """Folders that a path may leave out where the text before it names them."""
 
 _FILES = re.compile(r"`([\w./-]+\.(?:py|md))`")
+_TESTS = re.compile(r"\btests/[\w./-]*\w")
+_MODULES = re.compile(r"python -m (tests[\w.]+\w)")
 _LINKS = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -28,6 +30,9 @@ def test_files_exist(document: Path) -> None:
     prefixes = {*PREFIXES, *folders, *(f"serializers/{folder}" for folder in folders)}
     missing = [name for name in _FILES.findall(text) if not any((ROOT / prefix / name).is_file() for prefix in prefixes)]
     assert not missing
+    modules = [name.replace(".", "/") for name in _MODULES.findall(text)]
+    assert not [name for name in modules if not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file())]
+    assert not [name for name in _TESTS.findall(text) if not (ROOT / name).exists()]
     assert not [link for link in _LINKS.findall(text) if not (document.parent / link).exists()]
 
 
@@ -45,5 +50,6 @@ def test_every_room_of_the_layout_exists() -> None:
     assert sorted(rooms) == sorted(found)
 
 
-def test_support_matrix_is_up_to_date() -> None:
-    assert support_matrix.PAGE.read_text("utf-8") == support_matrix.page(), f"write it anew: {support_matrix.__doc__}"
+@pytest.mark.parametrize("path", GENERATED)
+def test_generated_files_are_current(path: str) -> None:
+    assert (ROOT / path).read_text("utf-8") == text(path), f"{path} differs from the code: run ./dev generate"

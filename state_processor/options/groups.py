@@ -1,6 +1,6 @@
 """Groups of options: the keyword arguments of methods and functions, by the kinds of reads that they make.
 
-``python -m tests.state_processor.options.option_groups`` writes this module from the declarations of options.
+``./dev generate`` writes this module from the declarations of options.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The page docs/command-line.md as the parser of the command line describes it.
 
-``python -m tests.state_processor.command_page`` writes the page.
+``./dev generate`` writes the page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INTRODUCTION = """\
 schemes `s3:`, `gs:`, `hdfs:` or any scheme that an installed `fsspec` package supports. `state-processor COMMAND --help` shows
 the options of a command.
 
-`python -m tests.state_processor.command_page` writes this page.
+`./dev generate` writes this page.
 """
 
 _MARKUP = re.compile(r"([*<|`])")

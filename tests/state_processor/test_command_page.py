@@ -1,4 +1,4 @@
-"""The page about the command line is the one that the parser describes."""
+"""The page about the command line describes exit codes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import argparse
 from typing import get_type_hints
 
 from state_processor.cli import command_parser
-from tests.state_processor import command_page
-
-
-def test_page() -> None:
-    found = command_page.PAGE.read_text("utf-8")
-    assert found == command_page.page(), "docs/command-line.md differs: python -m tests.state_processor.command_page"
 
 
 def test_commands_with_exit_codes_of_their_own_describe_them() -> None:

@@ -1,6 +1,6 @@
 """The page docs/format-versions.md as the tables of versions describe it.
 
-``python -m tests.state_processor.version_page`` writes the page.
+``./dev generate`` writes the page.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ states of the same operator stay readable where the end of the unknown snapshot 
 The tables were compared with the releases 1.9 to {NEWEST_FLINK}. "Flink 1.11" means that 1.11 is the first release series that
 writes the version. Versions of later releases come from Flink's development branch.
 
-`python -m tests.state_processor.version_page` writes this page.
+`./dev generate` writes this page.
 """
 
 SNAPSHOTS = f"""\

@@ -1,6 +1,6 @@
 """What columns of Spark become in types of Flink, cell by cell, with real values; ``docs/conversions.md`` is made from it.
 
-``python tests/serializers/kernel/test_conversions.py`` rewrites the page.
+``./dev generate`` writes the page.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from state_processor.types.flink_types import Types
 from tests.serializers.scalar_samples import SAMPLES
 
 T = Types
-PAGE = Path(__file__).parents[3] / "docs" / "conversions.md"
 WIDEST, TEXT = DecodeOptions(row_kind=True, describe="for_writing"), DecodeOptions(nanos="string")
 
 WHOLE = [0, 1, -1]
@@ -146,10 +144,6 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_the_page_says_what_happens() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run python tests/serializers/kernel/test_conversions.py"
-
-
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("name", TYPES)
 def test_the_table_of_the_code_agrees(name: str, column: str) -> None:
@@ -227,11 +221,6 @@ def test_other_columns_of_arrow() -> None:
     with pytest.raises(InvalidRowError, match="does not fit"):
         encode_column(T.LONG(), pa.array([2**63], pa.uint64()))
     assert spark_name(pa.list_(pa.struct([("a", pa.decimal128(5, 2))]))) == "array<struct<a: decimal(5,2)>>"
-
-
-if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(), "utf-8")
 
 
 def unchecked(*texts: bytes) -> pa.Array:

@@ -1,6 +1,6 @@
 """The instruction set: operands, both kernels' implementations, errors of unknown instructions, and their page in ``docs``.
 
-``python tests/serializers/kernel/test_opcodes.py`` writes the table.
+``./dev generate`` writes the table.
 """
 
 from __future__ import annotations
@@ -67,13 +67,9 @@ def _table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _page() -> str:
+def page() -> str:
     head, found, _ = PAGE.read_text().partition("| instruction | bytes |")
     return head + _table() if found else head.rstrip() + "\n\n" + _table()
-
-
-def test_page_has_the_instructions() -> None:
-    assert PAGE.read_text() == _page(), f"run python {Path(__file__).relative_to(ROOT)}"
 
 
 @pytest.mark.parametrize("op", Op, ids=lambda op: op.name)
@@ -172,7 +168,3 @@ def test_all_columns_of_a_program_are_renumbered() -> None:
     assert (mask[1], mask[6]) == (3, -1)
     assert program.aux[fields : fields + 2, 0].tolist() == [4, 5]
     assert either[1:6] == [3, 4, 1, 0, 4]
-
-
-if __name__ == "__main__":
-    PAGE.write_text(_page())

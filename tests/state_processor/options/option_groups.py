@@ -1,6 +1,6 @@
 """The module ``state_processor/options/groups.py`` as the declarations of options describe it.
 
-``python -m tests.state_processor.options.option_groups`` writes the module.
+``./dev generate`` writes the module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODULE: Final = Path(__file__).parents[3] / "state_processor" / "options" / "gro
 INTRODUCTION: Final = '''\
 """Groups of options: the keyword arguments of methods and functions, by the kinds of reads that they make.
 
-``python -m tests.state_processor.options.option_groups`` writes this module from the declarations of options.
+``./dev generate`` writes this module from the declarations of options.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def annotation(option: Option) -> str:
     return f"{type_} | None" if option.default in (None, (), {}) else type_
 
 
-def module() -> str:
+def page() -> str:
     """The text of the module."""
     text = INTRODUCTION + "\n".join(line for group in GROUPS for line in group.lines()) + "\n"
     formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(MODULE), "-"]
@@ -147,4 +147,4 @@ def module() -> str:
 
 
 if __name__ == "__main__":
-    MODULE.write_text(module(), "utf-8")
+    MODULE.write_text(page(), "utf-8")

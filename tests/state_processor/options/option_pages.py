@@ -1,6 +1,6 @@
 """The page docs/options.md as the table of options describes it.
 
-``python -m tests.state_processor.options.option_pages`` writes the page.
+``./dev generate`` writes the page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ An option has the same name, values and default wherever it is accepted: as a ke
 `SavepointWriter` and `sp.arrow`, and as an option of the data sources (in camel case, with its value as text). The command line
 accepts the options with a flag in these tables. Unknown options are refused; the message names the most similar option.
 
-`python -m tests.state_processor.options.option_pages` writes this page.
+`./dev generate` writes this page.
 """
 
 BESIDES = """\

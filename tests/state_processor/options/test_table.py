@@ -38,7 +38,6 @@ from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.difference import diff
 from state_processor.writer import SavepointWriter
-from tests.state_processor.options import option_groups, option_pages
 
 ALL = [*{id(o): o for o in chain(KEYWORD_OPTIONS.values(), *TEXT_OPTIONS.values())}.values()]
 
@@ -92,11 +91,6 @@ def test_defaults_are_normal_forms() -> None:
         assert holder(**{o.argument: o.default for o in options}) == holder()
 
 
-def test_the_module_of_groups_follows_the_declarations() -> None:
-    found = option_groups.MODULE.read_text("utf-8")
-    assert found == option_groups.module(), "groups.py is outdated: python -m tests.state_processor.options.option_groups"
-
-
 @pytest.mark.parametrize(("function", "group"), SURFACES, ids=lambda value: getattr(value, "__qualname__", ""))
 def test_signatures_and_docstrings(function: Callable[..., Any], group: Any) -> None:
     written = inspect.signature(inspect.unwrap(function)).parameters["options"].annotation
@@ -112,9 +106,8 @@ def test_signatures_and_docstrings(function: Callable[..., Any], group: Any) -> 
 
 def test_no_other_function_takes_options() -> None:
     listed = {function.__qualname__ for function, _ in SURFACES}
-    assert set(option_takers(arrow)) | set(option_takers(SavepointReader)) | set(option_takers(SavepointWriter)) == listed - {
-        "sync"
-    }
+    takers = {*option_takers(arrow), *option_takers(SavepointReader), *option_takers(SavepointWriter)}
+    assert takers == listed - {"list_snapshots", "sync"}
 
 
 def option_takers(where: Any) -> Iterator[str]:
@@ -150,9 +143,3 @@ def test_docstrings_of_data_sources() -> None:
             surfaces -= 1
             assert all(f"\n{o.name} : {o.kind.expected}" in (source.__doc__ or "") for o in TEXT_OPTIONS[surface])
         assert not surfaces
-
-
-def test_page() -> None:
-    expected = option_pages.page()
-    found = option_pages.PAGE.read_text("utf-8")
-    assert found == expected, "docs/options.md differs from the table: python -m tests.state_processor.options.option_pages"

@@ -1,6 +1,6 @@
 """The table of queries, operators, states and columns in docs/reference/sql-state.md, from savepoints of real queries.
 
-``python -m tests.state_processor.read.sql_table`` writes it into the page.
+``./dev generate`` writes it into the page.
 """
 
 from __future__ import annotations
@@ -56,11 +56,7 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_table(page: str) -> str:
+def page() -> str:
     """The page with the table in its place."""
-    before, _, rest = page.partition(BEGIN)
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text("utf-8")), "utf-8")

@@ -15,7 +15,6 @@ from state_processor.backends.read.state_listing import find_operator, survey
 from state_processor.cli import main
 from state_processor.options.access import SnapshotAccess
 from tests.archives import unpacked
-from tests.state_processor.read.sql_table import PAGE, with_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -518,10 +517,6 @@ def test_spark_reads_and_writes_by_the_names(spark: SparkSession, tmp_path: Path
     texts = sp.diff(spark, path, tmp_path / "savepoint", plan=plan).where("change = 'update'").collect()
     found_texts = [(r.state_name, r.key, json.loads(r.after)["sum(amount)"]) for r in texts]
     assert found_texts == [("accState", '{"customer": "bob"}', 117)]
-
-
-def test_the_page_has_the_table() -> None:
-    assert PAGE.read_text("utf-8") == with_table(PAGE.read_text("utf-8"))
 
 
 def test_the_command_line_takes_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
