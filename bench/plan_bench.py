@@ -28,7 +28,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState, O
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.options.source import SourceOptions
-from state_processor.read.sources import ProjectedReader, find_reader, splits_of
+from state_processor.read.sources import ProjectedReader, find_reader, open_operator, splits_of
 
 ROOT = Path(__file__).parent.parent
 FIXTURE = ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-incremental" / "savepoint"
@@ -70,7 +70,7 @@ def plan(path: str) -> dict[str, Any]:
     """Plan the read of a state like ``SavepointReader``, and return the costs."""
     start, cpu = time.perf_counter(), time.process_time()
     options = SourceOptions.of(path, {"uid": "orders", "state": "total"})
-    reader = find_reader(options)
+    reader = find_reader(options, open_operator(options))
     projected = ProjectedReader.of(reader, reader.schema)
     tasks = [len(pickle.dumps([split])) for split in splits_of(reader, options)]
     return {

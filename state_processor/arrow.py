@@ -37,7 +37,7 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
-from state_processor.read.requests import ArrowSchema
+from state_processor.read.requests import ArrowSchema, StateRequest
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
 from state_processor.serializers.doors import spelled
@@ -142,7 +142,7 @@ def read_state(
     OptionError
         An argument has an unexpected value.
     """
-    scan = StateScan.open_path(path, uid, state, kind, schema, options)
+    scan = StateScan.open(path, StateRequest(OperatorIdentifier.of(uid), state, kind, schema, options))
     return Rows(scan.schema, scan.read)
 
 

@@ -24,7 +24,7 @@ from state_processor.options.groups import StateSnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.packages import require
 from state_processor.read.key_conditions import Values, both, either
-from state_processor.read.requests import ArrowSchema
+from state_processor.read.requests import ArrowSchema, StateRequest
 from state_processor.read.scans import StateScan, columns_of
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -71,7 +71,7 @@ def scan_state(
     polars = require("polars", "polars", "lazy frames")
     register_io_source = require("polars.io.plugins", "polars", "lazy frames").register_io_source
 
-    scan = StateScan.open_path(path, uid, state, kind, schema, options)
+    scan = StateScan.open(path, StateRequest(OperatorIdentifier.of(uid), state, kind, schema, options))
 
     def frames(
         columns: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch_size: int | None

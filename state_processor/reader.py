@@ -31,14 +31,14 @@ from state_processor.display.html_tables import html_table
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import AccessOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.source import READING_OPTIONS, SourceOptions
+from state_processor.options.source import READING_OPTIONS
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
 from state_processor.read.compatibility import check_compatibility
 from state_processor.read.key_contents import KeyContents
-from state_processor.read.requests import arrow_schema, evolving_types, state_values
+from state_processor.read.requests import StateRequest, arrow_schema
 from state_processor.read.sizes import SizeReport, SizesBy
-from state_processor.read.sources import ProjectedReader, find_reader, kind_of, splits_of
+from state_processor.read.sources import ProjectedReader, kind_of, splits_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.doors import read_with
@@ -378,20 +378,19 @@ class SavepointReader(SnapshotPlots):
     def _read(
         self, uid: Uid, state: str | None, kind: str | None, schema: Schema | None, options: Mapping[str, Any]
     ) -> DataFrame:
-        evolving, schema = evolving_types(schema)
-        values = state_values(self._snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options) | self._access.values()
-        source = SourceOptions.of(self.path, values)
-        reader = find_reader(source, self._snapshot)
-        asked = spark_schema(reader.schema) if schema is None else _delivered(schema, reader.schema)
+        request = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, {**options, **self._access.values()})
+        opened = request.open(request.find(self._snapshot))
+        source, reader = opened.source, opened.reader
+        asked = spark_schema(reader.schema) if opened.schema is None else _delivered(opened.schema, reader.schema)
         delivered = with_comments(asked, comments_of(reader.schema))
         projected = ProjectedReader.of(reader, arrow_schema_of(delivered))
         if not can_plan(self._spark):
-            if values.get("unpickle"):
+            if source.read.unpickle:
                 raise OptionError(
                     "unpickle: Spark plans this read, and gets options as text, which load no pickles: set "
                     "spark.sql.python.filterPushdown.enabled to false, or read with sp.arrow.read_state"
                 )
-            return self._load(values, delivered, source.label)
+            return self._load(dict(opened.values), delivered, source.label)
         serializers = TaskSerializers.of_driver(self._access.serializers)
         splits = splits_of(projected.reader, source)
         return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_size)

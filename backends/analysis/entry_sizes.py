@@ -16,12 +16,10 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.serialized_entries import decode_bytes
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, cut_at_bounds, key_group_chunks, plan_splits
 from state_processor.backends.read.state_listing import naming_state
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.late import pc
@@ -62,20 +60,16 @@ class KeysSplit:
 class KeyedSizes:
     """Measures the keyed state of one operator, split by split, without decoding values."""
 
-    snapshot: Snapshot
-    operator: OperatorState
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator_for_tasks(self.operator)}
+    stored: StoredOperator
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
         """Plan splits for tasks."""
-        return plan_splits(list(keyed_handles(self.operator, self.snapshot)), None, split_bytes)
+        return plan_splits(list(keyed_handles(self.stored.operator, self.stored.snapshot)), None, split_bytes)
 
     def splits_of_keys(self, split_bytes: int = SPLIT_BYTES, among: Sequence[h.KeyGroupRange] | None = None) -> list[KeysSplit]:
         """Plan splits that contain all entries of their keys; ``among`` limits them to some key groups."""
-        handles = tuple(keyed_handles(self.operator, self.snapshot))
-        everything = h.KeyGroupRange(0, self.operator.max_parallelism - 1)
+        handles = tuple(keyed_handles(self.stored.operator, self.stored.snapshot))
+        everything = h.KeyGroupRange(0, self.stored.operator.max_parallelism - 1)
         size = sum(x.handle.state_size for x in handles)
         chunks = (
             key_group_chunks(part, size * len(part) // len(everything), split_bytes)
@@ -88,7 +82,7 @@ class KeyedSizes:
     def by_place(self, split: KeyedSplit) -> pa.RecordBatch:
         """Return the sizes in a split by state and key group: a batch of :data:`PLACES`."""
         rows = []
-        source = split.handle.open(self.snapshot)
+        source = split.handle.open(self.stored.snapshot)
         for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             for found in self._states([(split.handle, source)], key_groups):
                 for part in self._measured(found):
@@ -104,7 +98,7 @@ class KeyedSizes:
         """Return the largest keys in a split, with all their entries: ``key``, ``entries``, ``size_in_bytes``."""
         found = []
         for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
-            sources = [(x, x.open(self.snapshot)) for x in split.handles if len(x.key_groups.intersect(key_groups))]
+            sources = [(x, x.open(self.stored.snapshot)) for x in split.handles if len(x.key_groups.intersect(key_groups))]
             for part in cut_at_bounds(key_groups, [x.key_groups for x, _ in sources]):
                 states = list(self._states(sources, part))
                 if states:
@@ -116,7 +110,7 @@ class KeyedSizes:
         parts = (part for state in states for part in self._measured(state))
         by_entry = len(states) == 1 and has_one_entry_for_each_key(first)
         found = KeySizes.of_each(parts, top) if by_entry else KeySizes.by_key(parts, top)
-        key = in_time_zone(first.state.key, java_zone(self.snapshot.time_zone))
+        key = in_time_zone(first.state.key, java_zone(self.stored.snapshot.time_zone))
         keys = decode_bytes(key, found.to_binary(), f"{first.source.context}, state {first.state.name!r}")
         return pa.table([keys, found.counts, found.sizes], names=[layouts.KEY, ENTRIES, SIZE])
 
@@ -126,13 +120,13 @@ class KeyedSizes:
         for handle, source in sources:
             groups = handle.key_groups.intersect(key_groups)
             for meta in source.header.states if len(groups) else ():
-                with naming_state(meta.name, self.operator):
+                with naming_state(meta.name, self.stored.operator):
                     state = source.describe(meta.name)
                     assert state is not None
-                    yield StateEntries(source, state, handle.subtask, groups, self.operator.max_parallelism)
+                    yield StateEntries(source, state, handle.subtask, groups, self.stored.operator.max_parallelism)
 
     def _measured(self, found: StateEntries) -> Iterator[MeasuredEntries]:
-        with naming_state(found.state.name, self.operator):
+        with naming_state(found.state.name, self.stored.operator):
             yield from measured(found)
 
 

@@ -25,14 +25,13 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.metadata.stream_identity import stream_identity
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.late import pc
@@ -65,34 +64,37 @@ class Side:
 
     Parameters
     ----------
-    snapshot, operator
-        The snapshot and the operator of the state; the operator is ``None`` if the snapshot does not have it.
+    stored
+        The operator of the state; ``None`` if the snapshot does not have it.
     variants
         The state in the headers of subtasks; empty if the operator does not have it.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState | None, variants: Sequence[KeyedDescription]) -> None:
-        self.snapshot = snapshot
-        self.operator = operator
+    def __init__(self, stored: StoredOperator | None, variants: Sequence[KeyedDescription]) -> None:
+        self.stored = stored if variants else None
         self.variants = tuple(variants)
-        self.max_parallelism = 0 if operator is None else operator.max_parallelism
+        self.max_parallelism = 0 if stored is None else stored.operator.max_parallelism
 
     def __getstate__(self) -> dict[str, object]:
-        operator = None if self.operator is None else operator_for_tasks(self.operator)
-        return vars(self) | {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator, "variants": ()}
+        return vars(self) | {"variants": ()}
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot of the handles."""
+        assert self.stored is not None
+        return self.stored.snapshot
 
     def handles(self) -> tuple[KeyedHandle, ...]:
         """Return the keyed handles of the operator; empty without the state."""
-        if self.operator is None or not self.variants:
+        if self.stored is None:
             return ()
-        return tuple(keyed_handles(self.operator, self.snapshot if self.variants[0].is_timer else None))
+        return tuple(keyed_handles(self.stored.operator, self.stored.snapshot if self.variants[0].is_timer else None))
 
     def reader(self, options: ReadOptions) -> KeyedStateReader | None:
         """Return the reader of the state, if it exists; rows have the names of the plan."""
-        if self.operator is None or not self.variants:
+        if self.stored is None:
             return None
-        plan = plan_read(self.snapshot, self.operator, self.variants[:1], options)
-        return KeyedStateReader(self.snapshot, self.operator, self.variants, plan)
+        return KeyedStateReader(self.stored, self.variants, plan_read(self.stored, self.variants[:1], options))
 
 
 class KeyedDifference:

@@ -12,12 +12,11 @@ from state_processor.backends.analysis.bytes_read import BytesRead
 from state_processor.backends.analysis.keyed_difference import KeyedDifference, Side
 from state_processor.backends.analysis.operator_difference import OperatorDifference
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.state_access import StateReader
-from state_processor.backends.read.state_listing import operator_label, survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
@@ -39,8 +38,8 @@ class OperatorPair:
     """An operator in two snapshots; ``None`` for a snapshot without the operator."""
 
     label: str
-    old: tuple[Snapshot, OperatorState | None]
-    new: tuple[Snapshot, OperatorState | None]
+    old: StoredOperator | None
+    new: StoredOperator | None
 
     @cached_property
     def states(self) -> tuple[States, States]:
@@ -63,8 +62,7 @@ class OperatorPair:
 
     @cached_property
     def _surveys(self) -> list[tuple[States, list[UnreadState]]]:
-        sides = (self.old, self.new)
-        return [({}, []) if operator is None else survey(snapshot, operator) for snapshot, operator in sides]
+        return [({}, []) if stored is None else stored.survey() for stored in (self.old, self.new)]
 
     def difference(self, name: str, options: ReadOptions, full: bool = False) -> DifferenceReader:
         """Open the difference of a state.
@@ -96,8 +94,8 @@ class OperatorPair:
         if len(set(kinds)) > 1:
             raise UnsupportedFormatError(f"state {name!r} of {self.label} is {' in one snapshot and '.join(kinds)} in the other")
         if (new or old)[0].is_keyed:
-            return KeyedDifference(name, Side(*self.old, _keyed(old)), Side(*self.new, _keyed(new)), options, full)
-        return OperatorDifference(name, _reader(*self.old, old, options), _reader(*self.new, new, options))
+            return KeyedDifference(name, Side(self.old, _keyed(old)), Side(self.new, _keyed(new)), options, full)
+        return OperatorDifference(name, _reader(self.old, old, options), _reader(self.new, new, options))
 
 
 def open_changes(
@@ -133,26 +131,24 @@ def open_changes(
     """
     before, after = (_operator(side, operator_id) for side in (old, new))
     known = after or before
-    label = operator_label(known) if known is not None else f"operator {operator_id}"
-    return OperatorPair(label, (old or new, before), (new, after)).difference(state, options or ReadOptions())
+    label = known.label if known is not None else f"operator {operator_id}"
+    return OperatorPair(label, before, after).difference(state, options or ReadOptions())
 
 
-def _operator(snapshot: Snapshot | None, operator_id: str) -> OperatorState | None:
-    operators = () if snapshot is None else snapshot.metadata.operators
-    return next((operator for operator in operators if operator.operator_id == operator_id), None)
+def _operator(snapshot: Snapshot | None, operator_id: str) -> StoredOperator | None:
+    if snapshot is None:
+        return None
+    return next((StoredOperator(snapshot, o) for o in snapshot.metadata.operators if o.operator_id == operator_id), None)
 
 
-def _reader(
-    snapshot: Snapshot, operator: OperatorState | None, variants: list[StateDescription], options: ReadOptions
-) -> OperatorStateReader | None:
+def _reader(stored: StoredOperator | None, variants: list[StateDescription], options: ReadOptions) -> OperatorStateReader | None:
     """Return the reader of an operator state; ``None`` if the snapshot does not have it.
 
     Rows have the names of the plan; dates use the time zone of the job.
     """
-    if operator is None or not variants:
+    if stored is None or not variants:
         return None
-    plan = plan_read(snapshot, operator, variants[:1], options)
-    return OperatorStateReader(snapshot, operator, variants, plan)
+    return OperatorStateReader(stored, variants, plan_read(stored, variants[:1], options))
 
 
 def _keyed(variants: list[StateDescription]) -> list[KeyedDescription]:

@@ -21,7 +21,7 @@ from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, raw_keyed_state, raw_operator_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader, open_state
-from state_processor.backends.read.state_listing import survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers import paths
@@ -85,15 +85,16 @@ class StateSearch:
 
     def search(self, operator: OperatorState) -> None:
         """Search in all state of an operator."""
+        stored = StoredOperator(self.snapshot, operator)
         try:
-            states, unread = survey(self.snapshot, operator)
+            states, unread = stored.survey()
         except StateProcessorError as problem:
             self._search_files(operator, None, None, str(problem))
             return
         for one in unread:
             self._search_files(operator, one.name, one.kind, str(one.error))
-        for name, variants in states.items():
-            self._search_state(operator, name, variants[0])
+        for variants in states.values():
+            self._search_state(stored, variants[0])
         for kind, pieces in ((RAW_KEYED, raw_keyed_state), (RAW_OPERATOR, raw_operator_state)):
             self._search_bytes(operator, kind, (piece.data for piece in pieces(self.snapshot, operator)))
         channels = (b"".join(channel.read(self.snapshot)) for channel in channel_states(operator))
@@ -101,18 +102,18 @@ class StateSearch:
         if operator.coordinator_state is not None:
             self._search_bytes(operator, COORDINATOR, [self.snapshot.open(operator.coordinator_state).read()])
 
-    def _search_state(self, operator: OperatorState, name: str, state: StateDescription) -> None:
-        place = _place(operator, shown_name(name), state.kind)
+    def _search_state(self, stored: StoredOperator, state: StateDescription) -> None:
+        place = _place(stored.operator, shown_name(state.name), state.kind)
         try:
             if self.needles:
-                self._search_rows(operator, name, place)
+                self._search_rows(stored, state.name, place)
             if state.is_keyed:
-                self._look_up(operator, name, place)
+                self._look_up(stored, state.name, place)
         except StateProcessorError as problem:
-            self._search_files(operator, name, state.kind, str(problem))
+            self._search_files(stored.operator, state.name, state.kind, str(problem))
 
-    def _search_rows(self, operator: OperatorState, name: str, place: dict[str, Any]) -> None:
-        reader = open_state(self.snapshot, operator, name, options=_OPTIONS)
+    def _search_rows(self, stored: StoredOperator, name: str, place: dict[str, Any]) -> None:
+        reader = open_state(stored, name, options=_OPTIONS)
         as_bytes = [path for field in reader.schema for path in _binary(field.name, field.type)]
         found = 0
         for split in reader.splits():
@@ -133,9 +134,9 @@ class StateSearch:
         found = pa.table(columns, schema=HITS)
         self.hits.append(found if len(found) < _FEW else merged([found]))
 
-    def _look_up(self, operator: OperatorState, name: str, place: dict[str, Any]) -> None:
+    def _look_up(self, stored: StoredOperator, name: str, place: dict[str, Any]) -> None:
         for number, key in enumerate(self.keys):
-            reader = self._reader_of(operator, name, key)
+            reader = _reader_of(stored, name, key)
             if reader is None:
                 continue
             self.fitting_keys.add(number)
@@ -143,15 +144,6 @@ class StateSearch:
             if count:
                 text = key if isinstance(key, str) else json_text_of(key)
                 self.hits.append(pa.Table.from_pylist([{**place, KEY: text, "field": KEY, "sought": text, "count": count}], HITS))
-
-    def _reader_of(self, operator: OperatorState, name: str, key: Any) -> StateReader | None:
-        """Return the reader of the entries of a key; ``None`` if the key has another type than the operator's keys."""
-        for one in spellings(key):
-            try:
-                return open_state(self.snapshot, operator, name, options=replace(_OPTIONS, keys=(one,)))
-            except OptionError:
-                continue
-        return None
 
     def _search_bytes(self, operator: OperatorState, kind: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Search in bytes without a name or a type, such as raw state."""
@@ -172,6 +164,16 @@ class StateSearch:
         rows = [{**place, "sought": str(needle), "count": count} for needle, count in counts.items() if count]
         if rows:
             self.hits.append(pa.Table.from_pylist(rows, HITS))
+
+
+def _reader_of(stored: StoredOperator, name: str, key: Any) -> StateReader | None:
+    """Return the reader of the entries of a key; ``None`` if the key has another type than the operator's keys."""
+    for one in spellings(key):
+        try:
+            return open_state(stored, name, options=replace(_OPTIONS, keys=(one,)))
+        except OptionError:
+            continue
+    return None
 
 
 def merged(tables: Sequence[pa.Table]) -> pa.Table:

@@ -15,13 +15,19 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader, raw_elements
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import operator_label, state_variants
+from state_processor.backends.read.state_listing import operator_label
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.io import DataInput
+
+
+def _reader(snapshot: Snapshot, operator: OperatorState, name: str) -> OperatorStateReader:
+    stored = StoredOperator(snapshot, operator)
+    return OperatorStateReader(stored, stored.states()[name], ReadPlan.of(ReadOptions()))
 
 
 def list_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:
     """Yield the elements of an operator's list state, each with its subtask."""
-    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadPlan.of(ReadOptions()))
+    reader = _reader(snapshot, operator, name)
     for split in reader.splits():
         for batch in reader.read(split):
             for element in batch.column("value").to_pylist():
@@ -30,7 +36,7 @@ def list_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Ite
 
 def undecoded_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, bytes]]:
     """Yield the bytes of the elements of an operator's list state, each with its subtask."""
-    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadPlan.of(ReadOptions()))
+    reader = _reader(snapshot, operator, name)
     for split in reader.splits():
         data, bounds = raw_elements(snapshot, split, name)
         for start, end in pairwise(bounds.tolist()):

@@ -17,10 +17,10 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from state_processor.backends.read.catalog_schemas import HANDLES_SCHEMA, OPERATORS_SCHEMA, STATES_SCHEMA
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
-from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, of_one_subtask, subtask_label, surveys
+from state_processor.backends.read.state_listing import leaf_keyed_handles, of_one_subtask, subtask_label, surveys
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.naming import describe, plan_operator
 from state_processor.backends.state.descriptions import StateDescription
@@ -127,7 +127,7 @@ def states(snapshot: Snapshot) -> pa.Table:
     rows = (
         row
         for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True)
-        for row in _state_rows(snapshot, operator, surveyed, known, undescribed)
+        for row in _state_rows(StoredOperator(snapshot, operator, surveyed), known, undescribed)
     )
     table = _table(_columns(rows, STATES_SCHEMA), STATES_SCHEMA, snapshot)
     log_undescribed(undescribed)
@@ -143,17 +143,16 @@ def _columns(rows: Iterable[Row], schema: pa.Schema) -> dict[str, list[Any]]:
     return columns
 
 
-def _state_rows(
-    snapshot: Snapshot, operator: OperatorState, surveyed: Survey, known: _KnownCells, undescribed: dict[str, None]
-) -> Iterator[Row]:
-    variants, unread = surveyed
+def _state_rows(stored: StoredOperator, known: _KnownCells, undescribed: dict[str, None]) -> Iterator[Row]:
+    snapshot, operator = stored.snapshot, stored.operator
+    variants, unread = stored.survey()
     found = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in found.values())
     plan = plan_operator(snapshot, operator)
     kind = kind_of(found.values(), operator.name) if plan is None else plan.transformation
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "operator_kind": kind}
     for name, state in found.items():
-        cells, without_fields = _cells(snapshot, operator, name, surveyed, known)
+        cells, without_fields = _cells(stored, variants[name], known)
         undescribed |= without_fields
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
         yield identity | cells | {"size_in_bytes": size, "description": None if plan is None else describe(plan, state)}
@@ -165,33 +164,30 @@ def _state_rows(
         yield identity | {"state_kind": kind, "python": False, "ttl": False, "backend": "raw", "size_in_bytes": size}
 
 
-def _cells(
-    snapshot: Snapshot, operator: OperatorState, name: str, surveyed: Survey, known: _KnownCells
-) -> tuple[Row, dict[str, None]]:
+def _cells(stored: StoredOperator, variants: list[StateDescription], known: _KnownCells) -> tuple[Row, dict[str, None]]:
     """Return the columns that follow from the descriptions of a state, and the undescribed classes in it.
 
     Operators with the same header have the same descriptions. The result is cached for them. A plan names the fields of each
     operator.
     """
-    states_ = surveyed[0][name]
-    key = Same(*states_)
+    key = Same(*variants)
     if key in known:
         return known[key]
-    state, serializers = states_[0], states_[0].serializers
+    state, serializers = variants[0], variants[0].serializers
     row = {
-        "state_name": shown_name(name),
+        "state_name": shown_name(state.name),
         "state_kind": state.kind,
-        "python": is_python_state(name),
+        "python": is_python_state(state.name),
         "key_type": _type_name(serializers.get("key")),
         "namespace_type": _type_name(serializers.get("namespace")),
         "value_type": None if state.is_timer else _value_type(state),
         "map_key_type": _type_name(serializers.get("map_key")),
         "ttl": state.has_ttl,
         "backend": state.backend,
-        "spark_schema": _spark_schema(snapshot, operator, state, surveyed),
+        "spark_schema": _spark_schema(stored, state.name),
     }
     found = row, dict.fromkeys(undescribed_classes(tuple(serializers.values())))
-    if snapshot.query_plan is None:
+    if stored.snapshot.query_plan is None:
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known[key] = found
@@ -210,9 +206,9 @@ def _value_type(state: StateDescription) -> str | None:
     return f"{name}, read as bytes: {state.value.reason}" if isinstance(state.value, UnreadSerializer) else name
 
 
-def _spark_schema(snapshot: Snapshot, operator: OperatorState, state: StateDescription, surveyed: Survey) -> str | None:
+def _spark_schema(stored: StoredOperator, state: str) -> str | None:
     try:
-        return schema_text(open_state(snapshot, operator, state.name, options=ReadOptions(), surveyed=surveyed).schema)
+        return schema_text(open_state(stored, state).schema)
     except UnsupportedFormatError:
         return None
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from state_processor.backends.formats.serialized_entries import PassThroughCodec, serialized_entries, with_serialized_values
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.codec import Codec
@@ -16,22 +17,49 @@ from state_processor.serializers.kryo.containers import is_collection, is_map
 from state_processor.serializers.kryo.nested_kryo import with_replacements
 from state_processor.serializers.kryo.serializer import KryoSerializer
 
+_WHOLE: Final = {"list_value": "value.element", "map_key": "value.key", "map_value": "value.value"}
+"""Columns of flattened lists and maps, and the paths of the same in whole ones."""
 
-def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) -> dict[str, JavaType]:
+
+def inferred_java_types(stored: StoredOperator, name: str | None) -> dict[str, JavaType]:
     """Return the Java types of collections in a keyed state, by path as :func:`kryo_parts_of` names them.
 
     All entries are read, in this process. A collection without elements, or whose elements are of several classes or hold
     others themselves, is left out.
+
+    Parameters
+    ----------
+    stored
+        The operator.
+    name
+        The state; ``None`` for all keyed states side by side, whose paths begin with the names of the states.
     """
+    if name is not None:
+        return _of_state(stored, name)
+    found: dict[str, JavaType] = {}
+    for state, (description, *_) in stored.states().items():
+        if isinstance(description, KeyedDescription) and not description.is_timer and description.in_void_namespace:
+            found |= {_beside_others(state, path): type_ for path, type_ in _of_state(stored, state).items()}
+    return found
+
+
+def _of_state(stored: StoredOperator, name: str) -> dict[str, JavaType]:
     found: dict[str, Found] = {}
-    for handle in keyed_handles(operator, snapshot):
-        source = handle.open(snapshot)
+    for handle in keyed_handles(stored.operator, stored.snapshot):
+        source = handle.open(stored.snapshot)
         state = source.describe(name)
         if state is not None and not state.is_timer:
             for _ in serialized_entries(source, _observing(state, found), handle.key_groups):
                 pass  # the observers note the classes
     types = ((path, _java_type(seen)) for path, seen in found.items())
     return {path: type_ for path, type_ in types if type_ is not None}
+
+
+def _beside_others(state: str, path: str) -> str:
+    """Return the path of a part of a state if the state is one of several columns."""
+    column, dot, rest = path.partition(".")
+    whole = _WHOLE.get(column, column) + dot + rest
+    return state + whole.removeprefix("value") if whole.startswith("value") else whole
 
 
 def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescription:

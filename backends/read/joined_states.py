@@ -14,14 +14,13 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, keys_to_read, wanted_keys
 from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import naming_state, operator_label
+from state_processor.backends.read.state_listing import naming_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.part_names import with_names
@@ -42,22 +41,18 @@ class JoinedStatesReader(PlannedReader):
     A row has all states of a key. States in a namespace and timers are read by name.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, operator: OperatorState, variants: dict[str, list[StateDescription]], plan: ReadPlan
-    ) -> None:
-        super().__init__(snapshot, operator, plan)
+    def __init__(self, stored: StoredOperator, variants: dict[str, list[StateDescription]], plan: ReadPlan) -> None:
+        super().__init__(stored, plan)
         keyed = {name: [s for s in states if isinstance(s, KeyedDescription)] for name, states in variants.items()}
         beside = {n: v for n, v in keyed.items() if v and not v[0].is_timer and v[0].in_void_namespace}
         if not beside:
             names = ", ".join(map(repr, variants))
-            raise NotFoundError(
-                f"{operator_label(operator)} does not have keyed state outside windows; name one of its states: {names}"
-            )
+            raise NotFoundError(f"{stored.label} does not have keyed state outside windows; name one of its states: {names}")
         self._columns = _column_names(beside)
         self._plans = self._plans_of_states()
         keys = plan.options.keys
         self._keys = None if keys is None else keys_to_read(self._named(next(iter(beside.values()))[0]), keys)
-        self._readers = {name: KeyedStateReader(snapshot, operator, v, self._plans[name]) for name, v in beside.items()}
+        self._readers = {name: KeyedStateReader(stored, v, self._plans[name]) for name, v in beside.items()}
 
     def _named(self, state: KeyedDescription) -> KeyedDescription:
         """Return a state with the names of its rows: keys are looked up by these names."""
@@ -103,12 +98,12 @@ class JoinedStatesReader(PlannedReader):
 
     def _rows(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Read a few key groups at a time. A key has the same key group in every state."""
-        source = split.handle.open(self._snapshot)
+        source = split.handle.open(self._stored.snapshot)
         found = (state for name in self._readers if (state := source.describe(name)) is not None)
         states = {state.name: self._named(state) for state in found}
         wanted = None
         if split.keys is not None and states:
-            wanted = wanted_keys(next(iter(states.values())), split.keys, self._operator.max_parallelism)
+            wanted = wanted_keys(next(iter(states.values())), split.keys, self._stored.operator.max_parallelism)
         for chunk in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             keys = None if wanted is None else wanted.within(chunk)
             yield from self._join(source, states, split.handle.subtask, chunk, keys)
@@ -125,7 +120,7 @@ class JoinedStatesReader(PlannedReader):
         for name, registered in states.items():
             plan = self._selecting(name)
             state = evolved(registered, plan.types)
-            with naming_state(name, self._operator), blaming_declared_type(name, plan.types.python_type(name)):
+            with naming_state(name, self._stored.operator), blaming_declared_type(name, plan.types.python_type(name)):
                 batches = [b for b in read_state(source, state, plan, key_groups, keys, key_bytes=True) if b.num_rows]
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.read.kept import Kept
 from state_processor.backends.read.key_lookup import WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
@@ -20,7 +20,8 @@ from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, UnionReader, open_state
-from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
+from state_processor.backends.read.state_listing import naming_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
@@ -41,8 +42,8 @@ class KeyReader:
 
     Parameters
     ----------
-    snapshot, operator
-        Where the keys are.
+    stored
+        The operator that has the keys.
     state
         Name of a keyed state; ``None`` for all keyed states and the timers.
     options
@@ -54,13 +55,12 @@ class KeyReader:
         If the operator does not have keyed state.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, state: str | None, options: ReadOptions) -> None:
-        self._snapshot = snapshot
-        self._operator = operator
+    def __init__(self, stored: StoredOperator, state: str | None, options: ReadOptions) -> None:
+        self._stored = stored
         self._state = state
         self._options = options
         if options.python_types:
-            check_known(options.python_types, survey(snapshot, operator)[0], operator_label(operator))
+            check_known(options.python_types, stored.survey()[0], stored.label)
         self._of_key = replace(options, fields=tuple((path, names) for path, names in options.fields if path == "key"))
         self._described = self._describe()
         self._owners: Kept[int, tuple[int, ...]] = Kept(_KEPT_GROUPS)
@@ -88,56 +88,55 @@ class KeyReader:
         OptionError
             If the key is not of the operator's key type.
         """
-        wanted = WantedKeys(self._described, keys_of(self._described, (key,)), self._operator.max_parallelism)
+        wanted = WantedKeys(self._described, keys_of(self._described, (key,)), self._stored.operator.max_parallelism)
         groups = wanted.key_groups
         owners = None if groups is None else self._owners.get(groups[0], self._find_owners)
         return self._readers.get(owners, self._open_readers).rows(wanted)
 
     def _describe(self) -> KeyedDescription:
         """Return a keyed state of the operator, for the type of its keys."""
-        for handle in keyed_handles(self._operator, self._snapshot):
-            with naming_state(None, self._operator):
-                source = handle.open(self._snapshot)
+        for handle in keyed_handles(self._stored.operator, self._stored.snapshot):
+            with naming_state(None, self._stored.operator):
+                source = handle.open(self._stored.snapshot)
                 described = next((source.describe(s.name) for s in source.header.states), None)
             if described is None:
                 continue
-            types = plan_read(self._snapshot, self._operator, [described], self._of_key).types
+            types = plan_read(self._stored, [described], self._of_key).types
             described = with_names(described, dict(types.names).get(described.name, {}))
             return in_time_zone(described, java_zone(types.time_zone))
-        raise NotFoundError(f"{operator_label(self._operator)} has no keyed state: keys can't be looked up")
+        raise NotFoundError(f"{self._stored.label} has no keyed state: keys can't be looked up")
 
     def _find_owners(self, key_group: int) -> tuple[int, ...]:
         """Return the positions of the subtasks whose keyed state can hold keys of a key group."""
-        return tuple(place for place, subtask in enumerate(self._operator.subtasks) if _owns(subtask, key_group))
+        return tuple(place for place, subtask in enumerate(self._stored.operator.subtasks) if _owns(subtask, key_group))
 
     def _open_readers(self, owners: tuple[int, ...] | None) -> _Readers:
         """Open the readers of the states of some subtasks; ``None`` for all subtasks."""
-        snapshot, operator, options = self._snapshot, self._operator, self._options
-        subtasks = operator.subtasks if owners is None else tuple(operator.subtasks[place] for place in owners)
-        owning = replace(operator, subtasks=subtasks)
-        handles = list(keyed_handles(owning, snapshot))
+        stored, options = self._stored, self._options
+        subtasks = stored.operator.subtasks
+        owning = stored if owners is None else stored.of_subtasks(subtasks[place] for place in owners)
+        handles = list(keyed_handles(owning.operator, stored.snapshot))
         if self._state is not None:
-            stored = stored_name(self._state, survey(snapshot, operator)[0])
+            name = stored_name(self._state, stored.survey()[0])
             # A state that the owners do not register may be registered by other subtasks, or be a mistake.
-            holder = owning if stored in survey(snapshot, owning)[0] else operator
-            reader = open_state(snapshot, holder, stored, KEYED_KIND, options)
+            reader = open_state(owning if name in owning.survey()[0] else stored, name, KEYED_KIND, options)
             assert isinstance(reader, KeyedStateReader)
-            return _Readers(snapshot, handles, {shown_name(self._state): reader})
-        variants = state_variants(snapshot, owning)
+            return _Readers(stored.snapshot, handles, {shown_name(self._state): reader})
+        variants = owning.states()
         keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
         keyed = {name: found for name, found in keyed.items() if found}
         plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
         if options.python_type is not None:
             raise type_of_one_state()
-        plan = plan_read(snapshot, owning, [found[0] for found in plain.values()], options)
-        readers = {shown_name(name): KeyedStateReader(snapshot, owning, found, plan) for name, found in plain.items()}
+        plan = plan_read(owning, [found[0] for found in plain.values()], options)
+        readers = {shown_name(name): KeyedStateReader(owning, found, plan) for name, found in plain.items()}
         if len(plain) == len(keyed):
-            return _Readers(snapshot, handles, readers)
+            return _Readers(stored.snapshot, handles, readers)
         # jobs of Java and Python have the same timers
         of_timers = replace(self._of_key, python_type=None, python_types=(), unpickle=False, ttl=None)
-        timers = open_state(snapshot, owning, None, TIMER_KIND, of_timers)
+        timers = open_state(owning, None, TIMER_KIND, of_timers)
         assert isinstance(timers, UnionReader)
-        return _Readers(snapshot, handles, readers, timers)
+        return _Readers(stored.snapshot, handles, readers, timers)
 
 
 class _Readers:

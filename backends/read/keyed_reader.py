@@ -14,15 +14,14 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.source import KeyedStateSource, KeyRange
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.column_comments import with_comments
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, keys_to_read, plan_splits, wanted_keys
 from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import naming_state, operator_label
+from state_processor.backends.read.state_listing import naming_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
     LIST,
@@ -49,16 +48,16 @@ class KeyedStateReader(PlannedReader):
 
     Parameters
     ----------
-    snapshot, operator
-        Where the state is.
+    stored
+        The operator that has the state.
     states
         The state as each handle's header registers it; they differ where subtasks met different subclasses of a POJO.
     plan
         What the read gives.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, states: Sequence[KeyedDescription], plan: ReadPlan) -> None:
-        super().__init__(snapshot, operator, plan)
+    def __init__(self, stored: StoredOperator, states: Sequence[KeyedDescription], plan: ReadPlan) -> None:
+        super().__init__(stored, plan)
         states = [evolved(s, plan.types) for s in states]
         self._name = states[0].name
         self._constants = _timer_columns(states[0])
@@ -84,15 +83,15 @@ class KeyedStateReader(PlannedReader):
         With ``whole_key_groups``, the entries of a key group are in one split.
         """
         keys = self._keys if keys is None else keys
-        with naming_state(self._name, self._operator):
-            wanted = None if keys is None else wanted_keys(self._variants[0], keys, self._operator.max_parallelism)
-            handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
+        with naming_state(self._name, self._stored.operator):
+            wanted = None if keys is None else wanted_keys(self._variants[0], keys, self._stored.operator.max_parallelism)
+            handles = keyed_handles(self._stored.operator, self._stored.snapshot if self._variants[0].is_timer else None)
             nests_maps = self._variants[0].kind == MAP and not self._plan.options.flatten  # a row has all entries of a key
             key_ranges = None if whole_key_groups or nests_maps else partial(self._key_ranges, most_bytes=split_bytes)
             return plan_splits(list(handles), wanted, split_bytes, key_ranges)
 
     def _key_ranges(self, handle: KeyedHandle, most_bytes: int) -> list[KeyRange]:
-        return handle.open(self._snapshot).key_ranges(self._name, most_bytes)
+        return handle.open(self._stored.snapshot).key_ranges(self._name, most_bytes)
 
     def read_opened(self, split: KeyedSplit, opened: Callable[[KeyedHandle], KeyedStateSource]) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split; ``opened`` returns the source of a handle, which may be open already."""
@@ -101,8 +100,8 @@ class KeyedStateReader(PlannedReader):
     def _rows(
         self, split: KeyedSplit, opened: Callable[[KeyedHandle], KeyedStateSource] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        with naming_state(self._name, self._operator):
-            source = split.handle.open(self._snapshot) if opened is None else opened(split.handle)
+        with naming_state(self._name, self._stored.operator):
+            source = split.handle.open(self._stored.snapshot) if opened is None else opened(split.handle)
             yield from self._source_rows(source, split.key_groups, split.keys, split.handle.subtask, split.between)
 
     def read_source(
@@ -123,7 +122,7 @@ class KeyedStateReader(PlannedReader):
         if state is None:
             return
         types = self._plan.types
-        where = f"state {self._name!r} of {operator_label(self._operator)}"
+        where = f"state {self._name!r} of {self._stored.label}"
         blamed = third_party_errors(where, parts=state.serializers.values())
         with blaming_declared_type(self._name, types.python_type(self._name)), blamed:
             batches = read_state(source, evolved(state, types), self._plan, key_groups, keys, between=between)

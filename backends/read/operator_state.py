@@ -18,11 +18,11 @@ from state_processor.backends.formats.operator_file import locate, operator_head
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.column_comments import with_comments
 from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state, subtask_label
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
@@ -65,16 +65,16 @@ class OperatorStateReader(PlannedReader):
 
     Parameters
     ----------
-    snapshot, operator
-        Where the state is.
+    stored
+        The operator that has the state.
     states
         The state as each subtask registers it.
     plan
         What the read gives. Operator state does not have key groups or TTL: these metadata columns are null.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], plan: ReadPlan) -> None:
-        super().__init__(snapshot, operator, plan)
+    def __init__(self, stored: StoredOperator, states: Sequence[StateDescription], plan: ReadPlan) -> None:
+        super().__init__(stored, plan)
         described = [evolved(s, plan.types) for s in states if isinstance(s, OperatorDescription)]
         self._name = described[0].name
         self._variants = tuple(dict.fromkeys(described))
@@ -97,8 +97,8 @@ class OperatorStateReader(PlannedReader):
             If the copies of broadcast state differ.
         """
         found = [
-            OperatorSplit(s.managed_operator, s.index, subtask_label(self._operator, s))
-            for s in self._operator.subtasks
+            OperatorSplit(s.managed_operator, s.index, subtask_label(self._stored.operator, s))
+            for s in self._stored.operator.subtasks
             if s.managed_operator is not None and any(m.name == self._name for m in s.managed_operator.states)
         ]
         if self._variants[0].kind == BROADCAST and found:
@@ -118,7 +118,7 @@ class OperatorStateReader(PlannedReader):
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _named(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
-        with naming_state(self._name, self._operator):
+        with naming_state(self._name, self._stored.operator):
             yield from self._read(split, self._decoded())
 
     def _decoded(self) -> FieldSelection:
@@ -130,11 +130,11 @@ class OperatorStateReader(PlannedReader):
 
     def _read(self, split: OperatorSplit, columns: FieldSelection) -> Iterator[pa.RecordBatch]:
         name = self._name
-        header = operator_header(self._snapshot, split.handle, split.context)
+        header = operator_header(self._stored.snapshot, split.handle, split.context)
         meta = header.state(name)
         assert meta is not None  # a split has the states of its handle, and the header registers them
         state = evolved(describe_operator_state(meta), self._plan.types)
-        stream = self._snapshot.open(split.handle.stream, split.context)
+        stream = self._stored.snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
         with third_party_errors(context, parts=state.serializers.values()):
             yield from self._decode(split, header, state, columns, context)
@@ -151,7 +151,7 @@ class OperatorStateReader(PlannedReader):
             yield from self._read_broadcast(split, header, state, columns, context)
             return
         layout = RowLayout((Part(0, _fields(state)),), columns)
-        found = locate(self._snapshot, split.handle, header, state.name, context)
+        found = locate(self._stored.snapshot, split.handle, header, state.name, context)
         entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = found.starts, found.ends
         yield from decode_framed(layout, self._plan.values, context, iter([(found.buffer, found.base, entries)]))
@@ -166,7 +166,7 @@ class OperatorStateReader(PlannedReader):
     ) -> Iterator[pa.RecordBatch]:
         layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns)
         decoder = layout.decoder(self._plan.values)
-        found = locate(self._snapshot, split.handle, header, state.name, context)
+        found = locate(self._stored.snapshot, split.handle, header, state.name, context)
         for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
             source = DataInput(found.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)

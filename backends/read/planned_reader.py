@@ -11,10 +11,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from state_processor.backends.formats.field_selection import Selection, applied
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.column_type import plain_schema
 
 
@@ -23,24 +21,18 @@ class PlannedReader(ABC):
 
     Parameters
     ----------
-    snapshot, operator
-        Where the state is.
+    stored
+        The operator that has the state.
     plan
         What the read gives.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, plan: ReadPlan) -> None:
-        self._snapshot = snapshot
-        self._operator = operator
+    def __init__(self, stored: StoredOperator, plan: ReadPlan) -> None:
+        self._stored = stored
         self._plan = plan
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {
-            "_snapshot": snapshot_for_tasks(self._snapshot),
-            "_operator": operator_for_tasks(self._operator),
-            "_plan": self._plan.for_tasks(),
-            "schema": self.schema,
-        }
+        return vars(self) | {"_plan": self._plan.for_tasks(), "schema": self.schema}
 
     @cached_property
     def schema(self) -> pa.Schema:

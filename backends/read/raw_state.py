@@ -18,7 +18,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import operator_label, subtask_label
+from state_processor.backends.read.state_listing import subtask_label
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 from state_processor.serializers.records import dataclass
 
@@ -94,8 +95,8 @@ class RawStateReader(PlannedReader):
 
     Parameters
     ----------
-    snapshot, operator
-        Where the state is.
+    stored
+        The operator that has the state.
     kind
         ``RAW_KEYED`` or ``RAW_OPERATOR``.
     plan
@@ -107,25 +108,28 @@ class RawStateReader(PlannedReader):
         If the operator does not have such state.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, kind: str, plan: ReadPlan) -> None:
-        super().__init__(snapshot, operator, plan)
+    def __init__(self, stored: StoredOperator, kind: str, plan: ReadPlan) -> None:
+        super().__init__(stored, plan)
         self._kind = kind
         if not self.splits():
-            raise NotFoundError(f"{operator_label(operator)} has no {kind} state")
+            raise NotFoundError(f"{stored.label} has no {kind} state")
 
     def _whole_schema(self) -> pa.Schema:
         return pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
 
     def splits(self, split_bytes: int = 0) -> list[RawSplit]:
         """Plan a split per subtask."""
-        return [split for s in self._operator.subtasks if (split := self._split(s)) is not None]
+        return [split for s in self._stored.operator.subtasks if (split := self._split(s)) is not None]
 
     def _split(self, subtask: OperatorSubtaskState) -> RawSplit | None:
         handle = subtask.raw_keyed if self._kind == RAW_KEYED else subtask.raw_operator
         if handle is None:
             return None
         if self._kind == RAW_KEYED:
-            if open_raw_timers(self._snapshot, subtask.raw_keyed, subtask_label(self._operator, subtask)) is not None:
+            if (
+                open_raw_timers(self._stored.snapshot, subtask.raw_keyed, subtask_label(self._stored.operator, subtask))
+                is not None
+            ):
                 return None
             return RawSplit(OperatorSubtaskState(index=subtask.index, raw_keyed=subtask.raw_keyed), handle.state_size)
         return RawSplit(OperatorSubtaskState(index=subtask.index, raw_operator=subtask.raw_operator), handle.state_size)
@@ -133,7 +137,7 @@ class RawStateReader(PlannedReader):
     def _rows(self, split: RawSplit) -> Iterator[pa.RecordBatch]:
         pieces: list[RawPiece] = []
         size = 0
-        for piece in _READ[self._kind](self._snapshot, replace(self._operator, subtasks=(split.subtask,))):
+        for piece in _READ[self._kind](self._stored.snapshot, replace(self._stored.operator, subtasks=(split.subtask,))):
             pieces.append(piece)
             size += len(piece.data)
             if size >= _BATCH_BYTES:

@@ -22,9 +22,8 @@ from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.backends.formats.field_selection import Selection
-    from state_processor.backends.metadata.snapshot import Snapshot
-    from state_processor.backends.metadata.snapshot_metadata import OperatorState
     from state_processor.backends.read.read_options import ReadOptions
+    from state_processor.backends.read.stored_operator import StoredOperator
     from state_processor.backends.state.descriptions import StateDescription
 
 
@@ -115,7 +114,7 @@ class ReadPlan:
         return filter(attrgetter("num_rows"), batches)  # unlike a loop, it does not keep a batch while the next one is decoded
 
 
-def plan_read(snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions) -> ReadPlan:
+def plan_read(stored: StoredOperator, states: Sequence[StateDescription], options: ReadOptions) -> ReadPlan:
     """Return the plan of a read of some states.
 
     Names of the fields of rows come from the user and from the plan of the query, and the time zone from the snapshot.
@@ -125,11 +124,12 @@ def plan_read(snapshot: Snapshot, operator: OperatorState, states: Sequence[Stat
     OptionError
         If the names do not fit.
     """
+    snapshot = stored.snapshot
     if snapshot.query_plan is None and not options.fields:
         return ReadPlan.of(options, time_zone=snapshot.time_zone)
     from state_processor.backends.sql.naming import state_names  # only states of queries need it
 
-    return ReadPlan.of(options, state_names(snapshot, operator, states, dict(options.fields)), snapshot.time_zone)
+    return ReadPlan.of(options, state_names(snapshot, stored.operator, states, dict(options.fields)), snapshot.time_zone)
 
 
 def _expiry(options: ReadOptions) -> Expiry | None:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.field_selection import EVERYTHING, Selection, applied, selected
-from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.joined_states import JoinedStatesReader
 from state_processor.backends.read.keyed_reader import KeyedStateReader, with_text_namespace
@@ -19,7 +18,7 @@ from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan, plan_read
-from state_processor.backends.read.state_listing import Survey, naming_state, operator_label, survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_KINDS,
@@ -75,19 +74,14 @@ class SelectableStateReader(StateReader, Protocol):
 
 
 def open_state(
-    snapshot: Snapshot,
-    operator: OperatorState,
-    state: str | None = None,
-    kind: str | None = None,
-    options: ReadOptions | None = None,
-    surveyed: Survey | None = None,
+    stored: StoredOperator, state: str | None = None, kind: str | None = None, options: ReadOptions | None = None
 ) -> SelectableStateReader:
     """Open the reader of a state.
 
     Parameters
     ----------
-    snapshot, operator
-        Where the state is; see :func:`~state_processor.backends.read.state_listing.find_operator`.
+    stored
+        The operator that has the state.
     state
         Its name; ``None`` for all keyed states side by side or, with kind ``TIMER``, all timers.
     kind
@@ -95,8 +89,6 @@ def open_state(
         ``RAW_KEYED`` and ``RAW_OPERATOR`` are bytes of the operator's own format; they don't have a name.
     options
         Shape and content.
-    surveyed
-        The operator's states, if they are known: reading them takes a request for each subtask.
 
     Raises
     ------
@@ -112,60 +104,47 @@ def open_state(
         raise type_of_one_state()
     if kind in OPERATOR_KINDS and state is None:
         raise OptionError(f"{spelled('kind', kind)} needs {spelled('state')}: name the state, or leave {spelled('kind')} out")
-    reader = _open_whole(snapshot, operator, state, kind, options, surveyed)
+    reader = _open_whole(stored, state, kind, options)
     return reader if options.columns is None else reader.select(selected(options.columns, reader.schema))
 
 
-def _open_whole(
-    snapshot: Snapshot,
-    operator: OperatorState,
-    state: str | None,
-    kind: str | None,
-    options: ReadOptions,
-    surveyed: Survey | None,
-) -> SelectableStateReader:
+def _open_whole(stored: StoredOperator, state: str | None, kind: str | None, options: ReadOptions) -> SelectableStateReader:
     """Open the reader of a state with all its columns."""
     if kind is not None and kind in RAW_KINDS:
         if state is not None:
-            raise NotFoundError(f"raw state of {operator_label(operator)} does not have names, found the name {state!r}")
-        return RawStateReader(snapshot, operator, kind, ReadPlan.of(options))
-    variants, unread = surveyed or survey_for(snapshot, operator, state)
+            raise NotFoundError(f"raw state of {stored.label} does not have names, found the name {state!r}")
+        return RawStateReader(stored, kind, ReadPlan.of(options))
+    variants, unread = stored.survey(state)
     if state is not None:
         state = stored_name(state, (*variants, *(u.name for u in unread if u.name is not None)))
     concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
     if concerned:
         raise concerned[0].error
     if not variants and not unread:
-        raise NotFoundError(f"{operator_label(operator)} has no state{_other_state(operator)}")
+        raise NotFoundError(f"{stored.label} has no state{_other_state(stored.operator)}")
     read = [found[0] for name, found in variants.items() if name == state or (state is None and _is_read(found[0], kind))]
-    plan = plan_read(snapshot, operator, read, options)
+    plan = plan_read(stored, read, options)
     if state is None:
         if kind == TIMER_KIND:
             queues = [[s for s in states if isinstance(s, TimerDescription)] for states in variants.values()]
-            readers = [KeyedStateReader(snapshot, operator, timers, plan) for timers in queues if timers]
+            readers = [KeyedStateReader(stored, timers, plan) for timers in queues if timers]
             if not readers:
-                raise NotFoundError(f"{operator_label(operator)} has no timers; its states are {', '.join(map(repr, variants))}")
+                raise NotFoundError(f"{stored.label} has no timers; its states are {', '.join(map(repr, variants))}")
             return UnionReader(readers)
-        return JoinedStatesReader(snapshot, operator, variants, plan)
+        return JoinedStatesReader(stored, variants, plan)
     if state not in variants:
-        raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
+        raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), stored.label)
     found = variants[state]
-    _check_kind(found[0], kind, operator)
+    _check_kind(found[0], kind, stored.label)
     keyed = [s for s in found if isinstance(s, KeyedDescription)]
     if keyed:
-        return KeyedStateReader(snapshot, operator, keyed, plan)
-    return OperatorStateReader(snapshot, operator, found, plan)
+        return KeyedStateReader(stored, keyed, plan)
+    return OperatorStateReader(stored, found, plan)
 
 
 def _is_read(state: StateDescription, kind: str | None) -> bool:
     """Return whether a read without a name reads a state."""
     return state.is_timer if kind == TIMER_KIND else state.is_keyed and not state.is_timer
-
-
-def survey_for(snapshot: Snapshot, operator: OperatorState, state: str | None) -> Survey:
-    """Return an operator's states; errors name the state that they are read for."""
-    with naming_state(state, operator):
-        return survey(snapshot, operator)
 
 
 def _other_state(operator: OperatorState) -> str:
@@ -189,12 +168,11 @@ def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:
     return (unread.kind in TIMERS) if kind == TIMER_KIND else unread.kind not in OPERATOR_KINDS | TIMERS
 
 
-def _check_kind(state: StateDescription, kind: str | None, operator: OperatorState) -> None:
+def _check_kind(state: StateDescription, kind: str | None, label: str) -> None:
     expected = _KINDS.get(kind or "")
     fits = state.is_keyed if kind == KEYED_KIND else (expected is None or state.kind in expected)
     if not fits:
         other = state.kind if state.kind in _KINDS else TIMER_KIND if state.is_timer else KEYED_KIND
-        label = operator_label(operator)
         raise NotFoundError(f"state {state.name!r} of {label} is {state.kind}; read it with {read_with(other)}")
 
 

@@ -11,7 +11,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import operator_label, survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.read.structure_check import SnapshotCheck
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
@@ -32,28 +32,29 @@ class ValueCheck(SnapshotCheck):
     rows: int = 0
 
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
+        stored = StoredOperator(snapshot, operator)
         try:
-            states, unread = survey(snapshot, operator)
+            states, unread = stored.survey()
         except StateProcessorError as problem:
             self.problems.append(str(problem))
             return
         self.problems += [str(state.error) for state in unread]
-        for name, variants in states.items():
+        for variants in states.values():
             try:
-                self._check_state(snapshot, operator, name, variants[0])
+                self._check_state(stored, variants[0])
             except StateProcessorError as problem:
                 self.problems.append(str(problem))
 
-    def _check_state(self, snapshot: Snapshot, operator: OperatorState, name: str, state: StateDescription) -> None:
-        reader = open_state(snapshot, operator, name, options=_OPTIONS)
-        label = f"{operator_label(operator)}, state {name!r}"
+    def _check_state(self, stored: StoredOperator, state: StateDescription) -> None:
+        reader = open_state(stored, state.name, options=_OPTIONS)
+        label = f"{stored.label}, state {state.name!r}"
         hashed = isinstance(state, KeyedDescription)
         for split in reader.splits():
             for batch in reader.read(split):
                 self.rows += batch.num_rows
                 if hashed and isinstance(state, KeyedDescription):
                     try:
-                        self._check_keys(batch, state, operator.max_parallelism, label)
+                        self._check_keys(batch, state, stored.operator.max_parallelism, label)
                     except UnsupportedFormatError:
                         self.unknown.append(label)
                         hashed = False

@@ -20,7 +20,8 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader, open_state
-from state_processor.backends.read.state_listing import find_operator, operator_label, survey
+from state_processor.backends.read.state_listing import operator_label, survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.display.progress import progress
 from state_processor.erasing.erased_rows import Action, Holds, checked_actions, erased_row, holding
@@ -147,10 +148,10 @@ class Erasure:
     def prepare(self) -> None:
         """Search in the source savepoint, and add the changes to the new one."""
         for operator in progress(self.snapshot.metadata.operators, "searching"):
-            states, _ = survey(self.snapshot, operator)
+            stored = StoredOperator(self.snapshot, operator)
             keys = [
-                *(found for name, variants in states.items() if (found := self._erase_from(operator, name, variants[0]))),
-                *self._given_keys(operator, states),
+                *(found for variants in stored.survey()[0].values() if (found := self._erase_from(stored, variants[0]))),
+                *self._given_keys(stored),
             ]
             if keys:
                 self._delete_keys(operator, pa.concat_tables(keys))
@@ -167,15 +168,16 @@ class Erasure:
 
     # Texts
 
-    def _erase_from(self, operator: OperatorState, name: str, state: StateDescription) -> pa.Table | None:
+    def _erase_from(self, stored: StoredOperator, state: StateDescription) -> pa.Table | None:
         """Erase texts from a state. Return the keys to remove from the operator."""
         if not self.needles:
             return None
         try:
-            reader = open_state(self.snapshot, operator, name, options=_OPTIONS if state.is_keyed else _OF_OPERATOR)
+            reader = open_state(stored, state.name, options=_OPTIONS if state.is_keyed else _OF_OPERATOR)
             batches = [batch if not state.is_keyed else self._rows_with_text(batch) for batch in _batches(reader)]
         except StateProcessorError:
             return None  # the proof searches the bytes of this state, and names the state
+        operator, name = stored.operator, state.name
         table = pa.Table.from_batches(batches, reader.schema)
         if not state.is_keyed:
             self._erase_from_operator_state(operator, name, state, table.combine_chunks())
@@ -237,26 +239,17 @@ class Erasure:
 
     # Keys
 
-    def _given_keys(self, operator: OperatorState, states: Mapping[str, Sequence[StateDescription]]) -> Iterator[pa.Table]:
+    def _given_keys(self, stored: StoredOperator) -> Iterator[pa.Table]:
         """Yield each given key that the operator has, as a table of one row."""
         for number, key in enumerate(self.keys):
-            for name, variants in states.items():
-                found = self._of_key(operator, name, key) if variants[0].is_keyed else None
+            for name, variants in stored.survey()[0].items():
+                found = _of_key(stored, name, key) if variants[0].is_keyed else None
                 if found is None:
                     continue
                 self._fitting.add(number)
                 if found.num_rows:
-                    self._note(operator, name, variants[0].kind, "keys", found.num_rows)
+                    self._note(stored.operator, name, variants[0].kind, "keys", found.num_rows)
                     yield found.slice(0, 1)
-
-    def _of_key(self, operator: OperatorState, name: str, key: Any) -> pa.Table | None:
-        for one in spellings(key):
-            try:
-                reader = open_state(self.snapshot, operator, name, options=replace(_OPTIONS, keys=(one,), metadata=False))
-            except OptionError:  # the operator's keys have another type
-                continue
-            return pa.Table.from_batches(list(_batches(reader)), reader.schema).select(["key"])
-        return None
 
     def _delete_keys(self, operator: OperatorState, keys: pa.Table) -> None:
         distinct = list({repr(row): row for row in keys.to_pylist()}.values())
@@ -269,8 +262,9 @@ class Erasure:
         assert self.uid is not None
         assert self.state is not None
         identifier = OperatorIdentifier.of(self.uid)
-        operator = find_operator(self.snapshot, identifier.uid, identifier.uid_hash)
-        (kind,) = {s.kind for s in survey(self.snapshot, operator)[0].get(self.state, [])} or {""}
+        stored = StoredOperator.find(self.snapshot, identifier.uid, identifier.uid_hash)
+        operator = stored.operator
+        (kind,) = {s.kind for s in stored.survey()[0].get(self.state, [])} or {""}
         rows = self._selected(self.path, self.access)
         if not rows.num_rows:
             return
@@ -396,6 +390,16 @@ def _changes(summary: WriteSummary) -> Iterator[dict[str, Any]]:
 
 def _uid(operator: OperatorState) -> OperatorIdentifier:
     return OperatorIdentifier.of(operator.uid) if operator.uid else OperatorIdentifier.for_uid_hash(operator.operator_id)
+
+
+def _of_key(stored: StoredOperator, name: str, key: Any) -> pa.Table | None:
+    for one in spellings(key):
+        try:
+            reader = open_state(stored, name, options=replace(_OPTIONS, keys=(one,), metadata=False))
+        except OptionError:  # the operator's keys have another type
+            continue
+        return pa.Table.from_batches(list(_batches(reader)), reader.schema).select(["key"])
+    return None
 
 
 def _batches(reader: StateReader) -> Iterable[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import surveys
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.part_names import with_names
@@ -102,8 +103,8 @@ class StateDifference:
     type_before: str | None
     type_after: str | None
     reader: DifferenceReader
-    old: tuple[Snapshot, OperatorState | None]
-    new: tuple[Snapshot, OperatorState | None]
+    old: StoredOperator | None
+    new: StoredOperator | None
     renamed_from: str | None = None
 
     def as_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -207,25 +208,25 @@ def state_differences(
         earlier = before.get(renamed.get(uid_hash, uid_hash))
         uid = next((o.uid for o in (after.get(uid_hash), earlier) if o is not None and o.uid), None)
         label = f"operator {uid!r}" if uid else f"operator {uid_hash}"
-        pair = OperatorPair(label, (old, earlier), (new, after.get(uid_hash)))
+        later = after.get(uid_hash)
+        sides = (None if earlier is None else StoredOperator(old, earlier), None if later is None else StoredOperator(new, later))
+        pair = OperatorPair(label, *sides)
         renamed_from = None if earlier is None or uid_hash not in renamed else earlier.uid or earlier.operator_id
         found = {**pair.states[0], **pair.states[1]}
         stored |= found.keys()
         for name in pair.names if state is None else (stored_name(state, found),):
             reader = pair.difference(name, options, full)
-            type_before, type_after = (
-                _type(*side, states.get(name, [])) for side, states in zip((pair.old, pair.new), pair.states, strict=True)
-            )
+            type_before, type_after = (_type(side, states.get(name, [])) for side, states in zip(sides, pair.states, strict=True))
             place = (uid, uid_hash, shown_name(name), found[name][0].kind)
-            yield StateDifference(*place, type_before, type_after, reader, pair.old, pair.new, renamed_from)
+            yield StateDifference(*place, type_before, type_after, reader, *sides, renamed_from)
     check_known(options.python_types, stored, "these operators")
 
 
-def _type(snapshot: Snapshot, operator: OperatorState | None, variants: list[StateDescription]) -> str | None:
+def _type(stored: StoredOperator | None, variants: list[StateDescription]) -> str | None:
     """Return the type of a state with the names of the plan, if a snapshot has the state."""
-    if operator is None or not variants:
+    if stored is None or not variants:
         return None
-    names = dict(state_names(snapshot, operator, variants[:1], {}))
+    names = dict(state_names(stored.snapshot, stored.operator, variants[:1], {}))
     return str(with_names(variants[0], names.get(variants[0].name, {})).registered_serializer)
 
 
@@ -266,13 +267,12 @@ def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, 
     skipping = {row["operator_uid_hash"] for row in rows if row["method"] != FULL}
     measured: dict[tuple[str, str], dict[str, int | None]] = {}
 
-    def size(d: StateDifference, side: tuple[Snapshot, OperatorState | None]) -> int | None:
-        snapshot, operator = side
-        if operator is None:
+    def size(d: StateDifference, side: StoredOperator | None) -> int | None:
+        if side is None:
             return None
-        place = (snapshot.digest, operator.operator_id)
+        place = (side.snapshot.digest, side.operator.operator_id)
         if place not in measured:
-            measured[place] = _sizes(snapshot, operator, keyed=d.operator_uid_hash not in skipping)
+            measured[place] = _sizes(side.snapshot, side.operator, keyed=d.operator_uid_hash not in skipping)
         absent = 0 if d.operator_uid_hash not in skipping else None
         return measured[place].get(d.state_name, absent)
 

@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.key_rows import KeyReader
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_listing import find_operator, operator_label, survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.python_states import stored_name
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.options.effects import check_effects, check_time_to_live
@@ -109,13 +108,13 @@ class KeyLookUp:
 
     def __init__(self, snapshot: Snapshot, operator: OperatorIdentifier, state: str | None, options: Mapping[str, Any]) -> None:
         given = check_arguments(options)
-        found = find_operator(snapshot, operator.uid, operator.uid_hash)
-        check_effects(given, Kind.LOOKUP, EFFECTIVE_OPTIONS, operator_label(found))
+        stored = StoredOperator.find(snapshot, operator.uid, operator.uid_hash)
+        check_effects(given, Kind.LOOKUP, EFFECTIVE_OPTIONS, stored.label)
         if "ttl" in given:
-            _check_time_to_live(snapshot, found, state, given)
+            _check_time_to_live(stored, state, given)
         read = ReadOptions(**values_of(READ_OPTIONS, given))
         self._operator = operator
-        self._reader = KeyReader(snapshot, found, state, replace(read, flatten=False))
+        self._reader = KeyReader(stored, state, replace(read, flatten=False))
 
     def find(self, key: Any) -> KeyContents:
         """Read the contents of a key.
@@ -130,12 +129,12 @@ class KeyLookUp:
         return KeyContents(self._operator, key, *self._reader.rows(key))
 
 
-def _check_time_to_live(snapshot: Snapshot, operator: OperatorState, state: str | None, given: Collection[str]) -> None:
+def _check_time_to_live(stored: StoredOperator, state: str | None, given: Collection[str]) -> None:
     """Refuse options about time-to-live where no state that is read has one; a state that is not there is refused later."""
-    states = survey(snapshot, operator)[0]
+    states = stored.survey()[0]
     wanted = None if state is None else stored_name(state, states)
     read = [s for name, found in states.items() if wanted in (None, name) for s in found]
-    where = operator_label(operator) if state is None else f"state {state!r} of {operator_label(operator)}"
+    where = stored.label if state is None else f"state {state!r} of {stored.label}"
     if read:
         check_time_to_live(given, where, has_ttl=any(s.has_ttl for s in read))
 

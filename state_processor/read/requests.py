@@ -1,57 +1,105 @@
-"""From arguments of a read to its options and the schema to deliver."""
+"""From the arguments of a read to an open state and the schema to deliver."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.column_comments import with_comments_of
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.options.keywords import check_arguments
-from state_processor.read.kryo_inference import inferred_kryo_types
+from state_processor.options.source import SourceOptions
 from state_processor.read.projection import overridden
+from state_processor.read.sources import find_reader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
+from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
+
+if TYPE_CHECKING:
+    from state_processor.backends.read.state_access import SelectableStateReader
+    from state_processor.serializers.java.types import JavaType
 
 ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]
 
 
-def state_values(
-    snapshot: Snapshot,
-    operator: OperatorIdentifier,
-    state: str | None,
-    kind: str | None,
-    evolving: Mapping[str, PortableType],
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the normal forms of the options that read a state, by keyword argument.
+@dataclass(frozen=True, slots=True)
+class OpenState:
+    """A state that is open, with the checked arguments of its read.
 
     Parameters
     ----------
-    snapshot
-        The snapshot, for types that are inferred from values.
-    operator, state, kind
-        The state.
-    evolving
-        Types of columns, see :func:`evolving_types`.
-    options
-        Keyword arguments.
-
-    Raises
-    ------
-    OptionError
-        If an argument has a value of another kind.
+    values
+        The normal forms of the options, by keyword argument.
+    source
+        The options of the read.
+    stored
+        The operator that has the state.
+    reader
+        Reads all columns of all keys.
+    schema
+        The argument ``schema`` without types of Flink, which are in the options.
     """
-    values = check_arguments({**options, "kind": kind})
-    inferred = inferred_kryo_types(snapshot, operator, state) if values.get("infer_kryo", False) else {}
-    types = {**evolving, **inferred, **dict(values.get("types", ()))}
-    is_by_uid = operator.uid is not None and OperatorIdentifier.of(operator.uid) == operator  # a uid may look like a hash
-    named = {"uid": operator.uid} if is_by_uid else {"uid_hash": operator.uid_hash}
-    return values | named | ({"state": state} if state is not None else {}) | ({"types": tuple(types.items())} if types else {})
+
+    values: dict[str, Any]
+    source: SourceOptions
+    stored: StoredOperator
+    reader: SelectableStateReader
+    schema: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StateRequest:
+    """The arguments of a read of a state; see :func:`state_processor.arrow.read_state`."""
+
+    operator: OperatorIdentifier
+    state: str | None = None
+    kind: str | None = None
+    schema: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def find(self, snapshot: Snapshot) -> StoredOperator:
+        """Find the operator in a snapshot.
+
+        Raises
+        ------
+        NotFoundError
+            If it does not exist.
+        """
+        return StoredOperator.find(snapshot, self.operator.uid, self.operator.uid_hash)
+
+    def open(self, stored: StoredOperator) -> OpenState:
+        """Check the arguments, and open the state of an operator that :meth:`find` returns.
+
+        Raises
+        ------
+        OptionError
+            If an argument has a value of another kind, or does not act on the state.
+        NotFoundError
+            If the operator does not have the state.
+        """
+        values = check_arguments({**self.options, "kind": self.kind})
+        evolving, schema = evolving_types(self.schema)
+        types = {**evolving, **self._inferred(stored, values), **dict(values.get("types", ()))}
+        is_by_uid = self.operator.uid is not None and OperatorIdentifier.of(self.operator.uid) == self.operator
+        named = {"uid": self.operator.uid} if is_by_uid else {"uid_hash": self.operator.uid_hash}  # a uid may look like a hash
+        values |= named | ({} if self.state is None else {"state": self.state})
+        values |= {"types": tuple(types.items())} if types else {}
+        source = SourceOptions.of(stored.snapshot.directory, values)
+        return OpenState(values, source, stored, find_reader(source, stored), schema)
+
+    def _inferred(self, stored: StoredOperator, values: Mapping[str, Any]) -> Mapping[str, JavaType]:
+        """Return the Java types that the values of the state have, by path, if the options ask for them."""
+        if not values.get("infer_kryo", False):
+            return {}
+        from state_processor.backends.read.java_type_inference import inferred_java_types  # most reads infer nothing
+
+        return inferred_java_types(stored, self.state)
 
 
 def evolving_types(schema: Any) -> tuple[dict[str, PortableType], Any]:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import Context, copy_context
 from dataclasses import field, replace
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from state_processor.backends.formats.row_layout import KEY_COLUMN
-from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.state_access import SelectableStateReader
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.source import SourceOptions
-from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
-from state_processor.read.sources import KnownStates, ProjectedReader, find_reader, known_states, takes_keys
+from state_processor.read.requests import StateRequest, arrow_schema
+from state_processor.read.sources import ProjectedReader, find_reader, takes_keys
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.records import dataclass
-from state_processor.types.identifier import OperatorIdentifier
 
 _INTEGERS: Final = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64()})
 
@@ -33,10 +32,8 @@ class StateScan:
     ----------
     source
         The checked options of the read.
-    snapshot
-        The open snapshot.
-    known
-        The operator's states; ``None`` for raw state.
+    stored
+        The operator that has the state.
     reader
         Reads all columns of all keys.
     schema
@@ -46,47 +43,25 @@ class StateScan:
     """
 
     source: SourceOptions
-    snapshot: Snapshot
-    known: KnownStates | None
+    stored: StoredOperator
     reader: SelectableStateReader
     schema: pa.Schema
     context: Context = field(default_factory=copy_context, compare=False, repr=False)
 
     @classmethod
-    def open(
-        cls,
-        snapshot: Snapshot,
-        path: str | PathLike[str],
-        uid: str | OperatorIdentifier,
-        state: str | None,
-        kind: str | None,
-        schema: ArrowSchema | None,
-        options: Mapping[str, Any],
-        known: KnownStates | None = None,
-    ) -> Self:
-        """Check the arguments of :func:`state_processor.arrow.read_state`, and find the state among those that are known."""
-        evolving, schema = evolving_types(schema)
+    def of(cls, stored: StoredOperator, request: StateRequest) -> Self:
+        """Open a state of an operator."""
         with entered(Door.FUNCTIONS):
-            values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
-            source = SourceOptions.of(fspath(path), values)
-            known = known or known_states(source, snapshot)
-            reader = find_reader(source, snapshot, known)
-        delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
+            opened = request.open(stored)
+        reader = opened.reader
+        delivered = reader.schema if opened.schema is None else arrow_schema(opened.schema, reader.schema)
         ProjectedReader.of(reader, delivered)  # refuses conversions
-        return cls(source, snapshot, known, reader, delivered)
+        return cls(opened.source, stored, reader, delivered)
 
     @classmethod
-    def open_path(
-        cls,
-        path: str | PathLike[str],
-        uid: str | OperatorIdentifier,
-        state: str | None,
-        kind: str | None,
-        schema: ArrowSchema | None,
-        options: Mapping[str, Any],
-    ) -> Self:
-        """Open a snapshot, and find a state in it."""
-        return cls.open(SnapshotAccess.among(options).open(path), path, uid, state, kind, schema, options)
+    def open(cls, path: str | PathLike[str], request: StateRequest) -> Self:
+        """Open a snapshot, and a state in it."""
+        return cls.of(request.find(SnapshotAccess.among(request.options).open(path)), request)
 
     def read(self, wanted: pa.Schema | None = None, keys: frozenset[Any] | None = None) -> Iterator[pa.RecordBatch]:
         """Read rows, lazily; at least one batch, which may be empty.
@@ -107,7 +82,7 @@ class StateScan:
         reader = self.reader
         if keys is not None:
             source = replace(self.source, read=replace(self.source.read, keys=tuple(keys)))
-            reader = find_reader(source, self.snapshot, self.known)
+            reader = find_reader(source, self.stored)
         projected = ProjectedReader.of(reader, self.schema if wanted is None else wanted)
         empty = True
         for split in progress(projected.reader.splits(), "reading"):

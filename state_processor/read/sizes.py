@@ -10,6 +10,7 @@ import pyarrow as pa
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_label
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.records import dataclass
@@ -80,7 +81,7 @@ class SizeReport:
         parts = [
             SizePart(sizes, o.uid, o.operator_id, split, kind, top or 1 << 62)
             for o in found
-            for sizes in (KeyedSizes(snapshot, o),)
+            for sizes in (KeyedSizes(StoredOperator(snapshot, o)),)
             for split in (sizes.splits_of_keys() if kind == "key" else sizes.splits())
         ]
         if operator is not None and not parts:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pickle import PicklingError, dumps
 from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.raw_state import RawStateReader
-from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state, survey_for
-from state_processor.backends.read.state_listing import Survey, find_operator, operator_label
+from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.python_states import check_known, stored_name
 from state_processor.options.effects import check_effects, check_time_to_live
@@ -64,27 +64,22 @@ class KnownStates:
         return {**vars(self), "states": states}
 
 
-def known_states(options: SourceOptions, snapshot: Snapshot) -> KnownStates | None:
+def known_states(options: SourceOptions, stored: StoredOperator) -> KnownStates | None:
     """Return the states that the options ask for; ``None`` if the operator does not have them, or one can't be read."""
-    if options.operator is None or options.kind in RAW_KINDS:
+    if options.kind in RAW_KINDS:
         return None
-    operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
-    states, unread = survey_for(snapshot, operator, options.state)
+    states, unread = stored.survey(options.state)
     asked = {name: found for name, found in states.items() if options.state in (None, name) or options.read.python_types}
-    return None if unread or not asked else KnownStates(snapshot.digest, operator.operator_id, asked)
+    return None if unread or not asked else KnownStates(stored.snapshot.digest, stored.operator.operator_id, asked)
 
 
-def find_reader(
-    options: SourceOptions, snapshot: Snapshot | None = None, known: KnownStates | None = None
-) -> SelectableStateReader:
-    """Return the reader of the state that the options name.
+def open_operator(options: SourceOptions, known: KnownStates | None = None) -> StoredOperator:
+    """Open the snapshot, and find the operator that the options name.
 
     Parameters
     ----------
     options
         The options.
-    snapshot
-        The snapshot, if it is open.
     known
         The operator's states, if they were read before. Those of another snapshot or operator are not used.
 
@@ -93,36 +88,53 @@ def find_reader(
     OptionError
         If no operator is named.
     NotFoundError
-        If the operator or the state does not exist.
-    UndecodableValueError
-        If a type declares nanoseconds, and the options do not say how to read them.
+        If the operator does not exist.
     """
     if options.operator is None:
         raise OptionError(f"no operator: name it by {spelled('uid')}, or by {spelled('uid_hash')} if its uid is unknown")
-    snapshot = snapshot or options.access.open(options.path)
-    operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
+    stored = StoredOperator.find(options.access.open(options.path), options.operator.uid, options.operator.uid_hash)
+    if known is None or (known.digest, known.operator) != (stored.snapshot.digest, stored.operator.operator_id):
+        return stored
+    return replace(stored, known=(known.states, []))
+
+
+def find_reader(options: SourceOptions, stored: StoredOperator) -> SelectableStateReader:
+    """Return the reader of the state that the options name.
+
+    Parameters
+    ----------
+    options
+        The options.
+    stored
+        The operator.
+
+    Raises
+    ------
+    OptionError
+        If an option does not act on the state.
+    NotFoundError
+        If the operator does not have the state.
+    UndecodableValueError
+        If a type declares nanoseconds, and the options do not say how to read them.
+    """
     if options.kind in RAW_KINDS:
-        surveyed: Survey | None = None
-    elif known is not None and (known.digest, known.operator) == (snapshot.digest, operator.operator_id):
-        surveyed = known.states, []
-    else:
-        surveyed = survey_for(snapshot, operator, options.state)
-    _check_options(options, surveyed, operator_label(operator))
-    if surveyed is not None and options.read.python_types:
-        check_known(options.read.python_types, surveyed[0], operator_label(operator))
-    reader = open_state(snapshot, operator, options.state, options.kind, options.read, surveyed)
-    if surveyed is not None:
-        read = surveyed[0] if options.state is None else {options.state: surveyed[0].get(options.state, [])}
-        log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for states in read.values() for s in states)))
-    if surveyed is not None and options.read.nanos == "error":
+        _check_options(options, {}, stored.label)
+        return open_state(stored, options.state, options.kind, options.read)
+    states = stored.survey(options.state)[0]
+    _check_options(options, states, stored.label)
+    if options.read.python_types:
+        check_known(options.read.python_types, states, stored.label)
+    reader = open_state(stored, options.state, options.kind, options.read)
+    read = states.values() if options.state is None else (states.get(options.state, ()),)
+    log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for found in read for s in found)))
+    if options.read.nanos == "error":
         of_state = "" if options.state is None else f", state {options.state!r}"
-        refuse_nanoseconds(reader.described_schema, f"{operator_label(operator)}{of_state}")
+        refuse_nanoseconds(reader.described_schema, f"{stored.label}{of_state}")
     return reader
 
 
-def _check_options(options: SourceOptions, surveyed: Survey | None, operator: str) -> None:
+def _check_options(options: SourceOptions, states: Mapping[str, list[StateDescription]], operator: str) -> None:
     """Refuse options that do not act on the state. :func:`open_state` reports a missing state."""
-    states = {} if surveyed is None else surveyed[0]
     if options.state is None:
         kind = _KINDS.get(options.kind or "", Kind.WHOLE)
         read, where = [s for found in states.values() for s in found if s.is_keyed and not s.is_timer], operator

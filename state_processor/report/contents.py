@@ -21,7 +21,8 @@ from state_processor.backends.read import catalog
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
-from state_processor.backends.read.state_listing import find_operator, operator_label
+from state_processor.backends.read.state_listing import operator_label
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import TIMERS
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
@@ -241,7 +242,7 @@ def _read_times(snapshot: Snapshot, found: SnapshotContents) -> None:
 
 
 def _open(snapshot: Snapshot, uid_hash: str, state: str | None, kind: str) -> StateReader:
-    return open_state(snapshot, find_operator(snapshot, None, uid_hash), state, kind, _TIMES)
+    return open_state(StoredOperator.find(snapshot, uid_hash=uid_hash), state, kind, _TIMES)
 
 
 def _times(reader: StateReader, by: str | None, column: str) -> Mapping[str, TimeHistogram]:

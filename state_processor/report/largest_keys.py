@@ -13,6 +13,7 @@ from state_processor.backends.analysis.entry_sizes import KeyedSizes, largest
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress
 from state_processor.report.distribution import Distribution, Numbers
 from state_processor.serializers.records import dataclass
@@ -59,7 +60,7 @@ class LargestKeys:
             Maximum number of bytes to read, but at least one key group. If the snapshot is larger, only keys of the largest key
             groups are compared.
         """
-        sizes = KeyedSizes(snapshot, operator)
+        sizes = KeyedSizes(StoredOperator(snapshot, operator))
         stored = sum(split.size for split in sizes.splits())
         chosen = _largest_groups(groups, stored, most_bytes)
         everything = len(chosen) == len(groups.sizes) - groups.empty

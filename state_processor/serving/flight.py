@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.read.requests import StateRequest
 from state_processor.read.scans import StateScan
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.records import dataclass
@@ -20,6 +21,7 @@ from state_processor.serving.access import Permission
 from state_processor.serving.following import READING, Followed, ServedSnapshot
 from state_processor.serving.limits import BusyError, Limits
 from state_processor.sql.session import SqlSession
+from state_processor.types.identifier import OperatorIdentifier
 
 CHECKPOINT_ID: Final = b"checkpoint_id"
 """The key of the checkpoint's number in the metadata of the schema of each answer."""
@@ -68,14 +70,14 @@ class Scan:
             return _queried(served, self.sql, limits)
         options = {**READING, **({} if self.columns is None else {"columns": self.columns})}
         options |= {} if self.keys is None else {"keys": self.keys}
-        operator = served.operator(self.uid or "")
-        scan = StateScan.open(served.snapshot, served.path, operator, self.state, self.kind, None, options)
+        request = StateRequest(OperatorIdentifier.of(self.uid or ""), self.state, self.kind, None, options)
+        scan = StateScan.of(request.find(served.snapshot), request)
         return scan.schema, scan.read()
 
 
 def _queried(served: ServedSnapshot, sql: str, limits: Limits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Run a query, and end it at the limit of time."""
-    session = SqlSession.isolated(served.snapshot, served.path, {"nanos": "check"})
+    session = SqlSession.isolated(served.snapshot, {"nanos": "check"})
     timer = threading.Timer(limits.seconds, session.interrupt)
     timer.daemon = True
     timer.start()

@@ -124,12 +124,12 @@ class FlinkSavepointDataSource(SnapshotDataSource):
     @asked_by_spark()
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
-        from state_processor.read.sources import find_reader, known_states
+        from state_processor.read.sources import find_reader, known_states, open_operator
 
         options, _ = self._parsed(SAVEPOINT_FORMAT)
-        snapshot = options.access.open(options.path)
-        self._known = known_states(options, snapshot)
-        return with_table_options(spark_schema(find_reader(options, snapshot, self._known).schema), self.options)
+        stored = open_operator(options)
+        self._known = known_states(options, stored)
+        return with_table_options(spark_schema(find_reader(options, stored).schema), self.options)
 
     @asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -204,10 +204,10 @@ class SavepointStateReader(DataSourceReader):
 
     @cached_property
     def _reader(self) -> SelectableStateReader:
-        from state_processor.read.sources import find_reader
+        from state_processor.read.sources import find_reader, open_operator
 
         self._serializers.enter()
-        return find_reader(self._options, known=self._known)
+        return find_reader(self._options, open_operator(self._options, self._known))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._not_sent}

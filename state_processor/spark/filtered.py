@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from logging import CRITICAL, getLogger
-from os import PathLike, environ, fspath
+from os import PathLike, environ
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,10 +13,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.source import SourceOptions
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.read.requests import state_values
-from state_processor.read.sources import find_reader, splits_of
+from state_processor.read.requests import StateRequest
+from state_processor.read.sources import splits_of
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.java import check_java
 from state_processor.spark.planned_read import planned_read
@@ -57,9 +56,9 @@ def filtered_batches(
     """
     given = dict(options)
     access = SnapshotAccess.among(given)
-    snapshot = access.open(path)
-    source = SourceOptions.of(fspath(path), state_values(snapshot, operator, state, given.pop("kind", None), {}, given))
-    reader = find_reader(source, snapshot)
+    request = StateRequest(operator, state, given.pop("kind", None), None, given)
+    opened = request.open(request.find(access.open(path)))
+    source, reader = opened.source, opened.reader
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkSession.getActiveSession() is None:
         check_java("--where")

@@ -96,10 +96,10 @@ class SqlSession:
             DecodeOptions(nanos=options["nanos"])
         snapshot = SnapshotAccess.among(options).open(path)
         connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
-        return cls(views_of(snapshot, path, options), connection)
+        return cls(views_of(snapshot, options), connection)
 
     @classmethod
-    def isolated(cls, snapshot: Snapshot, path: str, options: Mapping[str, Any]) -> Self:
+    def isolated(cls, snapshot: Snapshot, options: Mapping[str, Any]) -> Self:
         """Return a session for queries of others: they read the views of an open snapshot, and no files of the machine.
 
         Raises
@@ -109,7 +109,7 @@ class SqlSession:
         """
         duckdb = require("duckdb", "duckdb", "queries of SQL")
         connection = duckdb.connect(":memory:", config=_ISOLATED)
-        return cls(views_of(snapshot, path, options), connection, only_select=True)
+        return cls(views_of(snapshot, options), connection, only_select=True)
 
     def interrupt(self) -> None:
         """End the query that runs in another thread."""

@@ -54,7 +54,7 @@ def create_views(
     reader = SavepointReader.read(spark, path, **options)
     names: list[str] = []
     taken: set[str] = set()
-    for view in views_of(reader._snapshot, path, {"nanos": nanos, **options}):
+    for view in views_of(reader._snapshot, {"nanos": nanos, **options}):
         plain = free_name(view.name if view.schema is None else f"{view.schema}_{view.name}", taken)
         name = plain if plain.isidentifier() and plain.isascii() else f"`{plain.replace('`', '``')}`"
         try:

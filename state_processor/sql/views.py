@@ -10,20 +10,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
-from os import PathLike
 from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.state_listing import Survey, surveys
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name
+from state_processor.read.requests import StateRequest
 from state_processor.read.scans import StateScan
-from state_processor.read.sources import KnownStates
 from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -79,15 +78,15 @@ def quoted(name: str) -> str:
     return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
-def views_of(snapshot: Snapshot, path: str | PathLike[str], options: Mapping[str, Any]) -> list[View]:
+def views_of(snapshot: Snapshot, options: Mapping[str, Any]) -> list[View]:
     """Return the views of a snapshot: tables about it, then the views of each operator.
 
     The headers of all states are read. States that can't be read have views, whose scans raise the reason.
 
     Parameters
     ----------
-    snapshot, path
-        The open snapshot and where it is.
+    snapshot
+        The open snapshot.
     options
         Keyword arguments of reading and opening.
     """
@@ -97,7 +96,7 @@ def views_of(snapshot: Snapshot, path: str | PathLike[str], options: Mapping[str
     operators = snapshot.metadata.operators
     for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True):
         if surveyed[0] or surveyed[1]:
-            opened = _Opener(snapshot, path, operator, surveyed, options)
+            opened = _Opener(StoredOperator(snapshot, operator, surveyed), options)
             name = operator.uid or operator.operator_id
             found += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, taken))
     return found
@@ -107,23 +106,14 @@ def views_of(snapshot: Snapshot, path: str | PathLike[str], options: Mapping[str
 class _Opener:
     """Opens states of an operator whose headers were read."""
 
-    snapshot: Snapshot
-    path: str | PathLike[str]
-    operator: OperatorState
-    surveyed: Survey
+    stored: StoredOperator
     options: Mapping[str, Any]
 
     def view(self, schema: str | None, name: str, state: str | None, kind: str | None = None) -> View:
         """Return a view of a state."""
-        operator = OperatorIdentifier.for_uid_hash(self.operator.operator_id)
-        return View(schema, name, partial(self._scan, state, kind), operator, state, kind)
-
-    def _scan(self, state: str | None, kind: str | None) -> StateScan:
-        states, unread = self.surveyed
-        asked = {name: found for name, found in states.items() if state in (None, name)}
-        known = None if unread or not asked else KnownStates(self.snapshot.digest, self.operator.operator_id, asked)
-        operator = OperatorIdentifier.for_uid_hash(self.operator.operator_id)
-        return StateScan.open(self.snapshot, self.path, operator, state, kind, None, self.options, known)
+        operator = OperatorIdentifier.for_uid_hash(self.stored.operator.operator_id)
+        request = StateRequest(operator, state, kind, None, self.options)
+        return View(schema, name, partial(StateScan.of, self.stored, request), operator, state, kind)
 
 
 def _views_of_operator(surveyed: Survey, opened: _Opener, schema: str, free: Callable[[], str]) -> Iterator[View]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
+from state_processor.read.requests import StateRequest
 from state_processor.read.scans import StateScan
 from state_processor.read.sources import takes_keys
 from state_processor.serializers.errors import OptionError
@@ -73,10 +75,10 @@ def assert_state(
 
 def contents_of(path: str | PathLike[str], uid: str | OperatorIdentifier, state: str, options: Mapping[str, Any]) -> Contents:
     """Return the values of a state by key, or its elements."""
-    scan = StateScan.open_path(path, uid, state, None, None, {"nanos": "string", **options})
+    request = StateRequest(OperatorIdentifier.of(uid), state, options={"nanos": "string", **options})
+    scan = StateScan.open(path, request)
     if takes_keys(scan.reader):
-        nested = {"nanos": "string", "flatten": False, **options}
-        scan = StateScan.open_path(path, uid, state, None, None, nested)
+        scan = StateScan.of(scan.stored, replace(request, options={"flatten": False, **request.options}))
     table = pa.Table.from_batches(scan.read(), scan.schema)
     columns = [[_plain(value, column.type) for value in column.to_pylist()] for column in table.columns]
     if len(columns) == 1:

@@ -11,6 +11,7 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
+from state_processor.read.requests import StateRequest
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
 from state_processor.types.identifier import OperatorIdentifier
@@ -91,14 +92,15 @@ class SavepointWriter(QueryMethods, StateWriter):
 
     def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> ArrowRows:
         options = {**self._build.access.values(), "flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
-        scan = StateScan.open_path(self._build.source_directory, operator, new.name, None, {"value": whole_type(new)}, options)
+        request = StateRequest(operator, new.name, None, {"value": whole_type(new)}, options)
+        scan = StateScan.open(self._build.source_directory, request)
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
     def _migrated_rows(self, state: MigratedState) -> ArrowRows:
         access = replace(self._build.access, plan=None)  # its names are not those of the state
         options = {**access.values(), "metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
         operator = self._recorded(state.operator)
-        scan = StateScan.open_path(self._build.source_directory, operator, state.old.name, None, None, options)
+        scan = StateScan.open(self._build.source_directory, StateRequest(operator, state.old.name, options=options))
         return ArrowRows.of(migrated_entries(state, scan.schema, scan.read()))
 
     def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> ArrowQueryRows:

@@ -14,7 +14,7 @@ from state_processor.backends.formats.source import KeyedStateSource, ScanReques
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
-from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.state.hash_inference import HashRule, Misfit, learn_hash_rule, misfits, rules_left
 from state_processor.backends.write.entry_encoder import KEY, KeyHash

@@ -11,6 +11,7 @@ import pyarrow as pa
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
@@ -18,14 +19,14 @@ from state_processor.backends.state.part_names import DeclaredNames, declared_na
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
 from state_processor.backends.state.row_field_names import named_by, names_in
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash
-from state_processor.read.kryo_inference import kryo_types
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names
-from state_processor.types.declared_types import DeclaredTypes, asking_for_types, split_declared_types
+from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
 from state_processor.types.type_of_column import type_of_column
@@ -48,6 +49,7 @@ from state_processor.write.row_columns import (
     value_columns,
 )
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
+from state_processor.write.source_operator import SourceOperator
 
 _IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
 """Columns that identify an entry."""
@@ -135,8 +137,8 @@ def update_keyed_state(
         named, source = draft.keyed(state), draft.source
         assert source is not None  # it has the state
         columns_of, parts_of = split_declared_types(named, types or {})
-        java_types = kryo_types(lambda: source.snapshot, draft.identifier, state, parts_of, infer_kryo)
-        described = declared(named_by(named, columns_of), java_types)
+        inferred = _inferred(source, state) if infer_kryo else {}
+        described = declared(named_by(named, columns_of), inferred | java_types_by_path(parts_of))
         checked_schema(rows)
         updated = draft.update(described, with_bytes=has_bytes(rows.schema))
         description = _take_python(draft, updated, None if python_type is None else python_type_of(python_type))
@@ -146,6 +148,12 @@ def update_keyed_state(
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
         _supersede(draft, [state], shaped, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(description, columns)], replaces))
+
+
+def _inferred(source: SourceOperator, state: str) -> dict[str, JavaType]:
+    from state_processor.backends.read.java_type_inference import inferred_java_types  # most writes infer nothing
+
+    return inferred_java_types(StoredOperator(source.snapshot, source.operator), state)
 
 
 def delete_keys(

@@ -7,7 +7,7 @@ from time import time_ns
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_splits import plan_splits
-from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.staging import Staging

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import BroadcastDescription, StateDescription
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
 from state_processor.backends.write.change_counts import ChangeCounts

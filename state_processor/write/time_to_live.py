@@ -13,6 +13,7 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import LIST, KeyedDescription
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES
 from state_processor.serializers.doors import changing
@@ -88,6 +89,6 @@ def touched_rows(draft: OperatorDraft, state: KeyedDescription, as_of: int) -> p
 
 def _read(draft: OperatorDraft, state: KeyedDescription, options: ReadOptions) -> pa.Table:
     assert draft.source is not None  # it has the state
-    reader = open_state(draft.source.snapshot, draft.source.operator, state.name, options=options)
+    reader = open_state(StoredOperator(draft.source.snapshot, draft.source.operator), state.name, options=options)
     batches = [batch for split in reader.splits() for batch in reader.read(split)]
     return pa.Table.from_batches(batches, reader.schema)

@@ -17,6 +17,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -183,7 +184,7 @@ def snapshot(*operators: OperatorState) -> Snapshot:
 
 def read_batches(found: OperatorState, state: str | None = None, kind: str | None = None, **options: Any) -> list[Any]:
     """All record batches of a state, read as tasks do: by a reader and splits that were pickled."""
-    reader = open_state(snapshot(found), found, state, kind, ReadOptions(**options))
+    reader = open_state(StoredOperator(snapshot(found), found), state, kind, ReadOptions(**options))
     splits = pickle.loads(pickle.dumps(reader.splits()))
     remote = pickle.loads(pickle.dumps(reader))
     batches = [batch for split in splits for batch in remote.read(split)]
@@ -197,7 +198,7 @@ def read_rows(found: OperatorState, state: str | None = None, kind: str | None =
 
 def columns(found: OperatorState, state: str | None = None, kind: str | None = None, **options: Any) -> dict[str, str]:
     """Name and Arrow type of each column."""
-    schema = open_state(snapshot(found), found, state, kind, ReadOptions(**options)).schema
+    schema = open_state(StoredOperator(snapshot(found), found), state, kind, ReadOptions(**options)).schema
     return {field.name: str(field.type) for field in schema}
 
 

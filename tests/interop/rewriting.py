@@ -24,6 +24,7 @@ from state_processor.backends.read.operator_state import raw_elements
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, operator_header, survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names, with_plan
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
@@ -267,7 +268,7 @@ def _keyed_files(
     rows: dict[str, list[pa.RecordBatch]] = {}
     for state in states:
         if not carried(state):
-            reader = open_state(snapshot, operator, state.name, options=_WHOLE, surveyed=surveyed)
+            reader = open_state(StoredOperator(snapshot, operator, surveyed), state.name, options=_WHOLE)
             assert isinstance(reader, KeyedStateReader)
             parts = (reader.read_source(source, handle.key_groups, None, handle.subtask) for handle, source in opened)
             rows[state.name] = [change(state.name, batch) for batch in chain.from_iterable(parts)]
@@ -294,7 +295,7 @@ def _key_hash(state: StateDescription, batches: Sequence[pa.RecordBatch], max_pa
 
 
 def _rows(snapshot: Snapshot, operator: OperatorState, state: StateDescription, surveyed: Survey) -> Iterator[pa.RecordBatch]:
-    reader = open_state(snapshot, operator, state.name, options=_WHOLE, surveyed=surveyed)
+    reader = open_state(StoredOperator(snapshot, operator, surveyed), state.name, options=_WHOLE)
     for split in reader.splits():
         yield from reader.read(split)
 
@@ -339,7 +340,7 @@ def _carry_elements(
     parallelism: int,
 ) -> None:
     """Elements as bytes, distributed round robin from old to new subtasks; broadcast state is copied."""
-    for number, split in enumerate(open_state(snapshot, operator, state.name).splits()):
+    for number, split in enumerate(open_state(StoredOperator(snapshot, operator), state.name).splits()):
         data, bounds = raw_elements(snapshot, split, state.name)
         if state.kind == BROADCAST:
             writer.add_broadcast_bytes(state.name, int.from_bytes(data[:4].tobytes(), "big"), data[4:])

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.entry_sizes import KeyedSizes
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from tests.backends.keyed_files import FORMATS, HEAP, Entry, listed, mapped, one, void
@@ -20,7 +21,7 @@ from tests.backends.state_files import LONG, STRING, group_of, keyed, long, snap
 
 def largest(operator: OperatorState, top: int = 1 << 62, split_bytes: int = 500) -> list[tuple[object, int, int]]:
     """Key, entries and bytes; splits are small, for there to be several."""
-    sizes = KeyedSizes(snapshot(operator), operator)
+    sizes = KeyedSizes(StoredOperator(snapshot(operator), operator))
     tables = [table for split in sizes.splits_of_keys(split_bytes) if (table := sizes.largest_keys(split, top)) is not None]
     rows = pa.concat_tables(tables).to_pylist()
     return sorted(((r["key"], r["entries"], r["size_in_bytes"]) for r in rows), key=lambda r: -r[2])[:top]

@@ -14,6 +14,7 @@ from state_processor.backends.analysis.state_difference import OperatorPair, ope
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.errors import NotFoundError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
@@ -46,7 +47,7 @@ def made(form: str, contents: list[dict[str, Any]], max_parallelism: int = 128) 
 
 
 def compared(old: OperatorState | None, new: OperatorState | None, name: str, split_bytes: int = 100) -> list[dict[str, Any]]:
-    sides = [(snapshot(*([o] if o else [])), o) for o in (old, new)]
+    sides = [None if o is None else StoredOperator(snapshot(o), o) for o in (old, new)]
     reader = OperatorPair("operator 'op'", *sides).difference(name, ReadOptions())
     splits = reader.splits(split_bytes)
     in_task, splits = pickle.loads(pickle.dumps((reader, splits)))

@@ -15,6 +15,7 @@ from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, find_operator, survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from tests import corpus
 
 OPTIONS = ReadOptions(flatten=False, nanos="string", row_kind=True)
@@ -49,7 +50,7 @@ class Reading:
         found = find_operator(self._snapshot, operator["uid"], operator.get("uid_hash"))
         if found.operator_id not in self._surveyed:
             self._surveyed[found.operator_id] = survey(self._snapshot, found)
-        reader = open_state(self._snapshot, found, name, options=self._options, surveyed=self._surveyed[found.operator_id])
+        reader = open_state(StoredOperator(self._snapshot, found, self._surveyed[found.operator_id]), name, options=self._options)
         if isinstance(reader, KeyedStateReader):
             batches = self._keyed(found.operator_id, reader)
         else:

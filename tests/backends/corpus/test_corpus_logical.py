@@ -20,6 +20,7 @@ from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.state.python_states import PythonType
@@ -41,7 +42,7 @@ def of_case(name: str) -> pytest.MarkDecorator:
 
 
 def read(snapshot: Snapshot, operator: Any, state: str) -> list[Row]:
-    reader = open_state(snapshot, operator, state, options=OPTIONS)
+    reader = open_state(StoredOperator(snapshot, operator), state, options=OPTIONS)
     return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
 
 
@@ -295,7 +296,7 @@ def test_python_state(case: corpus.Case, operator: Row, state: Row) -> None:
         assert corpus.bag(found) == corpus.bag(state["entries"])
         return
     options = replace(OPTIONS, python_type=python_type(state), unpickle="pickle" in state["value_type"])
-    reader = open_state(snapshot, owner, state["name"], options=options)
+    reader = open_state(StoredOperator(snapshot, owner), state["name"], options=options)
     rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
     if state["kind"] == "MAP":
         rows = [row | {"value": sorted(map(list, row["value"]), key=corpus.sort_key)} for row in rows]
@@ -310,7 +311,7 @@ def test_python_states_side_by_side(case: corpus.Case) -> None:
         states = {s["name"]: s for s in operator["states"] if s["kind"] in ("VALUE", "LIST", "MAP", "REDUCING")}
         types = tuple((name, python_type(state)) for name, state in states.items())
         owner = find_operator(snapshot, operator["uid"])
-        reader = open_state(snapshot, owner, options=replace(OPTIONS, python_types=types, unpickle=True))
+        reader = open_state(StoredOperator(snapshot, owner), options=replace(OPTIONS, python_types=types, unpickle=True))
         assert {*reader.schema.names} == {"key", *states}
         rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
         by_name = {name: {e["key"]: as_read(e["value"], state) for e in state["entries"]} for name, state in states.items()}
@@ -339,7 +340,7 @@ def test_keys_lie_in_their_key_groups(case: corpus.Case) -> None:
         for name, state in operator_states(snapshot, operator).items():
             if not isinstance(state, KeyedDescription):
                 continue
-            reader = open_state(snapshot, operator, name, options=replace(OPTIONS, metadata=True))
+            reader = open_state(StoredOperator(snapshot, operator), name, options=replace(OPTIONS, metadata=True))
             for row in (row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()):
                 code = state.key.hash_code(state.key.from_column(row["key"]))
                 assert key_group([code], operator.max_parallelism)[0] == row["_key_group"], (name, row["key"])

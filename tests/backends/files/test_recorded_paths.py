@@ -31,6 +31,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     ForbiddenPathError,
@@ -311,6 +312,6 @@ def test_containers_are_no_users() -> None:
 def test_raw_state_names_operator_and_file(tmp_path: Path) -> None:
     directory = snapshot_with(tmp_path / "snapshot", h.FileStateHandle(3, "/etc/hostname"))
     snapshot = open_snapshot(directory)
-    reader = RawStateReader(snapshot, snapshot.metadata.operators[0], "RAW_OPERATOR", ReadPlan.of(ReadOptions()))
+    reader = RawStateReader(StoredOperator(snapshot, snapshot.metadata.operators[0]), "RAW_OPERATOR", ReadPlan.of(ReadOptions()))
     with pytest.raises(sp.ForbiddenPathError, match="/etc/hostname"):
         [list(reader.read(split)) for split in reader.splits()]

@@ -21,6 +21,7 @@ from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import StoredOperator
 from tests.backends.keyed_files import CANONICAL, one, void
 from tests.backends.state_files import (
     LONG,
@@ -84,7 +85,7 @@ def test_large_stores_are_cut_at_keys(tmp_path: Path) -> None:
     opened = open_snapshot(tmp_path / "savepoint")
     operator = find_operator(opened, "u")
     for name in types:
-        reader = open_state(opened, operator, name, options=ReadOptions())
+        reader = open_state(StoredOperator(opened, operator), name, options=ReadOptions())
         splits = reader.splits(4000)
         assert len(splits) > 8
         read = [
@@ -95,9 +96,9 @@ def test_large_stores_are_cut_at_keys(tmp_path: Path) -> None:
         assert [row for part in read for row in part] == [row for batch in reader.read(whole) for row in batch.to_pylist()]
         assert max(map(len, read)) < 3 * sum(map(len, read)) / len(read)
         assert all(set(split.key_groups) <= {0, 1} for split in splits)
-    nested = open_state(opened, operator, "m", options=ReadOptions(flatten=False))
+    nested = open_state(StoredOperator(opened, operator), "m", options=ReadOptions(flatten=False))
     assert [list(split.key_groups) for split in nested.splits(4000)] == [[0], [1]]
-    beside = open_state(opened, operator, None, options=ReadOptions())
+    beside = open_state(StoredOperator(opened, operator), None, options=ReadOptions())
     assert [list(split.key_groups) for split in beside.splits(4000)] == [[0], [1]]
 
 
@@ -107,7 +108,7 @@ def test_splits_read_what_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
     found = one(CANONICAL, LONG, [keyed("a", LONG), keyed("b", LONG)], entries)
     expected = [{"key": g, "a": g, "b": -g} for g in range(0, 128, 3)]
     assert read_rows(found) == expected
-    reader = open_state(snapshot(found), found, "a", options=ReadOptions())
+    reader = open_state(StoredOperator(snapshot(found), found), "a", options=ReadOptions())
     splits = reader.splits(100)
     assert len(splits) > 5
     assert [r["key"] for s in splits for b in reader.read(s) for r in b.to_pylist()] == [e["key"] for e in expected]

@@ -12,6 +12,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import StoredOperator
 from tests.corpus import FIXTURES
 
 SAVEPOINT = FIXTURES / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
@@ -40,7 +41,7 @@ def test_a_plan_reads_each_header_once(requests: Counter[str]) -> None:
     operator = find_operator(snapshot, "orders")
     assert requests == {"_metadata": 1}
     requests.clear()
-    assert len(list(open_state(snapshot, operator, "total").splits())) == len(requests) == len(operator.subtasks)
+    assert len(list(open_state(StoredOperator(snapshot, operator), "total").splits())) == len(requests) == len(operator.subtasks)
     assert set(requests.values()) == {1}
 
 

@@ -15,6 +15,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_states
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.state.state_registration import register
@@ -42,7 +43,7 @@ def states(snapshot: Snapshot) -> Iterator[tuple[OperatorState, StateDescription
 
 
 def read(snapshot: Snapshot, operator: OperatorState, name: str, flatten: bool = False) -> list[dict[str, Any]]:
-    reader = open_state(snapshot, operator, name, options=replace(LOSSLESS, flatten=flatten))
+    reader = open_state(StoredOperator(snapshot, operator), name, options=replace(LOSSLESS, flatten=flatten))
     return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.errors import NotFoundError
 from tests.backends import state_files as f
 from tests.backends.state_files import LONG, STRING
@@ -32,7 +33,7 @@ OPERATOR = f.operator(f.operator_handle(LISTS + b"\0\0\0\0", {"split": (0, []), 
     ],
 )
 def test_every_kind_of_state_through_one_door(operator, state, kind, columns) -> None:
-    assert open_state(f.snapshot(operator), operator, state, kind).schema.names == columns
+    assert open_state(StoredOperator(f.snapshot(operator), operator), state, kind).schema.names == columns
     assert f.read_rows(operator, state, kind) == []
 
 
@@ -52,4 +53,4 @@ def test_every_kind_of_state_through_one_door(operator, state, kind, columns) ->
 )
 def test_what_is_not_there_is_named_with_what_is(operator, state, kind, hint) -> None:
     with pytest.raises(NotFoundError, match=hint):
-        open_state(f.snapshot(operator), operator, state, kind)
+        open_state(StoredOperator(f.snapshot(operator), operator), state, kind)

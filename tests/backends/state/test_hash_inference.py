@@ -13,6 +13,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import operator_states
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.hash_inference import learn_hash_rule, misfits, rules_left
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.core.arrays import BytesSerializer, PrimitiveArraySerializer
@@ -85,7 +86,7 @@ def test_every_key_lies_where_its_hash_says(case: corpus.Case) -> None:
         for state in operator_states(snapshot, operator).values():
             if not state.is_keyed or state.key is None:
                 continue
-            reader = open_state(snapshot, operator, state.name, options=options)
+            reader = open_state(StoredOperator(snapshot, operator), state.name, options=options)
             batches = [b for split in reader.splits() for b in reader.read(split) if b.num_rows]
             if not batches:
                 continue

@@ -17,6 +17,7 @@ from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
@@ -199,7 +200,7 @@ def test_savepoint_read_back(staging: Staging) -> None:
     assert (snapshot.metadata.version, snapshot.metadata.checkpoint_id, found.uid) == (6, 7, "o")
 
     def rows(state: str) -> list[Any]:
-        reader = open_state(snapshot, found, state, options=ReadOptions(flatten=False))
+        reader = open_state(StoredOperator(snapshot, found), state, options=ReadOptions(flatten=False))
         return [tuple(row.values()) for split in reader.splits() for b in reader.read(split) for row in b.to_pylist()]
 
     assert sorted(rows("total")) == [(k, k * k) for k in keys]
@@ -299,6 +300,6 @@ def test_one_key_with_a_list_of_a_million(staging: Staging) -> None:
     handle = write_blobs(writer(staging, NAMES), encoder.encode(batch))
     commit_savepoint(staging, [new_operator("o", 1, 128, {0: SubtaskHandles(handle)})])
     snapshot = open_snapshot(staging.directory)
-    reader = open_state(snapshot, snapshot.metadata.operators[0], "names")
+    reader = open_state(StoredOperator(snapshot, snapshot.metadata.operators[0]), "names")
     found = [b.column("list_value") for split in reader.splits() for b in reader.read(split)]
     assert pa.chunked_array(found).combine_chunks().equals(names.values)

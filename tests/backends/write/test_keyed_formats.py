@@ -16,6 +16,7 @@ from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import operator_states
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import heap_writer
@@ -46,7 +47,7 @@ def tables(snapshot: Snapshot) -> dict[str, list[str]]:
     options = ReadOptions(flatten=False, nanos="string", row_kind=True)
     for operator in snapshot.metadata.operators:
         for name in operator_states(snapshot, operator):
-            reader = open_state(snapshot, operator, name, options=options)
+            reader = open_state(StoredOperator(snapshot, operator), name, options=options)
             rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
             found[f"{operator.operator_id} {name}"] = sorted(map(_text, rows))
     return found

@@ -19,6 +19,7 @@ from moto.server import ThreadedMotoServer
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.state_registration import keyed_header, register
@@ -69,7 +70,7 @@ def test_savepoint_in_an_object_store(client: tuple[Any, Storage]) -> None:
     commit_savepoint(staging, [new_operator("o", 1, 128, {0: SubtaskHandles(handle)})])
     assert names(connection, "savepoints/one/") == ["_metadata", name]
     snapshot = open_snapshot("s3://states/savepoints/one", storage=storage)
-    reader = open_state(snapshot, snapshot.metadata.operators[0], "total")
+    reader = open_state(StoredOperator(snapshot, snapshot.metadata.operators[0]), "total")
     rows = [row for split in reader.splits() for b in reader.read(split) for row in b.to_pylist()]
     assert sorted(row["key"] for row in rows) == list(range(100))
     assert all(row["key"] == row["value"] for row in rows)

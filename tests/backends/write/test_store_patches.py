@@ -19,6 +19,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
@@ -125,7 +126,7 @@ def store(snapshot: Snapshot, **options: Any) -> BaseStore:
 def content(snapshot: Snapshot) -> Content:
     found: Content = {}
     for state in NAMES:
-        reader = open_state(snapshot, snapshot.metadata.operators[0], state, options=ReadOptions())
+        reader = open_state(StoredOperator(snapshot, snapshot.metadata.operators[0]), state, options=ReadOptions())
         for row in (row for split in reader.splits() for b in reader.read(split) for row in b.to_pylist()):
             value = "" if state == QUEUE else row["map_value" if state == "items" else "value"]
             found[state, tuple(row[column] for column in COLUMNS[state])] = value
@@ -226,7 +227,7 @@ def test_timers_of_keys_are_deleted(of_namespace: bool, tmp_path: Path) -> None:
     patched = write(tmp_path / "patched", store(snapshot), batches(gone, TombstoneEncoder, depth), [])
     assert largest_table(patched)[0] == name
     largest_table(patched)[1].write_bytes(data)
-    reader = open_state(patched, patched.metadata.operators[0], QUEUE, options=ReadOptions())
+    reader = open_state(StoredOperator(patched, patched.metadata.operators[0]), QUEUE, options=ReadOptions())
     found = {tuple(row[c] for c in COLUMNS[QUEUE]) for s in reader.splits() for b in reader.read(s) for row in b.to_pylist()}
     covered = {key[:depth] for _, key in gone}
     assert found == {key for _, key in timers if key[:depth] not in covered}

@@ -17,6 +17,7 @@ from state_processor.backends.metadata.handles import ByteStreamStateHandle, Key
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
@@ -84,7 +85,7 @@ def blobs(keys: list[str], *states: tuple[StateDescription, list[Any]]) -> pa.Ta
 
 def rows(staging: Staging, state: str) -> list[Any]:
     snapshot = open_snapshot(staging.directory)
-    reader = open_state(snapshot, snapshot.metadata.operators[0], state, options=ReadOptions(flatten=False))
+    reader = open_state(StoredOperator(snapshot, snapshot.metadata.operators[0]), state, options=ReadOptions(flatten=False))
     return sorted(tuple(row.values()) for split in reader.splits() for b in reader.read(split) for row in b.to_pylist())
 
 

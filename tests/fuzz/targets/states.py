@@ -28,6 +28,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import survey
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.errors import StateProcessorError
 from tests.backends.open_stores import close_stores
 from tests.fuzz.edits import Edits, Field, Seed
@@ -180,7 +181,9 @@ class KeyedTarget(Target):
 
     def _read(self, place: StateRef, rng: random.Random) -> None:
         """Read a state as users do, header included."""
-        reader = open_state(place.snapshot, place.operator, rng.choice(place.names), options=rng.choice(_READ_OPTIONS))
+        reader = open_state(
+            StoredOperator(place.snapshot, place.operator), rng.choice(place.names), options=rng.choice(_READ_OPTIONS)
+        )
         for split in reader.splits():
             for batch in reader.read(split):
                 check(batch)
@@ -286,7 +289,7 @@ class OperatorTarget(Target):
     def _read(self, place: StateRef, name: str, rng: random.Random) -> None:
         handle = place.operator.subtasks[0].managed_operator
         assert handle is not None
-        reader = open_state(place.snapshot, place.operator, name, options=rng.choice(_READ_OPTIONS))
+        reader = open_state(StoredOperator(place.snapshot, place.operator), name, options=rng.choice(_READ_OPTIONS))
         rows = sum(check(b) for split in reader.splits() for b in reader.read(split))
         counts = {s.name: len(s.offsets) for s in handle.states if s.mode != h.BROADCAST}
         if rows != counts.get(name, rows):
@@ -335,7 +338,7 @@ class RocksDbTarget(Target):
             known, _ = survey(snapshot, operator)
             keyed = [name for name, states in known.items() if states[0].is_keyed]
             for name in rng.sample(keyed, min(len(keyed), 2)):
-                reader = open_state(snapshot, operator, name, options=rng.choice(_READ_OPTIONS))
+                reader = open_state(StoredOperator(snapshot, operator), name, options=rng.choice(_READ_OPTIONS))
                 for split in reader.splits():
                     for batch in reader.read(split):
                         check(batch)

@@ -14,6 +14,7 @@ import state_processor as sp
 from state_processor.backends.metadata import discovery
 from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.read.key_contents import KeyContents
+from state_processor.read.requests import StateRequest
 from state_processor.read.scans import StateScan
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from state_processor.serving import answers
@@ -81,7 +82,8 @@ def test_open_files_are_read_after_their_removal(tmp_path: Path, backend: str) -
     old = followed.current
     remove_checkpoint(tmp_path, 1)
     assert value_of(old) == 1
-    scan = StateScan.open(old.snapshot, old.path, TOTALS, "total", None, None, {})
+    request = StateRequest(TOTALS, "total")
+    scan = StateScan.of(request.find(old.snapshot), request)
     assert [row["value"] for batch in scan.read() for row in batch.to_pylist()] == [1] * len(KEYS)
 
 

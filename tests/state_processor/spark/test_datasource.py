@@ -25,11 +25,12 @@ from pyspark.sql.types import StructType
 from state_processor import StateProcessorError, register
 from state_processor.backends.metadata import snapshot_metadata as metadata
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read import stored_operator
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.options.source import SourceOptions
-from state_processor.read import sources
-from state_processor.read.sources import known_states
+from state_processor.read.sources import known_states, open_operator
 from state_processor.spark.datasource import (
     FlinkSavepointDataSource,
     FlinkSavepointMetadataDataSource,
@@ -222,13 +223,13 @@ def test_the_reader_is_small_before_and_after_planning() -> None:
 def test_headers_are_read_once(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The planning process reuses the result of the schema process, unless the snapshot changed."""
     read = []
-    survey = sources.survey_for
+    survey = stored_operator.survey
 
     def counted(*arguments: Any) -> Any:
         read.append(arguments)
         return survey(*arguments)
 
-    monkeypatch.setattr(sources, "survey_for", counted)
+    monkeypatch.setattr(stored_operator, "survey", counted)
     first = source(uid="orders", **options)
     schema = first.schema()
     sent = pickle.loads(pickle.dumps(first))
@@ -244,7 +245,7 @@ def test_headers_are_read_once(options: dict[str, str], monkeypatch: pytest.Monk
 
 def test_what_subtasks_register_alike_is_sent_once() -> None:
     options = SourceOptions.of(ORDERS_PATH, {"uid": "orders", "state": "total"})
-    known = known_states(options, open_snapshot(ORDERS_PATH))
+    known = known_states(options, open_operator(options))
     assert known is not None
     (description, *_) = pickle.loads(pickle.dumps(known)).states["total"]
     others = [pickle.loads(pickle.dumps(description)) for _ in range(1000)]
@@ -259,7 +260,7 @@ def test_tasks_do_not_get_the_table_of_contents(kind: str) -> None:
     uid, state = {"KEYED": ("orders", None), "TIMER": ("orders", None), "OPERATOR_LIST": ("catalog", "pending")}[kind]
     snapshot = open_snapshot(ORDERS_PATH)
     operator = find_operator(snapshot, uid=uid)
-    small = open_state(snapshot, operator, state, kind if kind != "KEYED" else None)
+    small = open_state(StoredOperator(snapshot, operator), state, kind if kind != "KEYED" else None)
     size = len(pickle.dumps(small))
     many = [metadata.OperatorState("0" * 31 + "1", 1, 128, operator.subtasks * 5000), operator]
     large_snapshot = Snapshot(
@@ -269,7 +270,7 @@ def test_tasks_do_not_get_the_table_of_contents(kind: str) -> None:
         snapshot.relocation,
         digest=snapshot.digest,
     )
-    large = open_state(large_snapshot, operator, state, kind if kind != "KEYED" else None)
+    large = open_state(StoredOperator(large_snapshot, operator), state, kind if kind != "KEYED" else None)
     assert len(pickle.dumps(large)) == size < 10_000
 
 
@@ -370,8 +371,8 @@ def test_split_sizes() -> None:
     snapshot = open_snapshot(ORDERS_PATH)
     operator = find_operator(snapshot, uid="orders")
     total = sum(s.managed_keyed.state_size for s in operator.subtasks if s.managed_keyed)
-    splits = open_state(snapshot, operator, "total").splits(2000)
+    splits = open_state(StoredOperator(snapshot, operator), "total").splits(2000)
     assert len(splits) > 8
     assert total - len(splits) <= sum(s.size for s in splits) <= total
-    timers = open_state(snapshot, operator, kind="TIMER").splits()
+    timers = open_state(StoredOperator(snapshot, operator), kind="TIMER").splits()
     assert [s.size for s in timers] == [s.managed_keyed.state_size for s in operator.subtasks if s.managed_keyed] * 2

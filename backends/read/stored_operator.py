@@ -1,0 +1,87 @@
+"""An operator of an open snapshot, whose state is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.state_listing import Survey, find_operator, naming_state, operator_label, survey
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.serializers.records import dataclass
+
+
+@dataclass(frozen=True)
+class StoredOperator:
+    """An operator, the snapshot that has it, and its states.
+
+    It can be pickled, for tasks that read splits: a split has the handles that a task needs. A snapshot may have hundreds of
+    thousands of other handles, which are left out. A task gets the serializers from the header of the file that it opens.
+
+    Parameters
+    ----------
+    snapshot, operator
+        The open snapshot, and the operator in it.
+    known
+        The operator's states, if their headers were read before.
+    """
+
+    snapshot: Snapshot
+    operator: OperatorState
+    known: Survey | None = None
+
+    @classmethod
+    def find(cls, snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> StoredOperator:
+        """Find an operator; see :func:`~state_processor.backends.read.state_listing.find_operator`."""
+        return cls(snapshot, find_operator(snapshot, uid, uid_hash))
+
+    def __getstate__(self) -> dict[str, Any]:
+        operator = replace(self.operator, subtasks=(), coordinator_state=None)
+        return {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator, "known": None}
+
+    @property
+    def label(self) -> str:
+        """The operator's name in messages."""
+        return operator_label(self.operator)
+
+    @cached_property
+    def _surveyed(self) -> Survey:
+        return survey(self.snapshot, self.operator) if self.known is None else self.known
+
+    def survey(self, state: str | None = None) -> Survey:
+        """Return the operator's states, and the states that can't be read. Their headers are read once.
+
+        Parameters
+        ----------
+        state
+            The state that they are read for, which errors name.
+        """
+        with naming_state(state, self.operator):
+            return self._surveyed
+
+    def states(self) -> dict[str, list[StateDescription]]:
+        """Return the operator's states by name, as its subtasks register them. All of them have to be readable.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If one is not.
+        """
+        found, unread = self._surveyed
+        for state in unread:
+            raise state.error
+        return found
+
+    def of_subtasks(self, subtasks: Iterable[OperatorSubtaskState]) -> StoredOperator:
+        """Return the operator with some of its subtasks."""
+        return StoredOperator(self.snapshot, replace(self.operator, subtasks=tuple(subtasks)))
+
+
+def snapshot_for_tasks(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with access to its files, without operators and plan."""
+    return replace(
+        snapshot, query_plan=None, metadata=replace(snapshot.metadata, operators=(), master_states=(), properties=None)
+    )
