@@ -36,6 +36,10 @@ class LateModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the module by its name: Spark pickles functions in functions with the globals that they use."""
+        return import_module, (self.__name__,)
+
 
 if TYPE_CHECKING:
     import cramjam
