@@ -63,6 +63,12 @@ class StateRequest:
     schema: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def _uid(self) -> str | None:
+        """The uid of the operator; ``None`` if it is text that is taken for a hash."""
+        uid = self.operator.uid
+        return uid if uid is not None and OperatorIdentifier.of(uid) == self.operator else None
+
     def find(self, snapshot: Snapshot) -> StoredOperator:
         """Find the operator in a snapshot.
 
@@ -71,7 +77,7 @@ class StateRequest:
         NotFoundError
             If it does not exist.
         """
-        return StoredOperator.find(snapshot, self.operator.uid, self.operator.uid_hash)
+        return StoredOperator.find(snapshot, self._uid, self.operator.uid_hash)
 
     def open(self, stored: StoredOperator) -> OpenState:
         """Check the arguments, and open the state of an operator that :meth:`find` returns.
@@ -86,8 +92,7 @@ class StateRequest:
         values = check_arguments({**self.options, "kind": self.kind})
         evolving, schema = evolving_types(self.schema)
         types = {**evolving, **self._inferred(stored, values), **dict(values.get("types", ()))}
-        is_by_uid = self.operator.uid is not None and OperatorIdentifier.of(self.operator.uid) == self.operator
-        named = {"uid": self.operator.uid} if is_by_uid else {"uid_hash": self.operator.uid_hash}  # a uid may look like a hash
+        named = {"uid_hash": self.operator.uid_hash} if self._uid is None else {"uid": self._uid}
         values |= named | ({} if self.state is None else {"state": self.state})
         values |= {"types": tuple(types.items())} if types else {}
         source = SourceOptions.of(stored.snapshot.directory, values)
