@@ -161,6 +161,21 @@ class FixedWidthSerializer(FixedWidthCodec, SimpleSerializer):
         return pc.cast(pa.scalar(value), self.column).as_py() if parsed else value
 
 
+def big_endian(numbers: Any, size: int) -> EncodedValues:
+    """Return whole numbers, of numpy or Arrow, as signed numbers of 1, 2, 4 or 8 bytes, the most significant byte first.
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole, or needs more bytes.
+    """
+    given = np.asarray(numbers)
+    stored = given.astype(f">i{size}")
+    if (stored != given).any():
+        raise ValueError(f"expected whole numbers of {size} bytes")
+    return stored.view(np.uint8).reshape(-1, size)
+
+
 def characters(column: pa.Array, size: int) -> EncodedValues:
     """Return the bytes of texts of ``size`` bytes each.
 

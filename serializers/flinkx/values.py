@@ -16,7 +16,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.either import EitherValue
-from state_processor.serializers.core.fixed_width import FixedWidthCodec, characters, text
+from state_processor.serializers.core.fixed_width import FixedWidthCodec, big_endian, characters, text
 from state_processor.serializers.core.templates import (
     DelegatingSerializer,
     FieldsCodec,
@@ -151,8 +151,7 @@ class UuidSerializer(FixedWidthCodec, MappedSerializer):
         halves = _HALVES[shown[:, _DIGITS]].reshape(-1, _UUID_SIZE, 2)
         if (halves > _LAST_HALF).any() or (shown[:, _DASHES] != ord("-")).any():
             raise ValueError("a UUID in another form")
-        count = np.tile(np.frombuffer(_UUID_SIZE.to_bytes(_COUNT, "big"), dtype=np.uint8), (len(shown), 1))
-        return np.hstack([count, halves[:, :, 0] << 4 | halves[:, :, 1]])
+        return np.hstack([big_endian(np.full(len(shown), _UUID_SIZE), _COUNT), halves[:, :, 0] << 4 | halves[:, :, 1]])
 
     @property
     def column_parts(self) -> Sequence[tuple[str, Codec]]:

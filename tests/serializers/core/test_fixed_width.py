@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ import pytest
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.fixed_width import FixedWidthSerializer, characters, text
+from state_processor.serializers.core.fixed_width import FixedWidthSerializer, big_endian, characters, text
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.flinkx.values import UuidSerializer
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
@@ -39,19 +40,16 @@ class MoneySerializer(FixedWidthSerializer):
     def column_of(self, values: EncodedValues) -> pa.Array:
         if (values[:, 8:] & 0x80).any():
             raise ValueError("a currency has letters of ASCII")
-        cents = signed(values, 0, 8)
-        digits = pc.utf8_lpad(pc.cast(pa.array(np.abs(cents)), pa.string()), 3, "0")
-        units, rest = pc.utf8_slice_codeunits(digits, 0, -2), pc.utf8_slice_codeunits(digits, -2)
-        amount = pc.binary_join_element_wise(units, rest, ".")
-        sign = pa.array(np.where(cents < 0, "-", ""), pa.string())
-        return pc.binary_join_element_wise(pc.binary_join_element_wise(sign, amount, ""), text(values[:, 8:]), " ")
+        cents = pa.array(signed(values, 0, 8)).cast(pa.decimal128(19, 0))
+        amount = pc.multiply(cents, Decimal("0.01")).cast(pa.string())
+        return pc.binary_join_element_wise(amount, text(values[:, 8:]), " ")
 
     def bytes_of(self, column: pa.Array) -> EncodedValues:
-        parts = pc.extract_regex(column, r"^(?P<cents>-?[0-9]{1,16}\.[0-9]{2}) (?P<currency>[A-Z]{3})$")
+        parts = pc.extract_regex(column, r"^(?P<amount>-?[0-9]{1,16}\.[0-9]{2}) (?P<currency>[A-Z]{3})$")
         if parts.null_count:
             raise ValueError("expected an amount and a currency, like 12.34 EUR")
-        cents = pc.cast(pc.replace_substring(parts.field("cents"), ".", ""), pa.int64()).to_numpy()
-        return np.hstack([cents.astype(">i8").view(np.uint8).reshape(-1, 8), characters(parts.field("currency"), 3)])
+        cents = pc.multiply(parts.field("amount").cast(pa.decimal128(18, 2)), 100).cast(pa.int64())
+        return np.hstack([big_endian(cents, 8), characters(parts.field("currency"), 3)])
 
     def hashes_of(self, values: EncodedValues) -> Hashes:
         return fold_long(signed(values, 0, 8))
@@ -176,6 +174,13 @@ def test_results_of_another_form_are_refused(method: str, result: Any, problem: 
     monkeypatch.setattr(MoneySerializer, method, lambda self, values: result)
     with pytest.raises(TypeError, match=problem):
         decode_with_kernel(MONEY, [payload]) if method == "column_of" else encode_column(MONEY, pa.array(["1.00 EUR"]))
+
+
+def test_numbers_that_need_more_bytes() -> None:
+    assert big_endian([-1, 258], 2).tolist() == [[255, 255], [1, 2]]
+    for numbers in ([32768], [1.5], np.array([2**63], np.uint64)):
+        with pytest.raises(ValueError, match="expected whole numbers of 2 bytes"):
+            big_endian(numbers, 2)
 
 
 def test_uuids_in_other_forms() -> None:
