@@ -19,6 +19,7 @@ from state_processor.serializers.kernel.interpreter import interpreter as kernel
 from tests import both_engines, limits, spark_jvms
 from tests.corpus import CORPUS
 from tests.distribution import ModuleScheduling
+from tests.spark_python import interpreter
 from tests.spark_session import abandon, shared_session
 from tests.waiting import end_soon
 
@@ -93,11 +94,18 @@ def own_registrations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+def spark_python() -> Iterator[str]:
+    """The Python of Spark's workers in all sessions of this process and of programs that it starts."""
+    with interpreter() as python:
+        yield python
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, spark_python: str) -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""
     request.config.stash[SPARK] = request
     both_engines.pair_writers()
-    yield from shared_session()
+    yield from shared_session(spark_python)
 
 
 @pytest.hookimpl(tryfirst=True)

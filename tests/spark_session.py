@@ -9,34 +9,31 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_python import interpreter
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def shared_session() -> Iterator[SparkSession]:
-    """Yield a small local session; its JVM has settings in its options."""
+def shared_session(python: str) -> Iterator[SparkSession]:
+    """Yield a small local session with a program for its workers; its JVM has settings in its options."""
     from pyspark.sql import SparkSession
 
-    with interpreter() as python:
-        os.environ["PYSPARK_PYTHON"] = python
-        session = (
-            SparkSession.builder.master("local[2]")
-            .appName("state-processor tests")
-            .config("spark.driver.memory", "1g")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "OFF")  # failing tasks are what some tests are about
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .getOrCreate()
-        )
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        yield session
-        if session is SparkSession._instantiatedSession:  # otherwise it has been abandoned
-            session.stop()
+    os.environ["PYSPARK_PYTHON"] = python
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("state-processor tests")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")  # failing tasks are what some tests are about
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    yield session
+    if session is SparkSession._instantiatedSession:  # otherwise it has been abandoned
+        session.stop()
 
 
 def abandon(request: pytest.FixtureRequest | None) -> None:

@@ -106,26 +106,25 @@ class Kernels:
 
 
 @contextmanager
-def kernels(logs: Path) -> Iterator[Kernels]:
-    """Return a runner of notebooks with a JVM; ``logs`` is a directory."""
-    with interpreter() as python:
-        environment = os.environ | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
-        before = dict(os.environ)
-        os.environ.update(environment)  # the JVM inherits it
-        try:
-            with (logs / "spark.log").open("wb") as log:
-                gateway = launch_gateway(popen_kwargs={"cwd": NOTEBOOKS, "stderr": log})
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-        parameters = gateway.java_parameters
-        shared = {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
-        try:
-            yield Kernels(environment | shared, logs, gateway)
-        finally:
-            gateway.shutdown()
-            gateway.proc.stdin.close()
-            end_of(gateway.proc)
+def kernels(logs: Path, python: str) -> Iterator[Kernels]:
+    """Return a runner of notebooks with a JVM; ``logs`` is a directory, ``python`` the program of Spark's workers."""
+    environment = os.environ | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+    before = dict(os.environ)
+    os.environ.update(environment)  # the JVM inherits it
+    try:
+        with (logs / "spark.log").open("wb") as log:
+            gateway = launch_gateway(popen_kwargs={"cwd": NOTEBOOKS, "stderr": log})
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    parameters = gateway.java_parameters
+    shared = {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
+    try:
+        yield Kernels(environment | shared, logs, gateway)
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        end_of(gateway.proc)
 
 
 def stored_form(notebook: NotebookNode) -> NotebookNode:
@@ -142,7 +141,7 @@ def stored_form(notebook: NotebookNode) -> NotebookNode:
 
 def main(chosen: list[str]) -> None:
     """Execute notebooks, all by default, and store their outputs."""
-    with tempfile.TemporaryDirectory() as directory, kernels(Path(directory)) as running:
+    with tempfile.TemporaryDirectory() as directory, interpreter() as python, kernels(Path(directory), python) as running:
         for name in chosen or names():
             nbformat.write(running.execute(name), NOTEBOOKS / f"{name}.ipynb")
             print(f"notebooks/{name}.ipynb")

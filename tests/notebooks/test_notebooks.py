@@ -62,8 +62,8 @@ def everything_shown(notebook: NotebookNode) -> list[tuple[str, list[Any]]]:
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[notebook_runs.Kernels]:
-    with notebook_runs.kernels(tmp_path_factory.mktemp("logs")) as running:
+def kernels(spark_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[notebook_runs.Kernels]:
+    with notebook_runs.kernels(tmp_path_factory.mktemp("logs"), spark_python) as running:
         yield running
 
 

@@ -60,12 +60,12 @@ def test_readme_is_short() -> None:
 
 
 @pytest.mark.spark
-def test_demo() -> None:
+def test_demo(spark_python: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "state_processor.demo", str(ROOT / SAMPLE)],
         capture_output=True,
         text=True,
-        env=os.environ | {"COLUMNS": "120"},
+        env=os.environ | {"COLUMNS": "120", "PYSPARK_PYTHON": spark_python},
         check=True,
     )
     lines = done.stdout.splitlines()
