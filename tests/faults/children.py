@@ -15,6 +15,9 @@ from tests.faults.storage import Fault, Request, faults, no_fault
 from tests.faults.writes import Write
 from tests.waiting import SECONDS, status_of
 
+_AFRESH = get_context("forkserver")
+_AFRESH.set_forkserver_preload([__name__])
+
 
 def run_killed_after(write: Write, seconds: float, root: Path | None = None) -> bool:
     """Run a write in a child that is killed after some time; True if it was killed, False if it was complete before.
@@ -58,7 +61,7 @@ def run_killed_at(write: Write, number: int, done: bool, root: Path) -> bool:
 
 def run_killed_at_afresh(write: Write, number: int, done: bool, root: Path) -> bool:
     """Do the same in a child of a process without threads: a forked child can wait for ever for threads of its parent."""
-    child = get_context("forkserver").Process(target=_with_faults, args=(write.run, KillAt(number, done), root))
+    child = _AFRESH.Process(target=_with_faults, args=(write.run, KillAt(number, done), root))
     child.start()
     child.join(SECONDS)
     if child.is_alive():

@@ -195,7 +195,7 @@ def test_a_driver_that_is_killed(cluster: Cluster, spark: SparkSession, tmp_path
     arguments: dict[str, Any] = {"overwrite": False, "first": 0, "end": ROWS}
     cluster.start("by_both", ("file", "forever", 99), base=ORDERS_PATH, targets=[str(t) for t in targets], **arguments)
     deadline = time.monotonic() + 600
-    while cluster.failures() < 2:
+    while cluster.failures() < 2 or not all(any(t.glob("*-open")) for t in targets):
         assert time.monotonic() < deadline
         assert not select.select([cluster.process.stdout], [], [], 0.1)[0], "it has not waited to be killed"
     cluster.kill()
