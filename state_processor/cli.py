@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 from state_processor import __version__
-from state_processor.commands import (
-    analysing,
-    completing,
-    exporting,
-    finding,
-    history,
-    jobs,
-    listing,
-    queries,
-    reporting,
-    retaining,
-    rewriting,
-    serving,
-    showing,
-    sinks,
-    sql,
-    syncing,
-    validating,
-    warming,
-)
+from state_processor.commands import completing
 from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
@@ -42,29 +25,30 @@ EXIT_CODES: Final = {
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
-_GROUPS: Final = (
-    listing,
-    history,
-    showing,
-    analysing,
-    finding,
-    reporting,
-    exporting,
-    rewriting,
-    sinks,
-    validating,
-    jobs,
-    retaining,
-    syncing,
-    queries,
-    sql,
-    serving,
-    warming,
-)
+_GROUPS: Final = {
+    "listing": ("list", "latest"),
+    "history": ("history",),
+    "showing": ("inspect", "states", "show", "get"),
+    "analysing": ("sizes", "diff"),
+    "finding": ("find", "erase"),
+    "reporting": ("report",),
+    "exporting": ("count", "export"),
+    "rewriting": ("copy", "convert", "rename-uid", "drop-state", "expire", "with-ttl", "touch", "set-max-parallelism"),
+    "sinks": ("sink-state", "change-sink"),
+    "validating": ("validate",),
+    "jobs": ("signature", "check", "match", "compile-plan"),
+    "retaining": ("files", "orphans", "dispose", "retain"),
+    "syncing": ("sync",),
+    "queries": ("check-query",),
+    "sql": ("sql",),
+    "serving": ("serve",),
+    "warming": ("warm-up",),
+}
+"""Modules of commands. A process imports only the module of its command."""
 
 
-def command_parser() -> Parser:
-    """Return the parser of all commands."""
+def command_parser(command: str | None = None) -> Parser:
+    """Return the parser of all commands, or of a known command and few others."""
     codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
     parser = Parser(
         prog="state-processor",
@@ -73,15 +57,49 @@ def command_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in _GROUPS:
-        group.add_commands(commands)
+    groups = [group for group, names in _GROUPS.items() if command in names] or _GROUPS
+    for group in groups:
+        import_module(f"state_processor.commands.{group}").add_commands(commands)
     completing.add_command(commands, parser)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and return one of :data:`EXIT_CODES`."""
-    parser = command_parser()
+    if arguments is not None:
+        return _run(command_parser(arguments[0] if arguments else None), arguments)
+    # In a process of its own, the garbage collector need not search the objects of the modules, nor all objects at the end
+    gc.disable()
+    parser = command_parser(sys.argv[1] if len(sys.argv) > 1 else None)
+    _make_arrays_without_pandas()
+    gc.freeze()
+    gc.enable()
+    code = _run(parser, sys.argv[1:])
+    gc.freeze()
+    return code
+
+
+class _NoPandas:
+    """A finder of modules that does not find pandas."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def _make_arrays_without_pandas() -> None:
+    """Let pyarrow make an array. It looks for pandas once; importing pandas would take longer than most commands."""
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+def _run(parser: Parser, arguments: Sequence[str]) -> int:
     escape_in_help()
     options = parser.parse_args(arguments)
     try:

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from typing import get_type_hints
 
+from state_processor import cli
 from state_processor.cli import command_parser
+from state_processor.commands.parser import Parser
+
+
+def test_each_command_imports_its_module() -> None:
+    for group, names in cli._GROUPS.items():
+        commands = Parser().add_subparsers()
+        import_module(f"state_processor.commands.{group}").add_commands(commands)
+        assert tuple(commands.choices) == names, group
 
 
 def test_commands_with_exit_codes_of_their_own_describe_them() -> None:

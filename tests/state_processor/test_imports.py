@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from state_processor.cli import _GROUPS
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH
 
 READ = f"import state_processor as sp; sp.arrow.read_state({ORDERS_PATH!r}, 'orders', 'total').read_all()"
@@ -50,6 +51,23 @@ def test_a_read_of_keyed_state_imports_what_it_uses(snapshot: str, formats: tupl
     unused = [*OURS, *(name for name in (".heap", ".rocksdb", ".sst") if name not in formats)]
     ours = [name for name in modules if name.startswith("state_processor.")]
     assert [name for name in ours if any(part in name for part in unused)] == []
+
+
+COMMAND = """
+import sys
+from state_processor.cli import main
+sys.argv = ["state-processor", {command!r}, {path!r}, *{arguments!r}]
+main()
+print("modules", *sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("command", "arguments"), [("show", ["--uid", "orders", "--state", "total"]), ("states", [])])
+def test_a_command_imports_what_it_uses(command: str, arguments: list[str]) -> None:
+    modules = printed(COMMAND.format(command=command, path=ORDERS_PATH, arguments=arguments)).rpartition("modules")[2].split()
+    assert [name for name in modules if name in ("pyspark", "pandas", "numba", "pyarrow.compute", "duckdb", "starlette")] == []
+    commands = {name.rpartition(".")[2] for name in modules if name.startswith("state_processor.commands.")}
+    assert commands & set(_GROUPS) == {"showing"}
 
 
 PATCH = """
