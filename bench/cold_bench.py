@@ -26,6 +26,8 @@ from processes import command_lines, usage
 ROOT = Path(__file__).parent.parent
 SAVEPOINT = str(ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint")
 REPEATS = effort(3, 1)
+_READ = "import state_processor as sp, sys; print(sp.arrow.read_state(sys.argv[1], 'orders', 'total').read_all().num_rows)"
+_FORMATS = {"canonical": "rocksdb-canonical", "HashMap": "hashmap-native", "RocksDB": "rocksdb-native"}
 _SAMPLING_SECONDS = 0.01
 
 
@@ -125,6 +127,25 @@ def _session() -> Any:
     return spark
 
 
+def small_work() -> list[Figure]:
+    """Return the CPU seconds of whole processes that read or print 50 rows without Spark."""
+    from lookup_bench import times_of
+
+    fixtures = ROOT / "tests" / "fixtures" / "2.3.0"
+    figures = []
+    for format_, name in _FORMATS.items():
+        path = str(fixtures / f"orders-{name}" / "savepoint")
+        commands = {
+            "a read of 50 rows": ["-c", _READ, path],
+            "state-processor show, 50 rows": ["-m", "state_processor.cli", "show", path, "--uid", "orders", "--state", "total"],
+        }
+        for what, arguments in commands.items():
+            found = [times_of([sys.executable, *arguments])[1] for _ in range(REPEATS + 2)]
+            figures.append(Figure(f"{what}, {format_}", statistics.median(found[1:]), "CPU s", None, 0.5))
+            print(f"{what}, {format_}: {statistics.median(found[1:]):.2f} CPU s")
+    return figures
+
+
 _RUNS = {"flink": flink_steps, "parquet": parquet_steps}
 
 
@@ -141,7 +162,7 @@ def main() -> list[Figure]:
             processes = runs[-1][step]["processes"]
             counts = ", ".join(f"{processes.count(p)} x {p}" for p in dict.fromkeys(processes))
             print(f"  {step:22} {wall:6.2f} {cpu:6.2f}  {counts}")
-    return _figures(found["flink"], found["parquet"])
+    return small_work() + _figures(found["flink"], found["parquet"])
 
 
 def _figures(ours: dict[str, dict[str, float]], parquet: dict[str, dict[str, float]]) -> list[Figure]:

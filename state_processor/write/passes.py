@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.row_shapes import concatenate
@@ -30,6 +29,7 @@ from state_processor.backends.write.arrays import numbers, repeated
 from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOBS
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass
 from state_processor.write.blob_index import SPILLED_BLOBS, BlobIndex, file_between_passes, write_index
 
