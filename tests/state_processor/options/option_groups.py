@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from state_processor.backends.read.read_options import Expired
+    from state_processor.backends.read.read_options import OWN_CHOICES
     from state_processor.backends.state.column_types import Undescribed
     from state_processor.serializers.base import TypeSerializer
     from state_processor.serializers.decode_options import Nanos
@@ -71,6 +71,9 @@ class Group:
             if self.kind in acts and option.argument not in self.without:
                 yield f"    {option.argument}: {annotation(option)}"
 
+
+CHOICES: Final = {str(alias): name for name, alias in vars(read_options).items() if not isinstance(alias, str)}
+"""The names of choices."""
 
 READING: Final = (*READ_OPTIONS, INFER_KRYO)
 OPENING: Final = SNAPSHOT_OPTIONS
@@ -134,14 +137,15 @@ GROUPS: Final = (
 
 def annotation(option: Option) -> str:
     """The type of the keyword argument."""
-    choices = {str(alias): name for name, alias in vars(read_options).items() if not isinstance(alias, str)}
-    type_ = option.kind.annotation if isinstance(option.values, str) else choices[str(option.values)]
+    type_ = option.kind.annotation if isinstance(option.values, str) else CHOICES[str(option.values)]
     return f"{type_} | None" if option.default in (None, (), {}) else type_
 
 
 def page() -> str:
     """The text of the module."""
-    text = INTRODUCTION + "\n".join(line for group in GROUPS for line in group.lines()) + "\n"
+    named = {CHOICES[str(o.values)] for o in READ_OPTIONS if not isinstance(o.values, str)}
+    own = ", ".join(sorted(name for name in named if f"import {name}\n" not in INTRODUCTION))
+    text = INTRODUCTION.replace("OWN_CHOICES", own) + "\n".join(line for group in GROUPS for line in group.lines()) + "\n"
     formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(MODULE), "-"]
     return subprocess.run(formatter, input=text, capture_output=True, text=True, check=True).stdout
 

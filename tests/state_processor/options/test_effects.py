@@ -70,7 +70,7 @@ def given(option: Option) -> dict[str, Any]:
 
 
 def test_every_option_has_a_value_to_try_and_acts_on_something() -> None:
-    assert VALUES.keys() == {o.argument for o in EFFECTIVE_OPTIONS}
+    assert VALUES.keys() == {o.argument for o in EFFECTIVE_OPTIONS}, "tests/state_processor/options/option_samples.py"
     assert all(o.on for o in EFFECTIVE_OPTIONS)
     known = {o.argument for o in EFFECTIVE_OPTIONS}
     assert all(known.issuperset(o.needs) for o in EFFECTIVE_OPTIONS)
