@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from typing import Any, Final, TypeVar
@@ -18,6 +19,8 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.key_contents import KeyLookUp
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
+from state_processor.serializers.kernel.decode.loop import run
+from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serving.kept_files import KeptFiles
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -31,6 +34,11 @@ READING: Final = {"nanos": "string"}
 """Dates and times of answers have all digits."""
 _LOOK_UPS: Final = 256
 """Operators and states whose plans and open files are kept for further keys."""
+
+_WARM_OPERATORS: Final = 16
+"""The maximal number of operators that are read before the first request."""
+_ANY_KEYS: Final = {"STRING": "", "LONG": -1, "INT": -1}
+"""A key of each common type."""
 
 _T = TypeVar("_T")
 
@@ -104,16 +112,30 @@ class ServedSnapshot:
         """
         return self._look_ups.get((uid, state), self._open_look_up)
 
+    def warm_up(self) -> None:
+        """Look up keys that hardly exist, so that no request waits for Numba, for kernels and for the opening of tables."""
+        interpreter.stop()
+        run.compile()
+        keyed = [o for o in self.snapshot.metadata.operators if _key_type_of(self.surveyed[o.operator_id]) in _ANY_KEYS]
+        for operator in keyed[:_WARM_OPERATORS]:
+            key = _ANY_KEYS[str(_key_type_of(self.surveyed[operator.operator_id]))]
+            with suppress(StateProcessorError):  # which the request will raise
+                self.look_up(operator.uid or operator.operator_id, None).find(key)
+
     def _find_key_type(self, uid: str) -> str:
         operator = self.operator(uid)
-        for found in self.surveyed[find_operator(self.snapshot, operator.uid, operator.uid_hash).operator_id][0].values():
-            if isinstance(found[0], KeyedDescription):
-                return str(found[0].key)
+        found = _key_type_of(self.surveyed[find_operator(self.snapshot, operator.uid, operator.uid_hash).operator_id])
+        if found is not None:
+            return found
         raise NotFoundError(f"the operator {operator} does not have keyed state: keys can't be looked up")
 
     def _open_look_up(self, place: tuple[str, str | None]) -> KeyLookUp:
         uid, state = place
         return KeyLookUp(self.snapshot, self.operator(uid), state, READING)
+
+
+def _key_type_of(surveyed: Survey) -> str | None:
+    return next((str(found[0].key) for found in surveyed[0].values() if isinstance(found[0], KeyedDescription)), None)
 
 
 class Followed:

@@ -69,6 +69,7 @@ def serve(
     server = http_server(followed, permission, limits, host, port)
     shown = f"[{host}]" if ":" in host else host
     listener = _listener(host, port)
+    followed.current.warm_up()
     followed.follow(seconds)
     sys.setswitchinterval(_SWITCH_SECONDS)
     started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{listener.getsockname()[1]}/docs")

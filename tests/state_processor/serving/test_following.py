@@ -17,7 +17,8 @@ from state_processor.read.key_contents import KeyContents
 from state_processor.read.requests import StateRequest
 from state_processor.read.scans import StateScan
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
-from state_processor.serving import answers
+from state_processor.serializers.kernel.interpreter import interpreter
+from state_processor.serving import answers, following
 from state_processor.serving.following import Followed, ServedSnapshot
 from state_processor.serving.limits import Limits
 from tests.state_processor.samples import ORDERS_PATH
@@ -196,3 +197,12 @@ def test_requests_while_checkpoints_are_replaced(tmp_path: Path) -> None:
         followed.stop()
     assert not problems
     assert len(seen) > 3
+
+
+def test_the_first_request_finds_an_open_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "left", interpreter.left)
+    served = Followed(ORDERS_PATH, {}).current
+    served.warm_up()
+    assert interpreter.left == 0
+    monkeypatch.setattr(following, "KeyLookUp", lambda *_: pytest.fail("the operator is opened again"))
+    assert answers.contents(served, "orders", "amelia", None, Limits())["states"]["total"] == [{"value": 3950}]
