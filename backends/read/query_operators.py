@@ -17,7 +17,7 @@ from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import Survey, of_one_subtask, surveys
+from state_processor.backends.read.state_listing import of_one_subtask, surveys
 from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.meaning import has_state, meaning_of
 from state_processor.backends.sql.naming import names_from_plan, refuse_plan, with_plan
@@ -156,14 +156,153 @@ def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
     plan
         The plan of the query.
     """
-    operators = snapshot.metadata.operators
-    surveyed = dict(zip((o.operator_id for o in operators), surveys(snapshot, map(of_one_subtask, operators)), strict=True))
-    known = _by_id(operators, plan, surveyed)
-    if known is not None:
-        decided = tuple(_with_uid(_decided(o, known.get(o.operator_id), surveyed)) for o in operators)
-        return QueryMatches(decided, by_id=True, advice=tuple(_other_ttl(decided, surveyed)))
-    matches = tuple(map(_with_uid, _by_structure(operators, plan, surveyed)))
-    return QueryMatches(matches, by_id=False, advice=(_other_shape(operators, plan), *_other_ttl(matches, surveyed)))
+    return _SubmittedJob(snapshot, plan).matches()
+
+
+class _SubmittedJob:
+    """A job that was submitted as text, and the plan that was compiled later.
+
+    Attributes
+    ----------
+    operators
+        The operators of the snapshot.
+    states
+        The states of each operator, by its id.
+    """
+
+    def __init__(self, snapshot: Snapshot, plan: CompiledPlan) -> None:
+        self.plan = plan
+        self.operators = snapshot.metadata.operators
+        surveyed = surveys(snapshot, map(of_one_subtask, self.operators))
+        self.states = {o.operator_id: states for o, (states, _) in zip(self.operators, surveyed, strict=True)}
+
+    def matches(self) -> QueryMatches:
+        """Match the operators: see :func:`match_query`."""
+        known = self._by_id()
+        if known is not None:
+            decided = tuple(_with_uid(self._decided(o, known.get(o.operator_id))) for o in self.operators)
+            return QueryMatches(decided, by_id=True, advice=tuple(self._other_ttl(decided)))
+        matches = tuple(map(_with_uid, self._by_structure()))
+        return QueryMatches(matches, by_id=False, advice=(self._other_shape(), *self._other_ttl(matches)))
+
+    def _by_id(self) -> dict[str, TranslatedOperator] | None:
+        """Return the operators of the plan by ids, if one shape of the graph explains all operators but those of sinks."""
+        best: list[Mapping[str, TranslatedOperator]] = []
+        most = 0
+        ids = {o.operator_id for o in self.operators}
+        for translated in translations(self.plan):
+            confirmed = len(ids & translated.keys())
+            if confirmed < max(most, 1) or not self._explains(translated):
+                continue
+            best, most = ([translated] if confirmed > most else [*best, translated]), confirmed
+            if ids == translated.keys():
+                break
+        if not best:
+            return None
+        first, *others = best
+        agreed = {
+            uid_hash: found
+            for uid_hash, found in first.items()
+            if uid_hash in ids and all(other.get(uid_hash) == found for other in others)
+        }
+        return agreed or None
+
+    def _explains(self, translated: Mapping[str, TranslatedOperator]) -> bool:
+        """Return whether a graph has the operators of the snapshot with their states; sinks of unknown connectors may differ."""
+        ids = {o.operator_id for o in self.operators}
+        for uid_hash, found in translated.items():
+            if uid_hash not in ids and found.transformation not in _OF_SINKS:
+                return False
+        for operator in self.operators:
+            states = self.states[operator.operator_id]
+            match = translated.get(operator.operator_id)
+            if match is None and any(state.is_keyed for name in states for state in states[name]):
+                return False
+            if match is not None and not fits(match, states):
+                return False
+        return True
+
+    def _decided(self, operator: OperatorState, found: TranslatedOperator | None) -> QueryMatch:
+        facts = ("the id follows from the plan", *(("the states fit",) if self.states[operator.operator_id] else ()))
+        return QueryMatch(operator, found, facts if found is not None else ())
+
+    def _by_structure(self) -> Iterator[QueryMatch]:
+        usual = next(translations(self.plan)).values()
+        possible = sorted((one for one in usual if _may_have_state(one)), key=lambda one: self.plan.nodes.index(one.node))
+        ranked = self._by_name(possible)
+        candidates: dict[str, list[TranslatedOperator]] = {}
+        unsure: set[str] = set()
+        for operator in self.operators:
+            states = self.states[operator.operator_id]
+            if not states:
+                continue
+            named, kind = ranked.get(operator.operator_id), kind_of((), operator.name)
+            candidates[operator.operator_id] = [
+                one
+                for one in possible
+                if (named is None or one is named) and _is_kind(one, kind) and fits(one, states) and _has_states(one, states)
+            ]
+            if kind is None and any(_DISTINCT.match(name) for name in states):
+                unsure.add(operator.operator_id)
+        decided = {key: found for key, found in _eliminated(candidates).items() if key not in unsure}
+        for operator in self.operators:
+            found = decided.get(operator.operator_id)
+            left = candidates.get(operator.operator_id, [])
+            facts = ["the states fit"] if left else []
+            if left and operator.operator_id in ranked:
+                facts.insert(0, f"name {operator.name!r}")
+            if left and operator.operator_id in unsure:
+                facts.append("distinct values have another layout if the job aggregated in another number of phases")
+            yield QueryMatch(operator, found, tuple(facts), () if found is not None else tuple(left))
+
+    def _by_name(self, possible: Sequence[TranslatedOperator]) -> dict[str, TranslatedOperator]:
+        """Return operators by the names that snapshots of Flink 2 have: ``Join[7]``. The numbers have the order of the plan."""
+        named: dict[str, list[tuple[int, str]]] = {}
+        for operator in self.operators:
+            match = _NAME.fullmatch(operator.name or "")
+            if match is not None:
+                named.setdefault(match[1], []).append((int(match[2]), operator.operator_id))
+        planned: dict[str, list[TranslatedOperator]] = {}
+        for one in possible:
+            if one.transformation not in (COMMITTER, "streaming-writer"):
+                planned.setdefault(_shown_name(one), []).append(one)
+        return {
+            uid_hash: one
+            for name, found in named.items()
+            if len(found) == len(planned.get(name, ()))
+            for (_, uid_hash), one in zip(sorted(found), planned[name], strict=True)
+        }
+
+    def _other_shape(self) -> str:
+        """Return what is known about the options of a job whose graph has another shape than the plan."""
+        batches = any(node.kind in _OF_BATCHES for node in self.plan.nodes)
+        names = [match[1] for o in self.operators if (match := _NAME.fullmatch(o.name or "")) is not None]
+        ran = any(name in _NAMES_OF_BATCHES for name in names)
+        if names and ran != batches:
+            found = ("with mini-batches", "without them") if ran else ("without mini-batches", "with them")
+            value = str(ran).lower()
+            return (
+                f"the job ran {found[0]}, the plan was compiled {found[1]}; compile it with SET 'table.exec.mini-batch.enabled' "
+                f"= '{value}' and the job's value of 'table.optimizer.agg-phase-strategy'"
+            )
+        size = len(next(translations(self.plan)))
+        return (
+            f"expected a job with the graph of the plan, of {size} operators; the snapshot has {len(self.operators)}, with other "
+            f"ids. Compile the plan with the version of Flink and the options of the job: {', '.join(_SHAPING)}"
+        )
+
+    def _other_ttl(self, matches: Iterable[QueryMatch]) -> Iterator[str]:
+        """Yield the operators whose states have time-to-live in the job only, or in the plan only."""
+        for one in matches:
+            planned = one.found.node.has_ttl if one.found is not None else {}
+            states = [state for found in self.states[one.operator.operator_id].values() for state in found]
+            keyed = [state.has_ttl for state in states if state.is_keyed and not state.is_timer]
+            if one.found is not None and planned and keyed and any(keyed) != any(planned.values()):
+                has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
+                yield (
+                    f"the state of {one.found.in_plan.label} has time-to-live in the {has}, and none in the {lacks}; Flink "
+                    "refuses to restore it. Compile the plan with the job's value of 'table.exec.state.ttl'"
+                )
 
 
 def _with_uid(match: QueryMatch) -> QueryMatch:
@@ -174,87 +313,6 @@ def _with_uid(match: QueryMatch) -> QueryMatch:
     if connector not in _WITHOUT_UIDS:
         return match
     return QueryMatch(match.operator, None, (f"a sink of {connector} does not get uids from a plan",))
-
-
-def _other_shape(operators: Sequence[OperatorState], plan: CompiledPlan) -> str:
-    """Return what is known about the options of a job whose graph has another shape than the plan."""
-    batches = any(node.kind in _OF_BATCHES for node in plan.nodes)
-    names = [match[1] for o in operators if (match := _NAME.fullmatch(o.name or "")) is not None]
-    ran = any(name in _NAMES_OF_BATCHES for name in names)
-    if names and ran != batches:
-        found = ("with mini-batches", "without them") if ran else ("without mini-batches", "with them")
-        value = str(ran).lower()
-        return (
-            f"the job ran {found[0]}, the plan was compiled {found[1]}; compile it with SET 'table.exec.mini-batch.enabled' = "
-            f"'{value}' and the job's value of 'table.optimizer.agg-phase-strategy'"
-        )
-    size = len(next(translations(plan)))
-    return (
-        f"expected a job with the graph of the plan, of {size} operators; the snapshot has {len(operators)}, with other ids. "
-        f"Compile the plan with the version of Flink and the options of the job: {', '.join(_SHAPING)}"
-    )
-
-
-def _other_ttl(matches: Iterable[QueryMatch], surveyed: Mapping[str, Survey]) -> Iterator[str]:
-    """Yield the operators whose states have time-to-live in the job only, or in the plan only."""
-    for one in matches:
-        planned = one.found.node.has_ttl if one.found is not None else {}
-        states = [state for found in surveyed[one.operator.operator_id][0].values() for state in found]
-        keyed = [state.has_ttl for state in states if state.is_keyed and not state.is_timer]
-        if one.found is not None and planned and keyed and any(keyed) != any(planned.values()):
-            has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
-            yield (
-                f"the state of {one.found.in_plan.label} has time-to-live in the {has}, and none in the {lacks}; Flink refuses "
-                "to restore it. Compile the plan with the job's value of 'table.exec.state.ttl'"
-            )
-
-
-def _decided(operator: OperatorState, found: TranslatedOperator | None, surveyed: Mapping[str, Survey]) -> QueryMatch:
-    facts = ("the id follows from the plan", *(("the states fit",) if surveyed[operator.operator_id][0] else ()))
-    return QueryMatch(operator, found, facts if found is not None else ())
-
-
-def _by_id(
-    operators: Sequence[OperatorState], plan: CompiledPlan, surveyed: Mapping[str, Survey]
-) -> dict[str, TranslatedOperator] | None:
-    """Return the operators of the plan by ids, if one shape of the graph explains all operators but those of sinks."""
-    best: list[Mapping[str, TranslatedOperator]] = []
-    most = 0
-    ids = {o.operator_id for o in operators}
-    for translated in translations(plan):
-        confirmed = len(ids & translated.keys())
-        if confirmed < max(most, 1) or not _explains(translated, operators, surveyed):
-            continue
-        best, most = ([translated] if confirmed > most else [*best, translated]), confirmed
-        if ids == translated.keys():
-            break
-    if not best:
-        return None
-    first, *others = best
-    agreed = {
-        uid_hash: found
-        for uid_hash, found in first.items()
-        if uid_hash in ids and all(other.get(uid_hash) == found for other in others)
-    }
-    return agreed or None
-
-
-def _explains(
-    translated: Mapping[str, TranslatedOperator], operators: Sequence[OperatorState], surveyed: Mapping[str, Survey]
-) -> bool:
-    """Return whether a graph has the operators of the snapshot with their states; sinks of unknown connectors may differ."""
-    ids = {o.operator_id for o in operators}
-    for uid_hash, found in translated.items():
-        if uid_hash not in ids and found.transformation not in _OF_SINKS:
-            return False
-    for operator in operators:
-        states = surveyed[operator.operator_id][0]
-        match = translated.get(operator.operator_id)
-        if match is None and any(state.is_keyed for name in states for state in states[name]):
-            return False
-        if match is not None and not fits(match, states):
-            return False
-    return True
 
 
 def fits(operator: TranslatedOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
@@ -275,36 +333,6 @@ def fits(operator: TranslatedOperator, states: Mapping[str, Sequence[StateDescri
         except OptionError:
             return False
     return True
-
-
-def _by_structure(operators: Sequence[OperatorState], plan: CompiledPlan, surveyed: Mapping[str, Survey]) -> Iterable[QueryMatch]:
-    usual = next(translations(plan)).values()
-    possible = sorted((one for one in usual if _may_have_state(one)), key=lambda one: plan.nodes.index(one.node))
-    ranked = _by_name(operators, possible)
-    candidates: dict[str, list[TranslatedOperator]] = {}
-    unsure: set[str] = set()
-    for operator in operators:
-        states = surveyed[operator.operator_id][0]
-        if not states:
-            continue
-        named, kind = ranked.get(operator.operator_id), kind_of((), operator.name)
-        candidates[operator.operator_id] = [
-            one
-            for one in possible
-            if (named is None or one is named) and _is_kind(one, kind) and fits(one, states) and _has_states(one, states)
-        ]
-        if kind is None and any(_DISTINCT.match(name) for name in states):
-            unsure.add(operator.operator_id)
-    decided = {key: found for key, found in _eliminated(candidates).items() if key not in unsure}
-    for operator in operators:
-        found = decided.get(operator.operator_id)
-        left = candidates.get(operator.operator_id, [])
-        facts = ["the states fit"] if left else []
-        if left and operator.operator_id in ranked:
-            facts.insert(0, f"name {operator.name!r}")
-        if left and operator.operator_id in unsure:
-            facts.append("distinct values have another layout if the job aggregated in another number of phases")
-        yield QueryMatch(operator, found, tuple(facts), () if found is not None else tuple(left))
 
 
 def _is_kind(one: TranslatedOperator, kind: str | None) -> bool:
@@ -334,25 +362,6 @@ def _eliminated(candidates: Mapping[str, Sequence[TranslatedOperator]]) -> dict[
         if not fresh:
             return decided
         decided |= fresh
-
-
-def _by_name(operators: Sequence[OperatorState], possible: Sequence[TranslatedOperator]) -> dict[str, TranslatedOperator]:
-    """Return operators by the names that snapshots of Flink 2 have: ``Join[7]``. The numbers have the order of the plan."""
-    named: dict[str, list[tuple[int, str]]] = {}
-    for operator in operators:
-        match = _NAME.fullmatch(operator.name or "")
-        if match is not None:
-            named.setdefault(match[1], []).append((int(match[2]), operator.operator_id))
-    planned: dict[str, list[TranslatedOperator]] = {}
-    for one in possible:
-        if one.transformation not in (COMMITTER, "streaming-writer"):
-            planned.setdefault(_shown_name(one), []).append(one)
-    return {
-        uid_hash: one
-        for name, found in named.items()
-        if len(found) == len(planned.get(name, ()))
-        for (_, uid_hash), one in zip(sorted(found), planned[name], strict=True)
-    }
 
 
 def _shown_name(one: TranslatedOperator) -> str:
