@@ -20,7 +20,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import of_one_subtask, surveys
 from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.meaning import has_state, meaning_of
-from state_processor.backends.sql.naming import names_from_plan, refuse_plan, with_plan
+from state_processor.backends.sql.naming import names_from_plan
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode
 from state_processor.backends.sql.translation import COMMITTER, TranslatedOperator, translations
 from state_processor.backends.state.descriptions import StateDescription
@@ -114,33 +114,42 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     OptionError
         If no operator of the snapshot can be matched with the plan.
     """
-    operators = snapshot.metadata.operators
-    if not operators or any(o.operator_id in plan.operators for o in operators):
-        return with_plan(snapshot, plan)
-    matches = match_query(snapshot, plan)
-    if not matches.found:
-        refuse_plan(snapshot)
-    _log_open(matches)
-    for advice in matches.advice:
-        _LOG.warning("%s: %s", spelled("plan"), advice)
-    renamed = tuple(_renamed(o, matches.found.get(o.operator_id)) for o in operators)
-    recorded = {new.operator_id: old.operator_id for old, new in zip(operators, renamed, strict=True) if new is not old}
-    metadata = replace(snapshot.metadata, operators=renamed)
-    return with_plan(replace(snapshot, metadata=metadata, recorded_ids=recorded), plan)
+    operators, recorded = snapshot.metadata.operators, snapshot.recorded_ids
+    if operators and not any(o.operator_id in plan.operators for o in operators):
+        matches = match_query(snapshot, plan)
+        _report(matches)
+        renamed = tuple(_renamed(o, matches.found.get(o.operator_id)) for o in operators)
+        recorded = {new.operator_id: old.operator_id for old, new in zip(operators, renamed, strict=True) if new is not old}
+        if not any(o.operator_id in plan.operators for o in renamed):
+            found = ", ".join(o.uid or o.operator_id for o in operators)
+            raise OptionError(
+                f"{spelled('plan')}: the plan does not have the operators of the snapshot ({found}). Pass the plan of the query "
+                f"that wrote it, compiled from the same text, or with EXECUTE PLAN and the default table.exec.uid.format. "
+                f"Without a plan, {spelled('fields')} names rows"
+            )
+        operators = renamed
+    named = (
+        replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o for o in operators
+    )
+    metadata = replace(snapshot.metadata, operators=tuple(named))
+    return replace(snapshot, metadata=metadata, query_plan=plan, recorded_ids=recorded)
 
 
 def _renamed(operator: OperatorState, found: TranslatedOperator | None) -> OperatorState:
     return operator if found is None else replace(operator, operator_id=operator_id(found.uid), uid=found.uid)
 
 
-def _log_open(matches: QueryMatches) -> None:
-    for one in matches.matches:
+def _report(matches: QueryMatches) -> None:
+    """Log the operators without a match, and the advice, if any operator has a match."""
+    for one in matches.matches if matches.found else ():
         if one.found is None and (one.candidates or one.operator.state_size):
             known = some_of([found.in_plan.label for found in one.candidates]) if one.candidates else "none"
             _LOG.warning(
                 "%s: operator %s keeps its id; operators of the plan that fit: %s",
                 spelled("plan"), one.operator.name or one.operator.operator_id, known,
             )  # fmt: skip
+    for advice in matches.advice if matches.found else ():
+        _LOG.warning("%s: %s", spelled("plan"), advice)
 
 
 def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Final
 
 from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.sql.meaning import key_of, meaning_of
-from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.backends.sql.plan import PlanOperator
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.part_names import DeclaredNames
@@ -30,40 +29,6 @@ _ROWS: Final = (RowSerializer, RowDataSerializer)
 def plan_operator(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
     """Return the operator in the plan of a snapshot."""
     return None if snapshot.query_plan is None else snapshot.query_plan.operators.get(operator.operator_id)
-
-
-def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
-    """Return the snapshot with a plan. Operators without a uid get the uid from the plan.
-
-    Raises
-    ------
-    OptionError
-        If the plan does not contain any operator of the snapshot.
-    """
-    known = snapshot.metadata.operators
-    if known and not any(o.operator_id in plan.operators for o in known):
-        refuse_plan(snapshot)
-    operators = tuple(
-        replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o
-        for o in snapshot.metadata.operators
-    )
-    return replace(snapshot, metadata=replace(snapshot.metadata, operators=operators), query_plan=plan)
-
-
-def refuse_plan(snapshot: Snapshot) -> NoReturn:
-    """Refuse the plan of another query.
-
-    Raises
-    ------
-    OptionError
-        Always.
-    """
-    found = ", ".join(o.uid or o.operator_id for o in snapshot.metadata.operators)
-    raise OptionError(
-        f"{spelled('plan')}: the plan does not have the operators of the snapshot ({found}). Pass the plan of the query that "
-        f"wrote it, compiled from the same text, or with EXECUTE PLAN and the default table.exec.uid.format. Without a plan, "
-        f"{spelled('fields')} names rows"
-    )
 
 
 def names_from_plan(operator: PlanOperator, state: StateDescription) -> DeclaredNames:

@@ -139,27 +139,17 @@ class SnapshotAccess:
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
         import_serializers(self.serializers)
-        snapshot = open_snapshot(path, self.path_mapping, storage or self.storage(), self.allow_paths)
+        storage = storage or self.storage()
+        snapshot = open_snapshot(path, self.path_mapping, storage, self.allow_paths)
         if self.time_zone is not None:
             snapshot = replace(snapshot, time_zone=self.time_zone)
         if self.plan is not None:
-            snapshot = self._planned(snapshot, self.plan)
-        return snapshot if self.uids is None else self._named(snapshot, self.uids)
+            from state_processor.backends.read.query_operators import with_query
 
-    def _planned(self, snapshot: Snapshot, plan: str) -> Snapshot:
-        from state_processor.backends.read.query_operators import with_query
-
-        return with_query(snapshot, read_plan(plan, snapshot.storage))
-
-    def _named(self, snapshot: Snapshot, uids: str | tuple[str, ...]) -> Snapshot:
-        from state_processor.backends.metadata.given_uids import some_of, with_uids
-
-        named = with_uids(snapshot, read_uids(uids, snapshot.storage) if isinstance(uids, str) else uids)
-        if named.unmatched_uids:
-            number, names = len(named.unmatched_uids), some_of(named.unmatched_uids)
-            what = f"{spelled('uids')}: no operator of {snapshot.directory}"
-            _LOG.warning("%s has %s", what, f"the uid {names}" if number == 1 else f"{number:,} of the uids: {names}")
-        return named
+            snapshot = with_query(snapshot, read_plan(self.plan, storage))
+        if self.uids is None:
+            return snapshot
+        return _named(snapshot, read_uids(self.uids, storage) if isinstance(self.uids, str) else self.uids)
 
     def storage(self) -> Storage:
         """Return access to files."""
@@ -169,6 +159,18 @@ class SnapshotAccess:
 
 
 SNAPSHOT_OPTIONS: Final = options_of(SnapshotAccess)
+
+
+def _named(snapshot: Snapshot, uids: tuple[str, ...]) -> Snapshot:
+    """Return the snapshot with the uids of its operators. The log names the uids that match no operator."""
+    from state_processor.backends.metadata.given_uids import some_of, with_uids
+
+    named = with_uids(snapshot, uids)
+    if named.unmatched_uids:
+        number, names = len(named.unmatched_uids), some_of(named.unmatched_uids)
+        what = f"{spelled('uids')}: no operator of {snapshot.directory}"
+        _LOG.warning("%s has %s", what, f"the uid {names}" if number == 1 else f"{number:,} of the uids: {names}")
+    return named
 
 
 def read_uids(path: str, storage: Storage) -> tuple[str, ...]:

@@ -21,11 +21,12 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.operator_state import raw_elements
+from state_processor.backends.read.query_operators import with_query
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, operator_header, survey
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.sql.naming import state_names, with_plan
+from state_processor.backends.sql.naming import state_names
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
 from state_processor.backends.state.hash_inference import learn_hash_rule
@@ -209,7 +210,7 @@ def rewrite(
     Operators whose max parallelism is less get that. The entries of states that are to be ``carried`` are taken over as bytes.
     The fields of rows have the names of a plan. Rows of keyed state may be changed, by the name of their state.
     """
-    snapshot = open_snapshot(source) if plan is None else with_plan(open_snapshot(source), plan)
+    snapshot = open_snapshot(source) if plan is None else with_query(open_snapshot(source), plan)
     staging = Staging(str(target), "rewritten")
     staging.prepare()
     operators = [
