@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
@@ -190,7 +191,14 @@ class Codec(FormerNames, ABC):
         self.emit_encode(builder, column)
 
     def hash_code(self, value: Any) -> int:
-        """Return Java's ``hashCode`` of a value of :meth:`read`, signed 32 bits; it decides a key's key group."""
+        """Return Java's ``hashCode`` of a value of :meth:`read`, signed 32 bits; it decides a key's key group.
+
+        By default the rule of :meth:`hash_encoded`.
+        """
+        if self.length >= 0 and value is not None:
+            found = self.hash_encoded(lambda: np.frombuffer(self.serialize(value), dtype=np.uint8).reshape(1, self.length))
+            if found is not None:
+                return int(found[0])
         raise UnsupportedFormatError(f"the hashCode of {self} is not known: keys of this type can't be assigned to key groups")
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes | None:

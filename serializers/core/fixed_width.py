@@ -61,10 +61,6 @@ class FixedWidthCodec(Codec):
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes | None:
         return self.hashes_of(encode())
 
-    def hash_code(self, value: Any) -> int:
-        found = None if value is None else self.hashes_of(self._matrix(self.serialize(value)))
-        return super().hash_code(value) if found is None else int(found[0])
-
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.fixed(self.length, column, self._to_column)
 

@@ -44,7 +44,6 @@ from state_processor.serializers.core.time_values import (
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java import hashing
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
@@ -184,9 +183,6 @@ class MillisSerializer(TemporalSerializer):
     def from_column(self, value: Any) -> int | None:
         return None if value is None else value if type(value) is int else self._kind.from_column(value, self.zone)
 
-    def hash_code(self, value: int | None) -> int:
-        return 0 if value is None else hashing.of_long(value)
-
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         return fold_long(signed(encode(), 0, 8))
 
@@ -259,9 +255,6 @@ class SqlTimestampSerializer(TemporalSerializer):
         if value is None or isinstance(value, SqlTimestamp):
             return value
         return _sql_timestamp(to_instant(value), self.zone)
-
-    def hash_code(self, value: SqlTimestamp | None) -> int:
-        return 0 if value is None else hashing.of_long(value.millis // 1000 * 1000 + value.nano // 1_000_000)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()

@@ -30,7 +30,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java import hashing
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
@@ -110,6 +109,9 @@ class TemporalSerializer(SimpleSerializer):
     def __str__(self) -> str:
         return self.name
 
+    def hash_code(self, value: Any) -> int:
+        return 0 if value is None else super().hash_code(value)
+
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.time(self.operation, column)
 
@@ -147,9 +149,6 @@ class InstantSerializer(TemporalSerializer):
 
     def from_column(self, value: Any) -> Instant | None:
         return None if value is None else to_instant(value)
-
-    def hash_code(self, value: Instant | None) -> int:
-        return 0 if value is None else hashing.wrap(hashing.of_long(value.seconds) + 51 * value.nano)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()
@@ -190,12 +189,6 @@ class LocalDateSerializer(TemporalSerializer):
 
     def from_column(self, value: Any) -> LocalDate | None:
         return None if value is None else to_local_date(value)
-
-    def hash_code(self, value: LocalDate | None) -> int:
-        if value is None:
-            return 0
-        year, month, day = value
-        return hashing.wrap((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day))
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()
@@ -240,9 +233,6 @@ class LocalTimeSerializer(TemporalSerializer):
     def from_column(self, value: Any) -> LocalTime | None:
         return None if value is None else to_local_time(value)
 
-    def hash_code(self, value: LocalTime | None) -> int:
-        return 0 if value is None else hashing.of_long(value.nano_of_day)
-
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()
         hour, minute, second, nano = signed(values, 0, 1), signed(values, 1, 2), signed(values, 2, 3), signed(values, 3, 7)
@@ -286,9 +276,6 @@ class LocalDateTimeSerializer(TemporalSerializer):
 
     def from_column(self, value: Any) -> LocalDateTime | None:
         return None if value is None else to_local_date_time(value)
-
-    def hash_code(self, value: LocalDateTime | None) -> int:
-        return 0 if value is None else self._date.hash_code(value.date) ^ self._time.hash_code(value.time)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values, size = encode(), self._date.length

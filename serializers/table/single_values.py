@@ -324,9 +324,6 @@ class TimestampDataSerializer(TypeSerializer):
     def snapshot(self) -> TypeSerializerSnapshot:
         return TimestampDataSerializerSnapshot(self._snapshot_class, [self.type.precision])
 
-    def hash_code(self, value: TimestampData) -> int:
-        return hashing.wrap(31 * hashing.of_long(value.millis) + value.nano_of_milli)
-
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()
         nano = 0 if self.type.is_compact else signed(values, 8, 12)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.text_grammar import CLOCK, DATE, INSTANT, LOCAL, NUMBER
 
 
@@ -59,3 +60,6 @@ SAMPLES: dict[str, Sample] = {
         LOCAL,
     ),
 }
+
+_missing = SCALARS.keys() - SAMPLES.keys()
+assert not _missing, f"add samples of {', '.join(_missing)} to tests/serializers/scalar_samples.py"
