@@ -8,15 +8,12 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
+from tests.afresh import run_afresh
 from tests.faults.storage import Fault, Request, faults, no_fault
 from tests.faults.writes import Write
-from tests.waiting import SECONDS, status_of
-
-_AFRESH = get_context("forkserver")
-_AFRESH.set_forkserver_preload([__name__])
+from tests.waiting import status_of
 
 
 def run_killed_after(write: Write, seconds: float, root: Path | None = None) -> bool:
@@ -61,13 +58,9 @@ def run_killed_at(write: Write, number: int, done: bool, root: Path) -> bool:
 
 def run_killed_at_afresh(write: Write, number: int, done: bool, root: Path) -> bool:
     """Do the same in a child of a process without threads: a forked child can wait for ever for threads of its parent."""
-    child = _AFRESH.Process(target=_with_faults, args=(write.run, KillAt(number, done), root))
-    child.start()
-    child.join(SECONDS)
-    if child.is_alive():
-        child.kill()
-    assert child.exitcode in (0, -signal.SIGKILL), f"a write ended with the exit code {child.exitcode}"
-    return child.exitcode != 0
+    code = run_afresh(_with_faults, write.run, KillAt(number, done), root)
+    assert code in (0, -signal.SIGKILL), f"a write ended with the exit code {code}"
+    return code != 0
 
 
 def _fork(write: Write, fault: Fault, root: Path | None) -> int:

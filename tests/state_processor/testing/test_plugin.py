@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -13,30 +14,34 @@ import pytest
 import state_processor as sp
 from state_processor.testing import assert_state
 from state_processor.testing.savepoints import write_savepoint
+from tests.afresh import run_afresh
 from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH, expected_values
 
 TOTAL = expected_values(ORDERS, "orders", "total")
+_PLUGIN = "state_processor.testing.plugin"
 
 
-def ran(directory: Path, test: str, *flags: str) -> tuple[int, str]:
-    """Run a file of tests with the plugin, and return the exit code and the output."""
+def ran(directory: Path, test: str, *flags: str, imported: bool = True) -> tuple[int, str]:
+    """Run a file of tests with the plugin, and return the exit code and the output; by default the process has imported it."""
     (directory / "test_job.py").write_text(
         f"import state_processor as sp\nfrom state_processor.testing import assert_state\n{test}"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "state_processor.testing.plugin",
-        "-p",
-        "no:cacheprovider",
-        *flags,
-        "test_job.py",
-    ]
+    arguments = ["-p", _PLUGIN, "-p", "no:cacheprovider", *flags, "test_job.py"]
+    if imported:
+        output = directory / "output"
+        return run_afresh(_run, directory, output, arguments), output.read_text()
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "pytest", *arguments]
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+def _run(directory: Path, output: Path, arguments: list[str]) -> None:
+    os.chdir(directory)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    with output.open("w") as file, redirect_stdout(file), redirect_stderr(file):
+        code = pytest.main(arguments)
+    sys.exit(code)
 
 
 def test_a_savepoint_from_dictionaries(tmp_path: Path) -> None:
@@ -60,7 +65,7 @@ def test_states(savepoint):
     kinds = {row["state_name"]: (row["state_kind"], row["value_type"]) for row in sp.arrow.states(path).to_pylist()}
     assert kinds["total"] == ("REDUCING", "INT")
 """
-    code, output = ran(tmp_path, test)
+    code, output = ran(tmp_path, test, imported=False)
     assert (code, "1 passed" in output) == (0, True), output
 
 

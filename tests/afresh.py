@@ -1,0 +1,23 @@
+"""Processes without threads, which have imported what they use: children of a forkserver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import get_context
+from typing import Any, Final
+
+from tests.waiting import SECONDS
+
+_FORKS: Final = get_context("forkserver")
+_FORKS.set_forkserver_preload(["state_processor.testing.plugin", "tests.faults.children"])
+
+
+def run_afresh(function: Callable[..., None], *arguments: Any) -> int:
+    """Call a function in such a process, and return its exit code; a process that takes too long is killed, and an error."""
+    child = _FORKS.Process(target=function, args=arguments)
+    child.start()
+    child.join(SECONDS)
+    if child.exitcode is None:
+        child.kill()
+        raise AssertionError(f"{function.__name__}: not after {SECONDS} s")
+    return child.exitcode
