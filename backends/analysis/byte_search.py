@@ -1,8 +1,8 @@
 """Search for bytes in buffers, without decoding values.
 
 A kernel compares few bytes of the pattern at all positions of a piece at once, and the whole pattern only in pieces where these
-bytes occur. The compared bytes are those of the pattern that occur together least often in a sample of the buffer: single bytes
-of an address are frequent among addresses.
+bytes occur. It compares the bytes of the pattern that occur together least often in a sample of the buffer: single bytes of an
+address are frequent among addresses.
 """
 
 from __future__ import annotations

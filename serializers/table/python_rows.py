@@ -125,10 +125,7 @@ class PythonDecimalSerializerSnapshot(NumbersSnapshot):
 
     current_version = 1
     names = ("precision", "scale")
-
-    def create_serializer(self, *numbers: int) -> TypeSerializer:
-        precision, scale = numbers
-        return PythonDecimalSerializer(precision, scale, self.class_name)
+    serializer = PythonDecimalSerializer
 
 
 TIMESTAMP_SNAPSHOT: Final = f"{PYTHON}TimestampSerializer$TimestampSerializerSnapshot"
@@ -137,8 +134,11 @@ TIMESTAMP_SNAPSHOT: Final = f"{PYTHON}TimestampSerializer$TimestampSerializerSna
 class PythonTimestampSerializer(TimestampDataSerializer):
     """``java.sql.Timestamp`` as the table runtime writes timestamps (Flink: ``TimestampSerializer`` of the Python package)."""
 
+    def __init__(self, precision: int, snapshot_class: str = TIMESTAMP_SNAPSHOT) -> None:
+        super().__init__(precision, snapshot_class)
+
     def snapshot(self) -> TypeSerializerSnapshot:
-        return PythonTimestampSerializerSnapshot(TIMESTAMP_SNAPSHOT, [self.type.precision])
+        return PythonTimestampSerializerSnapshot(self._snapshot_class, [self.type.precision])
 
 
 class PythonTimestampSerializerSnapshot(NumbersSnapshot):
@@ -146,10 +146,7 @@ class PythonTimestampSerializerSnapshot(NumbersSnapshot):
 
     current_version = 1
     names = ("precision",)
-
-    def create_serializer(self, *numbers: int) -> TypeSerializer:
-        (precision,) = numbers
-        return PythonTimestampSerializer(precision)
+    serializer = PythonTimestampSerializer
 
 
 class PythonRowDataSerializer(RowSerializer):

@@ -63,10 +63,12 @@ DATA_VIEW: Final = "org.apache.flink.table.dataview."
 class NumbersSnapshot(TypeSerializerSnapshot):
     """A snapshot of ints; a new snapshot is compatible only if all of them are equal.
 
-    Subclasses name them in :attr:`names` and build the serializer from them.
+    Subclasses name them in :attr:`names`.
     """
 
     names: ClassVar[tuple[str, ...]]
+    serializer: ClassVar[Callable[..., TypeSerializer]]
+    """The class of the serializer, which is made with the numbers and the class of the snapshot."""
 
     def __init__(self, class_name: str, numbers: Sequence[int], version: int | None = None) -> None:
         super().__init__(class_name, version)
@@ -81,11 +83,7 @@ class NumbersSnapshot(TypeSerializerSnapshot):
             target.write_int(number)
 
     def restore_serializer(self) -> TypeSerializer:
-        return self.create_serializer(*self.numbers)
-
-    def create_serializer(self, *numbers: int) -> TypeSerializer:
-        """Return the serializer for these numbers."""
-        raise NotImplementedError
+        return type(self).serializer(*self.numbers, self.class_name)
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, NumbersSnapshot)
@@ -165,10 +163,7 @@ class BinaryRowDataSerializerSnapshot(NumbersSnapshot):
 
     current_version = 3
     names = ("number of fields",)
-
-    def create_serializer(self, *numbers: int) -> TypeSerializer:
-        (arity,) = numbers
-        return BinaryRowDataSerializer(arity, self.class_name)
+    serializer = BinaryRowDataSerializer
 
 
 class StringDataSerializer(SimpleSerializer):
@@ -264,10 +259,7 @@ class DecimalDataSerializerSnapshot(NumbersSnapshot):
 
     current_version = 3
     names = ("precision", "scale")
-
-    def create_serializer(self, *numbers: int) -> TypeSerializer:
-        precision, scale = numbers
-        return DecimalDataSerializer(precision, scale, self.class_name)
+    serializer = DecimalDataSerializer
 
 
 TIMESTAMP_SNAPSHOT: Final = f"{TABLE}TimestampDataSerializer$TimestampDataSerializerSnapshot"
@@ -335,10 +327,7 @@ class TimestampDataSerializerSnapshot(NumbersSnapshot):
 
     current_version = 1
     names = ("precision",)
-
-    def create_serializer(self, *numbers: int) -> TypeSerializer:
-        (precision,) = numbers
-        return TimestampDataSerializer(precision, self.class_name)
+    serializer = TimestampDataSerializer
 
 
 class NullSerializer(SimpleSerializer):

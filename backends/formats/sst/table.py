@@ -239,7 +239,7 @@ class Table:
 
     @cached_property
     def stored_deletions(self) -> list[tuple[bytes, bytes]]:
-        """The range deletions as they are stored: internal keys, and exclusive ends."""
+        """The stored range deletions: internal keys, and exclusive ends."""
         handle = self._meta.get(RANGE_DELETIONS)
         return [] if handle is None else list(block_entries(self.plain_block(handle), self.where))
 
@@ -334,7 +334,7 @@ class Table:
         return index
 
     def _check_separators(self, index: tuple[Bytes, int]) -> None:
-        """Refuse an index whose first or last separators are not those of a table with the keys of the manifest."""
+        """Refuse an index whose first or last separators contradict the smallest and the largest key in the manifest."""
         first, last = self._listed(*index, b"", self.smallest), self._listed(*index, self.largest, None)
         # The first block has the first key, and only the last block may have a larger separator than the last key
         if len(first) > 1 or (len(last) > 1 and last.separator(len(last) - 2) > self.largest):
