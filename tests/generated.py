@@ -1,7 +1,8 @@
-"""Files of the repository that follow from the code. ``./dev generate``, or ``python -m tests.generated``, writes them."""
+"""Files of the repository that follow from the code. ``./dev generate [file ...]`` writes all or the named ones."""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,10 @@ def text(path: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in GENERATED:
+    unknown = set(sys.argv[1:]) - GENERATED.keys()
+    if unknown:
+        sys.exit(f"{', '.join(unknown)}: not a generated file; these are: {', '.join(GENERATED)}")
+    for path in sys.argv[1:] or GENERATED:
         if (ROOT / path).read_text("utf-8") != text(path):
             (ROOT / path).write_text(text(path), "utf-8")
             print(path)
