@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import cache
 from struct import Struct
 from types import FunctionType, SimpleNamespace
 from typing import Any, Final
@@ -111,15 +112,19 @@ def interpret(function: Callable[..., Any], types: tuple[ArgumentType, ...], arg
         return function(*given)
 
 
+_dtype: Final = cache(np.dtype)
+"""Types of arrays by name; numpy computes the name of a type again for each comparison."""
+
+
 def _interpreted(type_: Any, argument: Any) -> Any:
     if isinstance(argument, list):  # of functions, which compiled kernels call by addresses
         return argument
     if isinstance(argument, np.ndarray):
-        if argument.dtype.name != type_.of.name or argument.ndim != type_.dimensions or not argument.flags.c_contiguous:
+        if argument.dtype != _dtype(type_.of.name) or argument.ndim != type_.dimensions or not argument.flags.c_contiguous:
             raise TypeError(f"a kernel expects {type_}, found an array of {argument.dtype}, {argument.ndim} dimensions")
         if not type_.only_read and not argument.flags.writeable:
             raise TypeError(f"a kernel writes {type_}, found an array that can't be written")
         if argument.dtype == np.uint8:
             return Memory(argument)
         return argument.astype(np.int64) if argument.dtype == np.int32 and type_.only_read else argument
-    return bool(argument) if type_.name == "boolean" else np.dtype(type_.name).type(argument)
+    return bool(argument) if type_.name == "boolean" else _dtype(type_.name).type(argument)
