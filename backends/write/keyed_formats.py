@@ -15,7 +15,7 @@ from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.carried_files import OpenSink
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
-from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedStateWriter
+from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
@@ -60,13 +60,7 @@ class KeyedFormat(Protocol):
         """Return whether files of the source savepoint can be kept."""
 
     def open_writer(
-        self,
-        open_sink: OpenSink,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str,
-        base: BaseStore | None = None,
+        self, open_sink: OpenSink, subtask: KeyedSubtask, base: BaseStore | None = None
     ) -> AbstractContextManager[KeyedStateWriter]:
         """Return the writer of one subtask; see :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
 
@@ -88,17 +82,11 @@ class _FileFormat:
 
     @contextmanager
     def open_writer(
-        self,
-        open_sink: OpenSink,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str,
-        base: BaseStore | None = None,
+        self, open_sink: OpenSink, subtask: KeyedSubtask, base: BaseStore | None = None
     ) -> Iterator[KeyedStateWriter]:
         """See :class:`KeyedFormat`."""
         with open_sink("keyed") as sink:
-            yield self._writer(sink, header, key_groups, max_parallelism, context)
+            yield self._writer(sink, subtask)
 
 
 @dataclass(frozen=True)
@@ -153,18 +141,12 @@ class StoreFormat:
 
     @contextmanager
     def open_writer(
-        self,
-        open_sink: OpenSink,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str,
-        base: BaseStore | None = None,
+        self, open_sink: OpenSink, subtask: KeyedSubtask, base: BaseStore | None = None
     ) -> Iterator[KeyedStateWriter]:
         """See :class:`KeyedFormat`."""
         directory = scratch_space(self.scratch).directory()
         try:
-            yield KeyedStateStoreWriter(directory, open_sink, self.backend, header, key_groups, max_parallelism, context, base)
+            yield KeyedStateStoreWriter(directory, open_sink, self.backend, subtask, base)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 

@@ -24,6 +24,7 @@ from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.records import dataclass
 
 _EVERYTHING: Final = frozenset({"key", "namespace", "map_key", "timestamp"})
 
@@ -31,10 +32,9 @@ GroupState = tuple[int, int]
 """A key group and the id of a state."""
 
 
-class KeyedStateWriter(ABC):
-    """Writes the keyed state of one subtask.
-
-    Call :meth:`add` with blobs in ascending order of key group and, within one, of state id; then :meth:`close`.
+@dataclass(frozen=True)
+class KeyedSubtask:
+    """Keyed state of one subtask, which files are written for.
 
     Parameters
     ----------
@@ -46,6 +46,23 @@ class KeyedStateWriter(ABC):
         Of the operator.
     context
         Operator and subtask, for error messages.
+    """
+
+    header: state_headers.KeyedHeader
+    key_groups: h.KeyGroupRange
+    max_parallelism: int
+    context: str = ""
+
+
+class KeyedStateWriter(ABC):
+    """Writes the keyed state of one subtask.
+
+    Call :meth:`add` with blobs in ascending order of key group and, within one, of state id; then :meth:`close`.
+
+    Parameters
+    ----------
+    subtask
+        The subtask.
 
     Attributes
     ----------
@@ -53,13 +70,11 @@ class KeyedStateWriter(ABC):
         Number of entries that were written.
     """
 
-    def __init__(
-        self, header: state_headers.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = ""
-    ) -> None:
-        self.header = header
-        self.key_groups = key_groups
-        self.prefix = prefix_size(max_parallelism)
-        self.context = f"{context}: " if context else ""
+    def __init__(self, subtask: KeyedSubtask) -> None:
+        self.header = subtask.header
+        self.key_groups = subtask.key_groups
+        self.prefix = prefix_size(subtask.max_parallelism)
+        self.context = f"{subtask.context}: " if subtask.context else ""
         self.entries = 0
         self._seen = framing.KeyFilter()
         self._place: GroupState | None = None
@@ -184,19 +199,12 @@ class KeyedFileWriter(KeyedStateWriter):
     ----------
     sink
         The file, next to ``_metadata``; it is closed at the end.
-    header, key_groups, max_parallelism, context
-        See :class:`KeyedStateWriter`.
+    subtask
+        The subtask.
     """
 
-    def __init__(
-        self,
-        sink: FileSink,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str = "",
-    ) -> None:
-        super().__init__(header, key_groups, max_parallelism, context)
+    def __init__(self, sink: FileSink, subtask: KeyedSubtask) -> None:
+        super().__init__(subtask)
         self._sink = sink
         self._begin_file()
 

@@ -80,7 +80,7 @@ class KeyedPassThrough:
             case FramedRun():
                 return self._framed_anew(run, state_id)
             case UnframedRun() | BoundedRun():
-                return self._encoded(run, state_id, context)
+                return self._encoded(run, run.state, with_serialized_values(run.state), state_id, context)
 
     @property
     def _moves(self) -> bool:
@@ -109,18 +109,17 @@ class KeyedPassThrough:
             spans = np.stack([starts[bounds[:-1]], starts[bounds[1:]], np.diff(bounds)], axis=1)
             yield from self._address(state_id).blobs(out, spans, in_order[bounds[:-1]])
 
-    def _encoded(self, run: UnframedRun | BoundedRun, state_id: int, context: str) -> Iterator[pa.RecordBatch]:
-        bare = with_serialized_values(run.state)
+    def _encoded(
+        self, run: EntryRun, state: KeyedDescription, bare: KeyedDescription, state_id: int, context: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a run as blobs; ``bare`` is the state with bytes instead of values."""
         encoder: KeyedStateEncoder | None = None
         for batch in run.decode(bare, ENTRY_COLUMNS, LOSSLESS):
-            encoder = encoder or self._encoder(bare, state_id, batch.schema, context)
+            encoder = encoder or KeyedStateEncoder(bare, self._address(state_id), batch.schema, context=context)
             groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
             if self._moves:
-                groups = self._groups_of(run.state, decode_bytes(run.state.key, batch.column(KEY), run.where))
+                groups = self._groups_of(state, decode_bytes(state.key, batch.column(KEY), run.where))
             yield from encoder.encode_in_groups(batch, groups)
-
-    def _encoder(self, state: KeyedDescription, state_id: int, schema: pa.Schema, context: str) -> KeyedStateEncoder:
-        return KeyedStateEncoder(state, self._address(state_id), schema, context=context)
 
     def _address(self, state_id: int) -> BlobAddress:
         return BlobAddress(state_id, self.parallelism, self.max_parallelism, PASSED_THROUGH, self.first_file)

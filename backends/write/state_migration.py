@@ -18,9 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats import entry_layouts as layouts
-from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
-from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, PassThroughCodec, decode_bytes
+from state_processor.backends.formats.serialized_entries import PassThroughCodec
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
@@ -32,7 +30,6 @@ from state_processor.backends.state.descriptions import (
     describe_keyed,
     describe_operator_state,
 )
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
 from state_processor.serializers.codec import Codec
@@ -237,13 +234,7 @@ class MigratingPassThrough(KeyedPassThrough):
         migration = migrate_keyed(source.header, self.types)
         bare, new = migration.converted(name), migration.roles(name)[1]
         for run in source.runs(name, key_groups):
-            encoder: KeyedStateEncoder | None = None
-            for batch in run.decode(bare, ENTRY_COLUMNS, LOSSLESS):
-                encoder = encoder or self._encoder(bare, state_id, batch.schema, source.context)
-                groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
-                if self._moves:
-                    groups = self._groups_of(new, decode_bytes(new.key, batch.column(layouts.KEY), run.where))
-                yield from encoder.encode_in_groups(batch, groups)
+            yield from self._encoded(run, new, bare, state_id, source.context)
 
 
 # Operator state

@@ -19,10 +19,9 @@ from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.sst.erased_keys import ErasedKeys
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state import state_headers
 from state_processor.backends.write.base_store import BaseStore, entries_below, entries_of_group, entries_of_keys
 from state_processor.backends.write.carried_files import COPIES, OpenSink, carried_stream
-from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
+from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
 from state_processor.serializers.io import DataOutput
@@ -56,8 +55,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         Opens the files of the savepoint.
     backend
         The state backend: :data:`ROCKSDB` or :data:`FORST`.
-    header, key_groups, max_parallelism, context
-        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
+    subtask
+        The subtask.
     base
         The store of the source savepoint that states are kept of.
     """
@@ -67,19 +66,16 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         directory: Path,
         open_sink: OpenSink,
         backend: str,
-        header: state_headers.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str = "",
+        subtask: KeyedSubtask,
         base: BaseStore | None = None,
     ) -> None:
-        super().__init__(header, key_groups, max_parallelism, context)
+        super().__init__(subtask)
         self._open_sink = open_sink
         self._is_forst = backend == FORST
         self._backend_id = str(uuid4())
-        families = [state.name for state in header.states]
+        families = [state.name for state in self.header.states]
         self._base = base
-        self._opened = None if base is None else base.open(context)
+        self._opened = None if base is None else base.open(subtask.context)
         self._manifest = None if base is None or self._opened is None else self._opened.manifest.only(base.kept)
         self._erases = base is not None and base.erases
         if self._erases and self._manifest is not None:

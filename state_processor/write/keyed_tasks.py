@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from state_processor.backends.write.blobs import NEW, TOMBSTONES, BlobAddress, w
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder
 from state_processor.backends.write.entry_merge import EntryMerge
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
+from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.pending_updates import with_pending_parts
 from state_processor.backends.write.raw_timers_writer import RawTimersWriter
@@ -61,24 +62,16 @@ class EncodeRows:
 
     def encoder(self, first_file: int) -> BatchEncoder:
         """See :class:`~state_processor.write.passes.RowEncoder`."""
-        return _RowsEncoder(self, first_file).encode
+        encoders: list[_StateEncoder] = []  # compiled for the columns of the first batch
 
+        def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            for number, state in enumerate(self.states):
+                rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
+                if number == len(encoders):
+                    encoders.append(_StateEncoder(self, state, rows.schema, first_file))
+                yield from encoders[number].encode(rows)
 
-class _RowsEncoder:
-    """Encoder of the rows of one task. Encoders of states are compiled for the columns of the first batch."""
-
-    def __init__(self, task: EncodeRows, first_file: int) -> None:
-        self._task = task
-        self._first_file = first_file
-        self._states: list[_StateEncoder] = []
-
-    def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the blobs of rows."""
-        for number, state in enumerate(self._task.states):
-            rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
-            if number == len(self._states):
-                self._states.append(_StateEncoder(self._task, state, rows.schema, self._first_file))
-            yield from self._states[number].encode(rows)
+        return encode
 
 
 class _StateEncoder:
@@ -162,17 +155,15 @@ class WriteKeyedState:
         """Write the files."""
         t = self.target
         key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
-        header, managed = t.open_header(), t.open_managed_header()
-        where = f"{t.label}, subtask {subtask}"
-
+        all_states = KeyedSubtask(t.open_header(), key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
+        managed = replace(all_states, header=t.open_managed_header())
+        ids = range(len(all_states.header.states))
+        has_timers = len(managed.header.states) < len(ids)
         open_sink = partial(self.staging.new_file, t.operator_id, subtask=subtask)
         with ExitStack() as stack:
-            of_range = (key_groups, t.max_parallelism, where)
-            store = stack.enter_context(self.format.open_writer(open_sink, managed, *of_range, self.bases.get(subtask)))
-            timers = None
-            if len(managed.states) < len(header.states):
-                timers = RawTimersWriter(stack.enter_context(open_sink("timers")), header, *of_range)
-            writers = [store if i < len(managed.states) or timers is None else timers for i in range(len(header.states))]
+            store = stack.enter_context(self.format.open_writer(open_sink, managed, self.bases.get(subtask)))
+            timers = RawTimersWriter(stack.enter_context(open_sink("timers")), all_states) if has_timers else None
+            writers = [store if i < len(managed.header.states) or timers is None else timers for i in ids]
             merge = EntryMerge(t.states, t.updated, t.max_parallelism, writers, t.label)
             for blob in fetch_blobs(blobs, self.staging):
                 merge.add(blob)

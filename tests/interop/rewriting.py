@@ -39,6 +39,7 @@ from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.carried_files import copy_stream
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
+from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -103,7 +104,9 @@ def _files(
     handles = {}
     for subtask in range(parallelism):
         key_groups = range_of_subtask(subtask, parallelism, max_parallelism)
-        with format.open_writer(_sinks(staging, operator_id, subtask), header, key_groups, max_parallelism, "") as writer:
+        with format.open_writer(
+            _sinks(staging, operator_id, subtask), KeyedSubtask(header, key_groups, max_parallelism)
+        ) as writer:
             handles[subtask] = write_blobs(writer, table.filter(pc.equal(table["subtask"], subtask)).to_batches())
     return handles
 

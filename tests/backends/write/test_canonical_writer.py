@@ -24,6 +24,7 @@ from state_processor.backends.write.assembly import SubtaskHandles, commit_savep
 from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -55,7 +56,9 @@ def staging(tmp_path: Path) -> Staging:
 
 def writer(staging: Staging, *states: StateDescription, groups: KeyGroupRange | None = None) -> KeyedStateFileWriter:
     header = keyed_header(LONG, [register(s) for s in states])
-    return KeyedStateFileWriter(staging.open("file"), header, groups or KeyGroupRange(0, 127), 128, "operator 'o', subtask 0")
+    return KeyedStateFileWriter(
+        staging.open("file"), KeyedSubtask(header, groups or KeyGroupRange(0, 127), 128, "operator 'o', subtask 0")
+    )
 
 
 def test_entries_byte_by_byte() -> None:
@@ -278,7 +281,7 @@ def test_a_key_group_that_is_much_larger_than_the_memory_for_it() -> None:
     frame[:, 14:18] = np.frombuffer(size.to_bytes(4, "big"), np.uint8)
     sink: Any = Counted()
     header = keyed_header(LONG, [register(TOTAL)])
-    target = KeyedStateFileWriter(sink, header, KeyGroupRange(0, 127), 128)
+    target = KeyedStateFileWriter(sink, KeyedSubtask(header, KeyGroupRange(0, 127), 128))
     tracemalloc.start()
     for blob in range(200):
         keys = np.arange(blob * keys_per_blob, (blob + 1) * keys_per_blob, dtype=">i8")

@@ -21,6 +21,7 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import heap_writer
 from state_processor.backends.write.keyed_formats import CanonicalFormat, HeapFormat, KeyedFormat, StoreFormat
+from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import InvalidRowError
@@ -85,7 +86,7 @@ def test_a_key_group_too_large_for_the_heap(tmp_path: Path, monkeypatch: pytest.
     header = keyed_header(long, [register(StateDescription.of("total", "VALUE", long, VoidNamespaceSerializer(), value=long))])
     entries = [bytes.fromhex("0000000a05") + key.to_bytes(8, "big") + b"\0\0\0\0\x08" + bytes(8) for key in range(2)]
     message = "operator 'o': key group 5, state 'total': the entries take more than 40 bytes"
-    with HeapFormat().open_writer(open_sink, header, KeyGroupRange(0, 9), 128, "operator 'o'") as writer:
+    with HeapFormat().open_writer(open_sink, KeyedSubtask(header, KeyGroupRange(0, 9), 128, "operator 'o'")) as writer:
         writer.add(5, 0, entries[0])
         with pytest.raises(InvalidRowError, match=message):
             writer.add(5, 0, entries[1])

@@ -27,6 +27,7 @@ from state_processor.backends.write.assembly import SubtaskHandles, commit_savep
 from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError, WriteError
@@ -65,7 +66,9 @@ def test_savepoint_in_an_object_store(client: tuple[Any, Storage]) -> None:
     name = staging.file_name("ab" * 16, "keyed", 0)
     with staging.open(staging.file_name("ab" * 16, "keyed", 0, "failed")) as sink:
         sink.write(b"half a file")
-    writer = KeyedStateFileWriter(staging.open(name), keyed_header(LONG, [register(TOTAL)]), range_of_subtask(0, 1, 128), 128)
+    writer = KeyedStateFileWriter(
+        staging.open(name), KeyedSubtask(keyed_header(LONG, [register(TOTAL)]), range_of_subtask(0, 1, 128), 128)
+    )
     handle = write_blobs(writer, encoder.encode(batch))
     commit_savepoint(staging, [new_operator("o", 1, 128, {0: SubtaskHandles(handle)})])
     assert names(connection, "savepoints/one/") == ["_metadata", name]

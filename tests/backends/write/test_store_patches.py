@@ -30,7 +30,7 @@ from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.entry_merge import EntryMerge
 from state_processor.backends.write.keyed_formats import StoreFormat
-from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -86,7 +86,7 @@ def writing(staging: Staging, base: BaseStore | None) -> Iterator[KeyedStateWrit
             yield sink
 
     header = keyed_header(STRING, [register(s) for s in STATES])
-    with StoreFormat().open_writer(open_sink, header, h.KeyGroupRange(0, 127), 128, "operator 'o'", base) as writer:
+    with StoreFormat().open_writer(open_sink, KeyedSubtask(header, h.KeyGroupRange(0, 127), 128, "operator 'o'"), base) as writer:
         yield writer
 
 

@@ -25,7 +25,7 @@ from state_processor.backends.write.assembly import SubtaskHandles, commit_savep
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
-from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.sorted_entries import sorted_entries
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -71,7 +71,7 @@ def writing(staging: Staging, *states: StateDescription) -> Iterator[KeyedStateW
             yield sink
 
     header = keyed_header(STRING, [register(s) for s in states])
-    with StoreFormat().open_writer(open_sink, header, KeyGroupRange(0, 127), 128, "operator 'o'") as writer:
+    with StoreFormat().open_writer(open_sink, KeyedSubtask(header, KeyGroupRange(0, 127), 128, "operator 'o'")) as writer:
         yield writer
 
 
