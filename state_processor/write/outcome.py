@@ -168,8 +168,7 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
         The settings of the write, such as the format of keyed state.
     """
     draft = draft.copy()
-    changes = draft.changes
-    resized = _changed_sizes(draft)
+    found, changes = _Comparison(draft, settings.format), draft.changes
     return OperatorOutcome(
         label=draft.label,
         before=draft.identifier,
@@ -181,11 +180,11 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
         settings=settings,
         parallelism=draft.parallelism,
         max_parallelism=draft.max_parallelism,
-        is_redistributed=bool(resized),
-        converted=frozenset(filter(draft.converts, draft.source_states)),
-        keyed=_keyed_outcome(draft, settings.format, resized),
-        operator_state=_operator_state_outcome(draft, bool(resized)),
-        states=(*filter(draft.keeps, draft.source_states), *changes.added, *changes.operator_states),
+        is_redistributed=bool(found.resized),
+        converted=found.converted,
+        keyed=found.keyed(),
+        operator_state=found.operator_state(),
+        states=(*found.kept, *changes.added, *changes.operator_states),
     )
 
 
@@ -215,98 +214,101 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
         format.check_states(outcome.keyed.header.states, outcome.label)
 
 
-def _changed_sizes(draft: OperatorDraft) -> tuple[str, ...]:
+class _Comparison:
+    """Operator of the source savepoint in comparison with the changes that were asked for."""
+
+    def __init__(self, draft: OperatorDraft, format: KeyedFormat) -> None:
+        self.source, self.changes, self.migration = draft.source, draft.changes, draft.migration
+        self.format = format
+        self.source_keyed, self.source_metas = draft.source_keyed, draft.source_metas
+        self.kept = dict.fromkeys(filter(draft.keeps, draft.source_states))
+        self.converted = frozenset(filter(draft.converts, self.kept))
+        self.migrated = self.converted | (frozenset() if draft.migration is None else draft.migration.left_out)
+        self.resized = _changed_sizes(draft.source, draft.parallelism, draft.max_parallelism)
+        self.registration = StateRegistration(format, draft.source, draft.changes.asynchronous)
+
+    def keyed(self) -> KeyedOutcome:
+        """Return the outcome for keyed states and timers."""
+        source, changes, registration = self.source, self.changes, self.registration
+        kept = tuple(name for name in self.source_keyed if name in self.kept)
+        timers_in_place = self._timers_in_place() if not self.resized else frozenset()
+        has_families = bool(self.source_keyed) and source is not None and self.format.keeps_families and source.is_in(self.format)
+        others = {
+            "states are migrated": self.migration is not None,
+            "erased bytes would stay in its files": changes.rewrites,
+        }
+        reasons = (*self.resized, *(reason for reason, applies in others.items() if applies)) if has_families else ()
+        in_families: frozenset[str] = frozenset()
+        if has_families and source is not None and not reasons:
+            elsewhere = source.timers if source.has_raw_timers or registration.raw_timers else frozenset()
+            in_families = frozenset(kept) - elsewhere
+        patched = frozenset(filter(changes.changes_entries, in_families))
+        is_written = bool(
+            self.resized
+            or changes.rewrites
+            or changes.added
+            or changes.state_rows
+            or changes.deletions
+            or changes.removed & set(self.source_keyed)
+            or (source is not None and self.source_keyed and not source.is_in(self.format))
+            or self.migrated & set(self.source_keyed)
+            or registration.changes
+        )
+        return KeyedOutcome(
+            is_written,
+            self._header(set(kept) - timers_in_place) if is_written else None,
+            kept,
+            in_families - patched,
+            patched,
+            timers_in_place,
+            registration.raw_timers,
+            reasons,
+        )
+
+    def operator_state(self) -> OperatorStateOutcome:
+        """Return the outcome for list, union and broadcast states."""
+        removed = self.changes.removed - set(self.source_keyed)
+        migrated = self.migrated & set(self.source_metas)
+        is_written = bool(self.changes.operator_states or removed or migrated or self.resized)
+        return OperatorStateOutcome(is_written, {name: meta for name, meta in self.source_metas.items() if name in self.kept})
+
+    def _timers_in_place(self) -> frozenset[str]:
+        """Return the timers that stay in files of raw keyed state: if none of them changes, all of them."""
+        source, changes = self.source, self.changes
+        if source is None or not source.has_raw_timers or not self.registration.raw_timers or self.migration is not None:
+            return frozenset()
+        added = any(state.is_timer for state in changes.added.values())
+        unchanged = all(name in self.kept and not changes.changes_entries(name) for name in source.timers)
+        return source.timers if unchanged and not added else frozenset()
+
+    def _header(self, kept: set[str]) -> state_headers.KeyedHeader | None:
+        """Return the header of the keyed state files to write; ``None`` without keyed states."""
+        changes, old = self.changes, self.source.header if self.source is not None else None
+        if self.migration is not None and self.migration.keyed is not None:
+            old = self.migration.keyed.new
+        metas = joined_registrations(old, kept, changes.added.values(), asynchronous=self.registration.is_asynchronous)
+        if self.registration.raw_timers:  # timers last: the header of other files omits them
+            metas.sort(key=lambda meta: meta.backend_type == state_headers.PRIORITY_QUEUE)
+        if not metas:
+            return None
+        if old is not None:
+            return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, old.key, tuple(metas))
+        assert changes.key is not None
+        return keyed_header(changes.key, metas)
+
+
+def _changed_sizes(source: SourceOperator | None, parallelism: int, max_parallelism: int) -> tuple[str, ...]:
     """Return in words how parallelism and max parallelism differ from the source savepoint."""
-    if draft.source is None:
+    if source is None:
         return ()
-    old = draft.source.operator
-    sizes = {
-        "parallelism": (old.parallelism, draft.parallelism),
-        "max parallelism": (old.max_parallelism, draft.max_parallelism),
-    }
+    old = source.operator
+    sizes = {"parallelism": (old.parallelism, parallelism), "max parallelism": (old.max_parallelism, max_parallelism)}
     return tuple(f"{name} {one} becomes {other}" for name, (one, other) in sizes.items() if one != other)
-
-
-def _keyed_outcome(draft: OperatorDraft, format: KeyedFormat, resized: tuple[str, ...]) -> KeyedOutcome:
-    source, changes = draft.source, draft.changes
-    registration = StateRegistration(format, source, changes.asynchronous)
-    kept = draft.kept_keyed()
-    timers_in_place = _timers_in_place(draft, registration) if not resized else frozenset()
-    has_families = bool(draft.source_keyed) and source is not None and format.keeps_families and source.is_in(format)
-    others = {"states are migrated": draft.migration is not None, "erased bytes would stay in its files": changes.rewrites}
-    reasons = (*resized, *(reason for reason, applies in others.items() if applies)) if has_families else ()
-    in_families: frozenset[str] = frozenset()
-    if has_families and source is not None and not reasons:
-        elsewhere = source.timers if source.has_raw_timers or registration.raw_timers else frozenset()
-        in_families = frozenset(kept) - elsewhere
-    patched = frozenset(filter(changes.changes_entries, in_families))
-    is_written = bool(
-        resized
-        or changes.rewrites
-        or changes.added
-        or changes.state_rows
-        or changes.deletions
-        or changes.removed & set(draft.source_keyed)
-        or (source is not None and draft.source_keyed and not source.is_in(format))
-        or any(_is_migrated(draft, name) for name in draft.source_keyed)
-        or registration.changes
-    )
-    return KeyedOutcome(
-        is_written,
-        _header(draft, registration, set(kept) - timers_in_place) if is_written else None,
-        kept,
-        in_families - patched,
-        patched,
-        timers_in_place,
-        registration.raw_timers,
-        reasons,
-    )
-
-
-def _operator_state_outcome(draft: OperatorDraft, is_redistributed: bool) -> OperatorStateOutcome:
-    changes = draft.changes
-    removed = changes.removed - set(draft.source_keyed)
-    migrated = any(_is_migrated(draft, name) for name in draft.source_metas)
-    is_written = bool(changes.operator_states or removed or migrated or is_redistributed)
-    return OperatorStateOutcome(is_written, {name: meta for name, meta in draft.source_metas.items() if draft.keeps(name)})
-
-
-def _timers_in_place(draft: OperatorDraft, registration: StateRegistration) -> frozenset[str]:
-    """Return the timers that stay in files of raw keyed state: if none of them changes, all of them."""
-    source, changes = draft.source, draft.changes
-    if source is None or not source.has_raw_timers or not registration.raw_timers or draft.migration is not None:
-        return frozenset()
-    added = any(state.is_timer for state in changes.added.values())
-    unchanged = all(draft.keeps(name) and not changes.changes_entries(name) for name in source.timers)
-    return source.timers if unchanged and not added else frozenset()
-
-
-def _is_migrated(draft: OperatorDraft, name: str) -> bool:
-    """Return whether a migration converts a state of the source savepoint, or leaves it out."""
-    return draft.migration is not None and (name in draft.migration.left_out or draft.converts(name))
-
-
-def _header(draft: OperatorDraft, registration: StateRegistration, kept: set[str]) -> state_headers.KeyedHeader | None:
-    """Return the header of the keyed state files to write; ``None`` without keyed states."""
-    old = draft.source.header if draft.source is not None else None
-    if draft.migration is not None and draft.migration.keyed is not None:
-        old = draft.migration.keyed.new
-    metas = joined_registrations(old, kept, draft.changes.added.values(), asynchronous=registration.is_asynchronous)
-    if registration.raw_timers:
-        metas.sort(
-            key=lambda meta: meta.backend_type == state_headers.PRIORITY_QUEUE
-        )  # timers last: the header of other files omits them
-    if not metas:
-        return None
-    if old is not None:
-        return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, old.key, tuple(metas))
-    assert draft.changes.key is not None
-    return keyed_header(draft.changes.key, metas)
 
 
 @dataclass(frozen=True)
 class StateRegistration:
-    """StateRegistration of the keyed states of an operator.
+    """Registration of the keyed states of an operator in the new savepoint, and the place of its timers.
 
     Attributes
     ----------
