@@ -75,7 +75,7 @@ class Accumulators:
 
     @property
     def views(self) -> tuple[str, ...]:
-        """The names of the fields that stand for the states of distinct values."""
+        """The names of the fields for the states of distinct values."""
         return tuple(f"__view_{i}" for i in range(len(self.distinct)))
 
     @property
@@ -168,7 +168,7 @@ Ranks = Literal["count", "first", "append", "update", "retract"]
 
 @dataclass(frozen=True)
 class RankedRows:
-    """The first rows of each key in an order. Rows that are equal in it keep the order in which they are given.
+    """The first rows of each key in an order. Rows that are equal in the order keep the order of the given rows.
 
     Parameters
     ----------

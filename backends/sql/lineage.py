@@ -148,14 +148,16 @@ def windowing(node: PlanNode, given: Relation) -> Any:
     if node.kind not in WINDOWS:
         return None
     first = first_phase(node) or node
-    if (field := first.at("window", "timeField")) is not None:  # by name: its number is that of an earlier input
+    if (
+        field := first.at("window", "timeField")
+    ) is not None:  # by name, because its number counts the columns of an earlier input
         window = {**first.at("window"), "timeField": given.named(field.get("fieldName")), "alias": None}
         return normal_form(window)
     return _window_columns(normal_form(first.at("windowing")), given.columns)
 
 
 def over_columns(node: PlanNode, given: Relation) -> tuple[Identity, ...]:
-    """Return what the calls of an ``OVER`` aggregate refer to: columns of the input, then constants."""
+    """Return the columns that calls of an ``OVER`` aggregate refer to by number: columns of the input, then constants."""
     constants = node.at("overSpec", "constants", default=())
     return (*given.columns, *(_identity("constant", normal_form(one)) for one in constants))
 

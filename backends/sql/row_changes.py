@@ -68,7 +68,7 @@ class RowChange:
 
 @dataclass(frozen=True)
 class ViewChange:
-    """The change of the numbers of a distinct value, which a view has for each of its calls.
+    """The change of the numbers of a distinct value. A view has a number for each of its calls.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class StateDescription:
     def with_serializers(self, **serializers: Codec) -> Self:
         """Return the state with other serializers in some roles.
 
-        With a codec that is not a type, the state describes how entries are read or written, and has no header.
+        A state with codecs that are not types describes how entries are read or written. A header can't have such a state.
         """
         changes: dict[str, Any] = serializers
         return replace(self, **changes)

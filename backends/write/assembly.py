@@ -192,10 +192,10 @@ def commit_savepoint(
 
 
 def _numbered(operator: OperatorState, checkpoint_id: int) -> OperatorState:
-    """Return an operator whose stores belong to a checkpoint.
+    """Return an operator whose stores have the number of a checkpoint.
 
     Flink counts on equal numbers: it drops the files of former checkpoints of a store when a checkpoint with a higher number than
-    that of the restored store is complete (``RocksIncrementalSnapshotStrategy.notifyCheckpointComplete``).
+    the number of the restored store is complete (``RocksIncrementalSnapshotStrategy.notifyCheckpointComplete``).
     """
     subtasks = tuple(
         replace(s, managed_keyed=replace(s.managed_keyed, checkpoint_id=checkpoint_id))

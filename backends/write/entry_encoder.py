@@ -267,7 +267,7 @@ def check_present(batch: pa.RecordBatch, name: str, context: str) -> None:
     Raises
     ------
     InvalidRowError
-        If there is a null.
+        If a value is null.
     """
     column = batch.column(batch.schema.get_field_index(name))
     if column.null_count:

@@ -53,7 +53,7 @@ class KeyedFormat(Protocol):
         Raises
         ------
         OptionError
-            If there is one.
+            If the format can't store a state.
         """
 
     def has(self, handle: h.KeyedStateHandle) -> bool:

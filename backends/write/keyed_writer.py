@@ -210,4 +210,4 @@ class KeyedFileWriter(KeyedStateWriter):
 
     @abstractmethod
     def _begin_file(self) -> None:
-        """Write what comes before the first key group."""
+        """Write the beginning of the file, before the first key group."""

@@ -309,7 +309,7 @@ class Staging:
         return not self.is_local and self.storage.is_file(path) and bytes(self.storage.read_all(path)) == NO_PROCESS
 
     def commit(self, metadata: bytes, sizes: Mapping[str, int], replaced: Iterable[str] = ()) -> None:
-        """Write ``_metadata``: from then on this is a savepoint. What was left by attempts and writes that failed is removed.
+        """Write ``_metadata``: from then on this is a savepoint. Files of failed attempts and failed writes are removed.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class Staging:
         sizes
             The files that it refers to, with their lengths.
         replaced
-            Other files to remove then: the files of the former savepoint.
+            Other files to remove afterwards: the files of the former savepoint.
 
         Raises
         ------

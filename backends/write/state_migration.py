@@ -60,11 +60,11 @@ class StateMigration:
     new, reading
         Its registration for Flink 2.x, and one whose serializers read values of Flink 1.x as values of the new.
     changes, problems
-        What is converted, and what can't be.
+        The parts that are converted, and the parts that can't be converted.
     undecided
         Collections whose elements' type is not known: the declared class, by path.
     used
-        The paths of types that were of use.
+        The paths of types that were used.
     """
 
     new: state_headers.StateMetaInfo
@@ -129,9 +129,9 @@ def migrate_keyed(
     header
         As Flink 1.x wrote it.
     types
-        New types by state and path. Those of keys may stand with any state: all share one key.
+        New types by state and path. Types of keys may be given with any state: all states share one key.
     adapt
-        What makes the serializers that read Kryo's values, by state; by default serializers that convert them.
+        Functions that make the serializers for Kryo's values, by state; by default serializers that convert the values.
     """
     of_keys = {path: type_ for paths in types.values() for path, type_ in paths.items() if path.startswith(KEY_PATH)}
     states = {}

@@ -31,7 +31,7 @@ FORST: Final = "forst"
 UNNUMBERED: Final = 0
 """The number of the checkpoint of a store until the commit of the savepoint sets it."""
 _RUN_BYTES: Final = 64 << 20
-"""So many bytes of entries are sorted at a time; those of a key group and state that are more become files that overlap."""
+"""So many bytes of entries are sorted at a time. More entries of a key group and state become files that overlap."""
 _INLINE_BYTES: Final = 20 << 10
 """Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
 _FORST_DIRECTORY: Final = "/op_attempt_0/db"
@@ -189,7 +189,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         return manifest.with_files(found), files
 
     def _without(self, file: TableFile, keys: ErasedKeys | None) -> _Kept | None:
-        """Write a table without erased entries; ``None`` if the table has no such entry."""
+        """Write a table without erased entries; return ``None`` if nothing in the table is erased."""
         if keys is None:
             return None
         assert self._manifest is not None

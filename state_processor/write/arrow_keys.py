@@ -39,7 +39,7 @@ def shared_key_numbers(
     one, other
         The columns of both tables.
     matching_nulls
-        The positions of columns in which null equals null.
+        The positions of columns where null equals null.
     """
     together = [
         pa.chunked_array([*a.cast(type_).chunks, *b.cast(type_).chunks], type_)

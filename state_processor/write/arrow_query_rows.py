@@ -36,7 +36,7 @@ class ArrowQueryRows:
         Raises
         ------
         InvalidRowError
-            If a value is null where the plan has no nulls, too.
+            If a value is null, and the plan declares the column ``NOT NULL``.
         """
         given_as, rows = given_columns(given, wanted, time), given.to_arrow()
         columns: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class ArrowQueryRows:
         return ArrowQueryRows(self.table.append_column(name, pa.array(counts[numbers], pa.int32())))
 
     def counted(self, column: str, counts: Sequence[str], name: str, values: DistinctValues, *, null: bool) -> ArrowQueryRows:
-        """Return the rows that have a number above 0, with what is stored for their numbers in another column."""
+        """Return the rows that have a number above 0, with the stored form of their numbers in another column."""
         numbers = np.stack([np.asarray(self.table.column(count)) for count in counts], axis=1)
         kept = (numbers > 0).any(axis=1) & (np.asarray(self.table.column(column).is_null()) == null)
         rows, numbers = self.table.filter(pa.array(kept)), numbers[kept]

@@ -97,7 +97,7 @@ class SavepointWriter(QueryMethods, StateWriter):
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
     def _migrated_rows(self, state: MigratedState) -> ArrowRows:
-        access = replace(self._build.access, plan=None)  # its names are not those of the state
+        access = replace(self._build.access, plan=None)  # it names other fields than the state
         options = {**access.values(), "metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
         operator = self._recorded(state.operator)
         scan = StateScan.open(self._build.source_directory, StateRequest(operator, state.old.name, options=options))

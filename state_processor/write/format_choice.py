@@ -91,7 +91,7 @@ def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator
     Raises
     ------
     OptionError
-        If there are any, and the Flink version is known to refuse them.
+        If such states exist, and the Flink version is known to refuse them.
     """
     lasting = sorted(states)
     if lasting and flink_version is not None and _version(flink_version) < _FIRST_TO_DROP_TTL:

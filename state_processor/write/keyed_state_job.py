@@ -1,4 +1,4 @@
-"""What is run to write the keyed state of one operator: both passes over rows, deletions, and entries of the source savepoint."""
+"""The passes that write the keyed state of one operator: over rows, deletions, and entries of the source savepoint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def keyed_state_files(outcome: OperatorOutcome, engine: Engine, staging: Staging
 
 
 def keyed_target(outcome: OperatorOutcome, engine: Engine) -> KeyedTarget | None:
-    """Return the keyed state to write; ``None`` without keyed states. The engine checks what is inferred from existing keys."""
+    """Return the keyed state to write; ``None`` without keyed states.
+
+    The engine checks inferred rules for hash codes with all existing keys.
+    """
     changes, header = outcome.changes, outcome.keyed.header
     if header is None:
         return None

@@ -43,7 +43,7 @@ class StateColumns:
 
     ``columns`` maps the names that :mod:`~state_processor.backends.write.entry_encoder` has for them to columns. ``replaces`` is
     what a row replaces of the source savepoint: nothing, all entries of its key (``keys``, also where the value is null), or one
-    entry of a map (``entries``). ``names`` are those of the fields of rows, which headers do not contain.
+    entry of a map (``entries``). ``names`` has the names of the fields of rows. Headers do not contain them.
     """
 
     state_id: int

@@ -39,7 +39,7 @@ def migrated_entries(state: MigratedState, schema: pa.Schema, batches: Iterable[
     state
         What changes.
     schema, batches
-        The entries, one in each row. They are read when the result is; all of them, if rows may become the same.
+        The entries, one in each row. The result reads them; it reads all of them first, if rows may become the same.
     """
     changed = _changed_batch(state, pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
     found: Iterator[pa.RecordBatch] = (_changed_batch(state, batch) for batch in batches)
@@ -132,7 +132,7 @@ def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: Type
 
 
 def _struct(fields: Mapping[str, pa.Array], values: pa.Array) -> pa.StructArray:
-    """Return fields as structs, which are null where values are."""
+    """Return fields as structs. A struct is null where the value is null."""
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=values.is_null())
 
 

@@ -72,7 +72,7 @@ class _Reports:
 
     @property
     def target(self) -> str:
-        """What the state is for."""
+        """The Flink version or the query that goes on with the state."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[StateReport]:
@@ -123,7 +123,7 @@ class MigrationReport(_Reports):
 
     @property
     def target(self) -> str:
-        """What the state is for."""
+        """The Flink version or the query that goes on with the state."""
         return f"Flink {self.flink_version}"
 
 
@@ -143,5 +143,5 @@ class QueryMigrationReport(_Reports):
 
     @property
     def target(self) -> str:
-        """What the state is for."""
+        """The Flink version or the query that goes on with the state."""
         return "the new query"

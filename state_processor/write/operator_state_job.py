@@ -1,4 +1,4 @@
-"""What is run to write the operator state of one operator: lists in two passes, broadcast state on the driver."""
+"""The passes that write the operator state of one operator. Broadcast state is encoded on the driver."""
 
 from __future__ import annotations
 

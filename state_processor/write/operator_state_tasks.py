@@ -34,7 +34,7 @@ _LENGTH: Final = np.dtype("<i8")
 
 @dataclass(frozen=True)
 class EncodeElements:
-    """Pass 1 over the rows of a list state, which are dealt in pass 2."""
+    """Pass 1 over the rows of a list state. Pass 2 deals them."""
 
     target: OperatorTarget
     state_id: int
@@ -60,7 +60,10 @@ class EncodeElements:
 
 @dataclass(frozen=True)
 class PassThroughElements:
-    """Pass 1 over one subtask of the source savepoint: unchanged elements of lists, which stay there (``in_place``) or not."""
+    """Pass 1 over one subtask of the source savepoint: unchanged elements of lists.
+
+    With ``in_place``, they stay in this subtask.
+    """
 
     target: OperatorTarget
     snapshot: Snapshot

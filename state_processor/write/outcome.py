@@ -201,7 +201,7 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
     Raises
     ------
     OptionError
-        If there is such a state.
+        If a state can't be stored.
     """
     source, changes, format = outcome.source, outcome.changes, outcome.settings.format
     source_keyed = source.keyed_states if source is not None else {}

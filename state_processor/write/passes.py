@@ -249,10 +249,10 @@ class SubtaskWriter(Protocol):
 
     @property
     def deals(self) -> bool:
-        """Whether each subtask gets the blobs of the first one that have to be dealt, and takes its share of them."""
+        """Whether every subtask takes its share of the blobs of the first subtask that have to be dealt."""
 
     def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
-        """Write the file from its blobs, which are in the order of ``BLOB_ORDER`` except for their subtask."""
+        """Write the file from its blobs. They are in the order of ``BLOB_ORDER``, except for their subtask."""
 
 
 @dataclass(frozen=True)

@@ -151,15 +151,15 @@ class QueryMethods(ABC):
         old_plan
             The plan of the query that wrote the source savepoint, which ``COMPILE PLAN`` wrote: its file, its text, or the JSON.
         new_plan
-            That of the query that is to go on.
+            The plan of the query that goes on.
         drop
-            Operators of the old plan that are left out, by label (``join[5]``), uid, or what they do (``join``) if the plan has
-            only one. Their state is lost; in the new query such an operator starts without state.
+            Operators of the old plan that are left out, by label (``join[5]``), uid, or kind (``join``) if the plan has only
+            one of the kind. Their state is lost; in the new query such an operator starts without state.
 
         Raises
         ------
         StateMigrationError
-            If there are operators whose state can't be kept, and that ``drop`` does not name. The message has the reasons: other
+            If the state of an operator can't be kept, and ``drop`` does not name the operator. The message has the reasons: other
             keys or conditions, a column or result of another type, a new column ``NOT NULL``, a column or call that has its old
             name and is computed in another way, other windows, calls whose accumulators differ where rows may be
             taken back, state of another shape, one phase instead of two.

@@ -130,7 +130,7 @@ class QueryMigration:
         Raises
         ------
         StateMigrationError
-            If there are operators whose state can't be kept, and that are not dropped.
+            If the state of an operator can't be kept, and the operator is not dropped.
         """
         problems = [f"{o.label}: {o.problem}" for o in self.operators if o.problem]
         if problems:

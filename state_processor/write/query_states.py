@@ -1,4 +1,4 @@
-"""Rows that have come to an operator of a query, as the entries of its states: what an engine has to compute."""
+"""Rows that have come to an operator of a query, as the entries of its states. An engine computes the entries."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ Shape = str | bool | bytes | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChosenRow:
-    """One row of a group, as a struct: that with the first or the last time.
+    """One row of a group, as a struct: the row with the first or the last time.
 
     Parameters
     ----------
     columns
         The columns of the row.
     last
-        Whether it is the row with the last :data:`TIME`; otherwise that with the first.
+        True for the row with the last :data:`TIME`, False for the row with the first.
     time
         The column with the time in the plan, for messages.
     """
@@ -89,7 +89,7 @@ class QueryRows(Protocol):
         columns
             The columns; without any, all rows are one group.
         values
-            What is computed for each group, by the name of its column.
+            The value of each group, by the name of its column.
         has_ttl
             Whether the last of the times of last access is kept.
         """
@@ -110,7 +110,7 @@ class QueryRows(Protocol):
         """
 
     def counted(self, column: str, counts: Sequence[str], name: str, values: DistinctValues, *, null: bool) -> Self:
-        """Return the rows that have a number above 0, with what is stored for their numbers in another column.
+        """Return the rows that have a number above 0, with the stored form of their numbers in another column.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class QueryRows(Protocol):
         Parameters
         ----------
         columns
-            The columns in which rows agree.
+            The columns whose values agree.
         order
             The order. Rows that are equal in it keep their order.
         name
@@ -152,7 +152,7 @@ class QueryRows(Protocol):
         Parameters
         ----------
         columns
-            The columns in which rows agree.
+            The columns whose values agree.
         place
             The column with the order of elements.
         name
@@ -166,7 +166,7 @@ class QueryRows(Protocol):
         """
 
     def entries(self, shapes: Mapping[str, Shape]) -> Rows:
-        """Return rows of columns with some shapes, and with the times of last access if there are any."""
+        """Return rows of columns with some shapes, and with the times of last access if rows have them."""
 
 
 _Rows = TypeVar("_Rows", bound=QueryRows)
@@ -187,7 +187,7 @@ def check_inputs(history: History, label: str, rows: object, left: object, right
     Raises
     ------
     OptionError
-        If there are such.
+        If such rows are given, or rows are missing.
     """
     if isinstance(history, JoinedRows):
         if rows is not None or left is None or right is None:
@@ -339,7 +339,7 @@ def _shape(columns: Sequence[str], type_: RowType) -> Shape:
 
 
 def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[str, str]:
-    """Return the columns that are given for the columns of an input, and that with the order of rows as :data:`TIME`.
+    """Return the given columns for the columns of an input; :data:`TIME` stands for the column with the order of rows.
 
     Parameters
     ----------
@@ -370,12 +370,12 @@ def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[st
 
 
 def without_value(column: str, wanted: Input, name: str) -> str:
-    """Return the message about a null in a column of an input that has none."""
+    """Return the message about a null in a column that the plan declares ``NOT NULL``."""
     return f"column {name} is {wanted.columns[column]} in the plan, and a row has no value"
 
 
 def unordered(column: str) -> str:
-    """Return the message about a value that has no place in an order."""
+    """Return the message about a value whose place in an order is ambiguous."""
     return f"column {column}: with NaN or -0.0, Flink's order depends on the order of rows; drop them"
 
 
@@ -389,5 +389,5 @@ def _check_type(name: str, found: pa.DataType, wanted: pa.DataType, type_: str) 
 
 
 def last_access(names: Collection[str], wanted: Input) -> tuple[str, ...]:
-    """Return the column with the times of last access, if rows have it and the input has no column of this name."""
+    """Return the column with the times of last access, if rows have it and it is not a column of the input."""
     return (LAST_ACCESS,) if LAST_ACCESS in names and LAST_ACCESS not in wanted.columns else ()

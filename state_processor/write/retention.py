@@ -320,7 +320,7 @@ def _snapshots_beside(directory: Location, storage: Storage) -> list[str]:
 
 
 def _named(uses: FileUses, high_availability: Directory | None, storage: Storage) -> dict[str, CheckpointPointer]:
-    """Return the snapshots that files of high availability name: the given ones, and those in the searched directories."""
+    """Return the snapshots that files of high availability name: files that are given, and files in the searched directories."""
     pointers = [] if high_availability is None else find_pointers(fspath(high_availability), storage)
     found = (path for path, file in uses.files.items() if file.location.name.startswith(POINTER_PREFIX))
     return named_by_pointers(uses.snapshots.values(), [*pointers, *(read_pointer(path, storage) for path in found)])

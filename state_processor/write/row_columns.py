@@ -222,7 +222,7 @@ def later_message(message: str) -> str:
 
 
 def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Schema:
-    """Return the columns of rows, which have different names, and are at least some columns.
+    """Return the columns of rows. Check that their names differ, and that some columns exist.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def refuse_others(names: Collection[str], known: Collection[str], hint: str = ""
     Raises
     ------
     InvalidRowError
-        If there are others; the message names the nearest that is known.
+        If rows have other columns; the message names the nearest known column.
     """
     others = [n for n in names if n not in known and n not in METADATA]
     if others:

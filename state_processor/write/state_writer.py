@@ -89,7 +89,7 @@ class StateWriter(OperatorStateWriter):
             The states: name of the column, and of the state, to its kind and type. A type alone is value state. By default all
             other columns are value states of the types that they suggest.
         parallelism
-            Number of subtasks, and files, of the operator. It does not bind the job that restores it.
+            Number of subtasks, and files, of the operator. The job that restores the savepoint may use another parallelism.
         key_hash
             Java's ``hashCode`` of keys of a class that computes it itself: a function from a ``pyarrow.Array`` of keys to
             ``numpy.int32``, or a :class:`~state_processor.backends.state.hash_inference.HashRule`. Operators of the source
@@ -228,12 +228,12 @@ class StateWriter(OperatorStateWriter):
             As for :meth:`with_keyed_state`.
         df
             Columns ``key``, ``timestamp`` (bigint, epoch milliseconds; the name ``timestamp_ms`` does as well), and optionally
-            ``fires_at`` (timestamp: the same point in time, or null; alone it is enough, and as long as it is the column of
-            :meth:`SavepointReader.read_timers` it does not count beside the others), ``domain`` (``event_time`` or
-            ``processing_time``, default ``event_time``), ``service`` (default ``user-timers``, those of process functions), and
-            ``window`` or ``namespace``.
+            ``fires_at`` (timestamp: the same point in time, or null), ``domain`` (``event_time`` or ``processing_time``, default
+            ``event_time``), ``service`` (default ``user-timers``, the timers of process functions), and ``window`` or
+            ``namespace``. ``fires_at`` alone is enough. Next to ``timestamp``, the unchanged column ``fires_at`` of
+            :meth:`SavepointReader.read_timers` is ignored.
         namespace
-            The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default there is none.
+            The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default timers don't have namespaces.
         """
         with self._build.change(uid) as draft:
             keyed_changes.add_timers(draft, self._rows(df), key, key_type, namespace)

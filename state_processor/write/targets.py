@@ -91,7 +91,7 @@ class KeyedTarget(Target):
     updated
         The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
     with_bytes
-        Those of them whose rows have bytes for values of undescribed classes.
+        The updated states whose rows have bytes for values of undescribed classes.
     raw_timers
         Whether timers are written to raw keyed state.
     python
