@@ -183,7 +183,7 @@ def test_an_operator_that_can_not_be_read_has_no_measures_and_others_do(monkeypa
     by_place = KeyedSizes.by_place
 
     def failing(sizes: KeyedSizes, split: KeyedSplit) -> pa.RecordBatch:
-        if sizes.operator.uid == first and split.handle.subtask == 1:
+        if sizes.stored.operator.uid == first and split.handle.subtask == 1:
             raise sp.CorruptSnapshotError("subtask 1 is damaged")
         return by_place(sizes, split)
 
