@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.options.keywords import documents
 from state_processor.options.source import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions
 from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.text import is_of_table
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
-from state_processor.spark.tables import with_options_of_table, with_table_options
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
@@ -43,6 +43,7 @@ KEY: Final = "key"
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_()})
 """Keys of which equal values have equal bytes, so that finding bytes finds what Spark's ``=`` finds (0.0 and -0.0 do not)."""
+_PATH: Final = "path"
 
 
 class SnapshotDataSource(DataSource):
@@ -291,3 +292,36 @@ class SavepointTableReader(DataSourceReader):
             projection = Projection(table.schema, arrow_schema_of(self._schema))
             for batch in table.to_batches():
                 yield projection.apply(batch)
+
+
+def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """Return the schema of a table that ``CREATE TABLE … USING`` makes, with the table's options in its first column.
+
+    Spark gives the options of a table to ``schema()``, when the table is made, and not to ``reader()``, when it is read. Spark
+    keeps the schema with the table, and gives it to ``reader()``. The schema of a read without a table is unchanged.
+    """
+    if not is_of_table(options):
+        return schema
+    first, *others = schema.fields
+    kept = {SAVEPOINT_FORMAT: dict(options)}
+    return StructType([StructField(first.name, first.dataType, first.nullable, kept), *others])
+
+
+def with_options_of_table(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    """Return the options of a read. If a table is read, the options of the table are added.
+
+    Raises
+    ------
+    OptionError
+        If the table was made with columns. Its schema does not come from :func:`with_table_options`, and lacks the options.
+    """
+    for field in schema.fields:
+        of_table: dict[str, str] | None = (field.metadata or {}).get(SAVEPOINT_FORMAT)
+        if of_table is not None:
+            return {**of_table, **options}
+    if not any(name.lower() == _PATH for name in options):
+        raise OptionError(
+            "no path: pass the snapshot's directory to load(path). Of a table, Spark does not hand over the options if CREATE "
+            "TABLE lists columns: leave these out"
+        )
+    return options

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from logging import CRITICAL, getLogger
@@ -17,7 +21,6 @@ from state_processor.options.task_registrations import TaskSerializers
 from state_processor.read.requests import StateRequest
 from state_processor.read.sources import splits_of
 from state_processor.serializers.errors import OptionError
-from state_processor.spark.java import check_java
 from state_processor.spark.planned_read import planned_read
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import unwrap_spark_errors
@@ -28,6 +31,9 @@ _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
     "spark.ui.showConsoleProgress": sys.stderr.isatty(),
     "spark.log.level": "ERROR",
 }
+_OLDEST_JAVA: Final = 17
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_SECONDS: Final = 60.0
 
 
 def filtered_batches(
@@ -61,7 +67,7 @@ def filtered_batches(
     source, reader = opened.source, opened.reader
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkSession.getActiveSession() is None:
-        check_java("--where")
+        _check_java("--where")
     session = SparkSession.getActiveSession() or SparkSession.builder.config(map=_SETTINGS).master("local[*]").getOrCreate()
     spark = session.newSession()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -92,3 +98,30 @@ def _streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
         yield pa.RecordBatch.from_pydict({"stream": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+
+def _check_java(what: str) -> None:
+    """Check that the machine has a Java that runs Spark, which ends with a trace of Java otherwise.
+
+    Parameters
+    ----------
+    what
+        What starts Spark, for the message.
+
+    Raises
+    ------
+    OptionError
+        If Java is missing or too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    needs = f"{what} starts Spark, which needs Java {_OLDEST_JAVA} or later; set JAVA_HOME to a JDK"
+    if java is None or not os.access(java, os.X_OK):
+        raise OptionError(f"{needs}: {java or 'java'} was not found")
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False).stderr
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise OptionError(f"{needs}: {java} does not run ({problem})") from None
+    version = _VERSION.search(told)
+    if version is not None and int(version[1]) < _OLDEST_JAVA:
+        raise OptionError(f"{needs}: {java} is Java {version[1]}")

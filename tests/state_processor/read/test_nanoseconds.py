@@ -13,7 +13,7 @@ import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
-from state_processor.read.nanoseconds import refuse_nanoseconds
+from state_processor.read.sources import refuse_nanoseconds
 from state_processor.serializers.column_type import ColumnType
 from tests.backends.operator_files import new_operator
 from tests.interop.rewriting import write_keyed
