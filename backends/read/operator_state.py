@@ -14,7 +14,7 @@ from state_processor.backends.formats.entry_layouts import KEY, VALUE
 from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed
 from state_processor.backends.formats.field_selection import NOTHING, FieldSelection
 from state_processor.backends.formats.framing import ENTRY_FIELDS
-from state_processor.backends.formats.operator_file import locate, operator_header
+from state_processor.backends.formats.operator_file import StateBytes, locate, operator_header
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -23,7 +23,6 @@ from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state, subtask_label
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
     BROADCAST,
@@ -137,36 +136,25 @@ class OperatorStateReader(PlannedReader):
         stream = self._stored.snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
         with third_party_errors(context, parts=state.serializers.values()):
-            yield from self._decode(split, header, state, columns, context)
+            found = locate(self._stored.snapshot, split.handle, header, name, context)
+            decode = self._entries if state.kind == BROADCAST else self._elements
+            yield from decode(found, _fields(state), columns, context)
 
-    def _decode(
-        self,
-        split: OperatorSplit,
-        header: state_headers.OperatorHeader,
-        state: OperatorDescription,
-        columns: FieldSelection,
-        context: str,
+    def _elements(
+        self, found: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
     ) -> Iterator[pa.RecordBatch]:
-        if state.kind == BROADCAST:
-            yield from self._read_broadcast(split, header, state, columns, context)
-            return
-        layout = RowLayout((Part(0, _fields(state)),), columns)
-        found = locate(self._stored.snapshot, split.handle, header, state.name, context)
+        """Read the elements of a list."""
         entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = found.starts, found.ends
+        layout = RowLayout((Part(0, fields),), columns)
         yield from decode_framed(layout, self._plan.values, context, iter([(found.buffer, found.base, entries)]))
 
-    def _read_broadcast(
-        self,
-        split: OperatorSplit,
-        header: state_headers.OperatorHeader,
-        state: OperatorDescription,
-        columns: FieldSelection,
-        context: str,
+    def _entries(
+        self, found: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
     ) -> Iterator[pa.RecordBatch]:
-        layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns)
+        """Read the entries of broadcast state."""
+        layout = RowLayout((Part(None, fields, (0, 2)),), columns)
         decoder = layout.decoder(self._plan.values)
-        found = locate(self._stored.snapshot, split.handle, header, state.name, context)
         for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
             source = DataInput(found.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)
