@@ -18,6 +18,8 @@ PREFIXES = (
 """Folders that a path may leave out where the text before it names them."""
 
 _FILES = re.compile(r"`([\w./-]+\.(?:py|md))`")
+_FOLDERS = re.compile(r"`([\w./-]+/)`")
+_NAMES = re.compile(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`")
 _TESTS = re.compile(r"\btests/[\w./-]*\w")
 _MODULES = re.compile(r"python -m (tests[\w.]+\w)")
 _LINKS = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
@@ -34,6 +36,21 @@ def test_files_exist(document: Path) -> None:
     assert not [name for name in modules if not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file())]
     assert not [name for name in _TESTS.findall(text) if not (ROOT / name).exists()]
     assert not [link for link in _LINKS.findall(text) if not (document.parent / link).exists()]
+
+
+@pytest.mark.parametrize("document", ["docs/extending.md", "docs/kernel.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_names_and_folders_of_the_code_exist(document: str) -> None:
+    text = (ROOT / document).read_text("utf-8")
+    folders = _FOLDERS.findall(text)
+    assert not [
+        f
+        for f in folders
+        if not any((ROOT / prefix / f).is_dir() for prefix in ("", "serializers/kernel/", "backends/connectors/"))
+    ]
+    files = (f for folder in ("state_processor", "backends", "serializers", "tests") for f in (ROOT / folder).rglob("*.py"))
+    words = {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
+    names = [name for name in _NAMES.findall(text) if not name.endswith((".py", ".md", ".json"))]
+    assert not [name for name in names if not words.issuperset(name.split("."))]
 
 
 def test_every_room_of_the_layout_exists() -> None:
