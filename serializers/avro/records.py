@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from state_processor.serializers.avro.logical import AvroLogical
 from state_processor.serializers.avro.reader_schema import AvroResolution
 from state_processor.serializers.avro.schema import AvroSchema
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import StringSerializer
-from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.traversal import walk
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.decode.program import DecodeBuilder
-    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+    pass
 
 AVRO_SNAPSHOT: Final = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
 GENERIC_RECORD: Final = "org.apache.avro.generic.GenericRecord"
@@ -30,7 +26,7 @@ _REFLECT_MARKS: Final = ('"java-class"', '"java-element-class"', '"java-key-clas
 _TEXT: Final = StringSerializer()
 
 
-class AvroSerializer(TypeSerializer):
+class AvroSerializer(DelegatingSerializer):
     """Values of an Avro schema, in Flink's own encoding.
 
     The types of the schema are not children: a snapshot holds the schema's text, and the text can't be made from the types.
@@ -47,8 +43,7 @@ class AvroSerializer(TypeSerializer):
         self.schema = AvroSchema(schema)
         self.class_name = class_name
         self.type = self.schema.type()
-        self.length = self.type.length
-        self.min_size = self.type.min_size
+        super().__init__(self.type)
         self._snapshot = snapshot
 
     def __str__(self) -> str:
@@ -57,30 +52,6 @@ class AvroSerializer(TypeSerializer):
         if self.class_name == GENERIC_RECORD:
             return f"AVRO_GENERIC<{name}>"
         return f"AVRO_{'REFLECT' if any(m in self.schema.text for m in _REFLECT_MARKS) else 'SPECIFIC'}<{name}>"
-
-    def read(self, source: DataInput) -> Any:
-        return self.type.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        self.type.skip(source)
-
-    def write(self, value: Any, target: DataOutput) -> None:
-        self.type.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.type.arrow_type(options)
-
-    def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return self.type.to_column(value, options)
-
-    def from_column(self, value: Any) -> Any:
-        return self.type.from_column(value)
-
-    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        self.type.emit_decode(builder, column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        self.type.emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._snapshot or AvroSerializerSnapshot(AVRO_SNAPSHOT, None, self.class_name, self.schema.text)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from state_processor.serializers.base import (
     TypeSerializer,
     TypeSerializerSnapshot,
@@ -19,20 +17,17 @@ from state_processor.serializers.base import (
 from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.core.collections import MapSerializer, NullFlagged
+from state_processor.serializers.core.collections import ListCodec, MapSerializer, NullFlagged
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.templates import (
     FieldsCodec,
     NestedDelegatingSerializer,
-    NestedSerializer,
     SignFlippedLongSerializer,
     register_nested,
 )
-from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.object_input import JavaInstance, JavaObject, read_java_object
-from state_processor.serializers.kernel.opcodes import COUNTED, Op
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.record_comparators import OrderedField, comparator_object
@@ -40,9 +35,7 @@ from state_processor.serializers.table.rowdata import worst_of_nested
 from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.decode.program import DecodeBuilder
-    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+    pass
 
 MULTISET: Final = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 SORTED_LONG_SNAPSHOT: Final = "org.apache.flink.table.runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot"
@@ -76,7 +69,7 @@ class MapViewSerializer(DataViewSerializer):
     snapshot_class = f"{DATA_VIEW}MapViewSerializerSnapshot"
 
 
-class NullAwareMapSerializer(NestedSerializer):
+class NullAwareMapSerializer(NestedDelegatingSerializer):
     """A map with null keys allowed: a count, then null flag and key, null flag and value (Flink: ``NullAwareMapSerializer``).
 
     Spark's maps can't have null keys, so a column is an array of structs with ``key`` and ``value``.
@@ -84,57 +77,24 @@ class NullAwareMapSerializer(NestedSerializer):
 
     snapshot_class = f"{DATA_VIEW}NullAwareMapSerializerSnapshot"
     nested_count = 2
-    min_size = 4
 
-    def __init__(self, *nested: TypeSerializer) -> None:
-        super().__init__(*nested)
-        self.key, self.value = (NullFlagged(n) for n in nested)
+    def __init__(self, key: TypeSerializer, value: TypeSerializer) -> None:
+        self.key, self.value = NullFlagged(key), NullFlagged(value)
+        super().__init__(ListCodec(FieldsCodec(_pair, {"key": self.key, "value": self.value})), key, value)
 
     def __str__(self) -> str:
         return f"MAP<{self.key},{self.value}>"
 
-    def read(self, source: DataInput) -> list[tuple[Any, Any]]:
-        return [(self.key.read(source), self.value.read(source)) for _ in range(source.read_count("map entries", 2))]
-
-    def skip(self, source: DataInput) -> None:
-        for _ in range(source.read_count("map entries", 2)):
-            self.key.skip(source)
-            self.value.skip(source)
-
-    def write(self, value: Sequence[tuple[Any, Any]], target: DataOutput) -> None:
-        target.write_int(len(value))
-        for k, v in value:
-            self.key.write(k, target)
-            self.value.write(v, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.list_(pa.struct([("key", self.key.arrow_type(options)), ("value", self.value.arrow_type(options))]))
-
-    def to_column(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[dict[str, Any]]:
-        return [{"key": self.key.to_column(k, options), "value": self.value.to_column(v, options)} for k, v in value]
-
-    def from_column(self, value: Any) -> list[tuple[Any, Any]]:
+    def from_column(self, value: Any) -> Any:
         pairs = value.items() if isinstance(value, Mapping) else value
-        entries = ((p["key"], p["value"]) if isinstance(p, Mapping) else p for p in pairs)
-        return [(self.key.from_column(k), self.value.from_column(v)) for k, v in entries]
-
-    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        with builder.counted(column, min_size=2):
-            entry = column.child(0)
-            builder.op(Op.VALID, entry)
-            self.key.emit_decode(builder, entry.child(0))
-            self.value.emit_decode(builder, entry.child(1))
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        with builder.elements(column, COUNTED):
-            entry = column.child(0)
-            builder.op(Op.REQUIRE, entry)
-            for name, part in (("key", self.key), ("value", self.value)):
-                with builder.field(name):
-                    part.emit_encode(builder, entry.named(name))
+        return super().from_column([p if isinstance(p, Mapping) else dict(zip(("key", "value"), p, strict=True)) for p in pairs])
 
     def hash_code(self, value: Sequence[tuple[Any, Any]]) -> int:
         return hashing.wrap(sum(self.key.hash_code(k) ^ self.value.hash_code(v) for k, v in value))
+
+
+def _pair(*parts: Any) -> tuple[Any, ...]:
+    return parts
 
 
 class SortedMapSerializer(MapSerializer):
