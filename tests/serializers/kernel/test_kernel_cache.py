@@ -6,19 +6,23 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-from state_processor.serializers.kernel.compiling.cache import content_stamp
+from state_processor.serializers.kernel.compiling.cache import cache_folders, content_stamp, log_compilation
 from state_processor.serializers.kernel.compiling.trusted_files import doubt_of, doubt_of_folder
 from state_processor.serializers.kernel.decode import text
 from tests.waiting import SECONDS
 
 NOWHERE = Path("/nowhere")
+FORKS = get_context("forkserver")
+FORKS.set_forkserver_preload([f"state_processor.serializers.kernel.{name}" for name in ("interpreter", "compiling.dispatchers")])
 MODULE = """
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64
@@ -49,9 +53,49 @@ print(result, sum(main.run.stats.cache_hits.values()), sum(main.run.stats.cache_
 """
 
 
-def program_of(folder: Path, *, read_only: Path = NOWHERE) -> list[str]:
-    """The command of a process that runs the modules in a folder, and can't write where ``read_only`` is."""
-    return [sys.executable, "-c", PROGRAM.format(folder=str(folder), read_only=str(read_only))]
+class Program:
+    """A process that runs a program, and has imported Numba but compiled nothing.
+
+    By default the program runs the modules in a folder, and can't write where ``read_only`` is.
+    """
+
+    def __init__(self, folder: Path, cache: Path, *, read_only: Path = NOWHERE, program: str = PROGRAM, **settings: str) -> None:
+        self._outputs = [Path(tempfile.mkstemp(suffix=f".{name}", dir=folder.parent)[1]) for name in ("out", "err")]
+        text = program.format(folder=str(folder), read_only=str(read_only))
+        environment = os.environ | {"STATE_PROCESSOR_CACHE": str(cache)} | settings
+        self._process = FORKS.Process(target=_execute, args=(text, environment, umask(), *self._outputs))
+        self._process.start()
+
+    def printed(self) -> tuple[list[str], list[str]]:
+        """Wait for the end. Return the printed words, and the lines of the log."""
+        self._process.join(SECONDS)
+        self._process.kill()
+        output, log = (path.read_text() for path in self._outputs)
+        assert not self._process.exitcode, log
+        return output.split(), log.splitlines()
+
+
+def umask() -> int:
+    """The umask of this process."""
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _execute(program: str, environment: dict[str, str], mask: int, *outputs: Path) -> None:
+    """Run a program as a new process would."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.umask(mask)
+    sys.dont_write_bytecode = True
+    tempfile.tempdir = None
+    for cached in (cache_folders, log_compilation):
+        cached.cache_clear()
+    for number, path in enumerate(outputs, 1):
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), number)
+    exec(program, {"__name__": "__main__"})
+    sys.stdout.flush()
 
 
 def run(
@@ -67,12 +111,9 @@ def run_and_log(
     """The same, and the lines of the log."""
     (folder / "main.py").write_text(MODULE.format(helper="helping", limit=limit))
     (folder / "helping.py").write_text(HELPER.format(offset=offset))
-    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | settings
-    command = program_of(folder, read_only=read_only)
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert not done.returncode, done.stderr
-    result, hits, misses = map(int, done.stdout.split())
-    return (result, hits, misses), done.stderr.splitlines()
+    words, log = Program(folder, cache, read_only=read_only, **settings).printed()
+    result, hits, misses = map(int, words)
+    return (result, hits, misses), log
 
 
 def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
@@ -111,10 +152,8 @@ def test_code_that_is_damaged_is_compiled_again(tmp_path: Path) -> None:
 
 def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
     run(tmp_path, tmp_path / "other")  # writes the modules
-    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
-    command = program_of(tmp_path)
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) for _ in range(3)]
-    found = sorted(process.communicate(timeout=SECONDS)[0].split() for process in started)
+    started = [Program(tmp_path, tmp_path / "cache") for _ in range(3)]
+    found = sorted(program.printed()[0] for program in started)
     assert found == [["111", "0", "1"], ["111", "1", "0"], ["111", "1", "0"]]
 
 
@@ -123,11 +162,8 @@ def test_kernels_of_an_archive_are_kept_too(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "modules.zip", "w") as archive:
         for module in ("main.py", "helping.py"):
             archive.write(tmp_path / module, module)
-    command = program_of(tmp_path / "modules.zip")
-    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
-    for found in ("1 0", "1 0"):  # the same sources, so the same code
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-        assert done.stdout.strip() == f"111 {found}"
+    for _ in range(2):  # the same sources, so the same code
+        assert Program(tmp_path / "modules.zip", tmp_path / "cache").printed()[0] == ["111", "1", "0"]
 
 
 def test_a_folder_that_can_not_be_written_is_read_and_new_code_is_kept_for_the_user(tmp_path: Path) -> None:
@@ -173,7 +209,7 @@ def test_code_that_others_can_replace_is_not_run(tmp_path: Path) -> None:
             assert f"{open_to_others} can be written by other users" in warning
             assert "chmod go-w" in warning
         open_to_others.chmod(before)
-    subprocess.run(program_of(tmp_path), env=os.environ | {"STATE_PROCESSOR_CACHE": str(cache)}, capture_output=True, check=False)
+    Program(tmp_path, cache).printed()
     assert run_by_pickle.exists()  # files of the user are loaded: the planted file would have worked
 
 
@@ -241,12 +277,9 @@ def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() 
 
 def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
     run(tmp_path, tmp_path / "other")  # writes the modules
-    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
-    program = PROGRAM.replace("result = main.run(1)", "(result,) = set(ThreadPoolExecutor(4).map(main.run, [1] * 4))")
-    imported = "from concurrent.futures import ThreadPoolExecutor\n"
-    command = [sys.executable, "-c", imported + program.format(folder=str(tmp_path), read_only=str(NOWHERE))]
-    done = subprocess.run(command, capture_output=True, env=environment, text=True, check=True)
-    assert done.stdout.split() == ["111", "0", "1"]
+    threaded = PROGRAM.replace("result = main.run(1)", "(result,) = set(ThreadPoolExecutor(4).map(main.run, [1] * 4))")
+    program = f"from concurrent.futures import ThreadPoolExecutor\n{threaded}"
+    assert Program(tmp_path, tmp_path / "cache", program=program).printed()[0] == ["111", "0", "1"]
 
 
 LATE_THREAD = """
