@@ -9,8 +9,8 @@ import sys
 import tempfile
 from collections.abc import Callable
 from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
+from uuid import uuid4
 from zipfile import ZipFile
 
 import pytest
@@ -18,11 +18,10 @@ import pytest
 from state_processor.serializers.kernel.compiling.cache import cache_folders, content_stamp, log_compilation
 from state_processor.serializers.kernel.compiling.trusted_files import doubt_of, doubt_of_folder
 from state_processor.serializers.kernel.decode import text
+from tests.afresh import start_afresh
 from tests.waiting import SECONDS
 
 NOWHERE = Path("/nowhere")
-FORKS = get_context("forkserver")
-FORKS.set_forkserver_preload([f"state_processor.serializers.kernel.{name}" for name in ("interpreter", "compiling.dispatchers")])
 MODULE = """
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64
@@ -60,18 +59,16 @@ class Program:
     """
 
     def __init__(self, folder: Path, cache: Path, *, read_only: Path = NOWHERE, program: str = PROGRAM, **settings: str) -> None:
-        self._outputs = [Path(tempfile.mkstemp(suffix=f".{name}", dir=folder.parent)[1]) for name in ("out", "err")]
+        self._outputs = [folder.parent / f"{uuid4()}.{name}" for name in ("out", "err")]
         text = program.format(folder=str(folder), read_only=str(read_only))
         environment = os.environ | {"STATE_PROCESSOR_CACHE": str(cache)} | settings
-        self._process = FORKS.Process(target=_execute, args=(text, environment, umask(), *self._outputs))
-        self._process.start()
+        self._end = start_afresh(_execute, text, environment, umask(), *self._outputs)
 
     def printed(self) -> tuple[list[str], list[str]]:
         """Wait for the end. Return the printed words, and the lines of the log."""
-        self._process.join(SECONDS)
-        self._process.kill()
+        status = self._end()
         output, log = (path.read_text() for path in self._outputs)
-        assert not self._process.exitcode, log
+        assert not status, log
         return output.split(), log.splitlines()
 
 
@@ -162,8 +159,11 @@ def test_kernels_of_an_archive_are_kept_too(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "modules.zip", "w") as archive:
         for module in ("main.py", "helping.py"):
             archive.write(tmp_path / module, module)
-    for _ in range(2):  # the same sources, so the same code
-        assert Program(tmp_path / "modules.zip", tmp_path / "cache").printed()[0] == ["111", "1", "0"]
+    program = PROGRAM.format(folder=str(tmp_path / "modules.zip"), read_only=str(NOWHERE))
+    for seed in "12":  # the same sources, so the same code; new processes have hash codes of their own
+        environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache"), "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+        assert done.stdout.strip() == "111 1 0"
 
 
 def test_a_folder_that_can_not_be_written_is_read_and_new_code_is_kept_for_the_user(tmp_path: Path) -> None:
