@@ -8,6 +8,7 @@ closures.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from operator import attrgetter, ge, gt, le, lt
 from operator import eq as equal
@@ -99,8 +100,12 @@ def _compiled_init(cls: type, frozen: bool, slots: bool) -> Any:
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     signature = ", ".join(parameters + (["*", *keywords] if keywords else []))
-    exec(f"def __init__({signature}):\n " + "\n ".join(body or ["pass"]), names)
-    init = names["__init__"]
+    made: dict[str, Any] = {}
+    text = f"def make({', '.join(names)}):\n def __init__({signature}):\n  " + "\n  ".join(body or ["pass"])
+    exec(
+        f"{text}\n return __init__", vars(sys.modules.get(cls.__module__, dataclasses)), made
+    )  # annotations are looked up in the module
+    init = made["make"](**names)
     init.__module__, init.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
     init.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
     return init

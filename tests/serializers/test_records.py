@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import pickle
 from dataclasses import field, fields, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -105,6 +105,7 @@ def test_classes_that_extend_each_other() -> None:
     made = Derived(1, (2,))
     assert (made.a, made.b, repr(made)) == (1, (2, 1), "Derived(a=1, b=(2, 1))")
     assert made == Derived(1, (5,))
+    assert get_type_hints(Derived.__init__) == {"a": int, "b": tuple[int, ...], "return": type(None)}
     assert {made, Base(1)} == {made, Base(1)}
     assert (Base(1) == Base(1)) is True
     assert Base(1) != made
