@@ -1,45 +1,37 @@
-"""Real Flink for the tests: its jars from the package index, our Java sources compiled against them, a JVM to run them.
+"""Real Flink for the tests: our Java sources compiled against its jars (:mod:`flink_jars`), a JVM to run them.
 
-Everything lands in ``.cache`` at the top of the repository and is made once: ``flink/VERSION`` holds the jars,
-``classes/VERSION-HASH`` the compiled sources. Both appear under their names only when complete, so an interrupted run leaves
-nothing half-made behind. Of processes that need the same, one makes it and the others wait.
+What is compiled lands in ``.cache/classes/VERSION-HASH``, once.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from tests.interop import jvms
+from tests.interop import class_archives, jvms
+from tests.interop.flink_jars import CACHE as CACHE
+from tests.interop.flink_jars import ROOT as ROOT
+from tests.interop.flink_jars import VERSIONS as VERSIONS
+from tests.interop.flink_jars import call as call
+from tests.interop.flink_jars import distribution as distribution
+from tests.interop.flink_jars import jars as jars
+from tests.interop.flink_jars import libraries as libraries
+from tests.interop.flink_jars import made as made
+from tests.interop.flink_jars import planner as planner
+from tests.interop.flink_jars import python_and_files as python_and_files
+from tests.interop.flink_jars import tool as tool
 from tests.interop.jvms import FlinkError as FlinkError
-from tests.interop.jvms import tail
 
-ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".cache"
 SOURCES = Path(__file__).resolve().parent / "java"
 PACKAGE = "io.stateprocessor.interop"
-
-VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
-"""The Flink versions that the Java sources are written for."""
-
-_FOLDERS = {
-    "lib": ("flink-dist", "log4j"),  # MiniCluster, the state backends and RocksDB are in flink-dist
-    "libraries": ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime"),
-    "planner": ("flink-table-planner-loader",),
-    "python-and-files": ("flink-python", "flink-connector-files"),
-}
-"""The jars of a version by the folder that they are kept in: with what their names begin in the package."""
+CLASSES = "classes.jar"
 
 _SINGLE = ("VALUE", "REDUCING", "AGGREGATING")
 
@@ -57,29 +49,6 @@ JVM_FLAGS = [
     "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
     "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
 ]
-
-
-def jars(version: str) -> list[Path]:
-    """Return Flink's jars for the class path, fetched from the package index if they are not here yet.
-
-    Raises
-    ------
-        FlinkError: pip could not fetch the package, or it holds no flink-dist.
-    """
-    lib = _jars(version, "lib")
-    if not any(jar.name.startswith("flink-dist") for jar in lib):
-        raise FlinkError(f"apache-flink-libraries {version} holds no flink-dist jar")
-    return lib
-
-
-def libraries(version: str) -> list[Path]:
-    """Return the jars of Flink's libraries (table API, pattern matching, Scala). Few tests need them in addition to :func:`jars`.
-
-    Raises
-    ------
-        FlinkError: pip could not fetch the package.
-    """
-    return _jars(version, "libraries")
 
 
 def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -148,19 +117,13 @@ def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str) ->
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        path = [*sql_class_path(version), *python_and_files(version)]
-        run(version, main, [str(asked), str(answered), *arguments], class_path=path, keep=True)
+        run(version, main, [str(asked), str(answered), *arguments], class_path=sql_class_path(version), keep=True)
         return json.loads(answered.read_text("utf-8"))
 
 
 def sql_class_path(version: str) -> list[Path]:
-    """Return the jars for Flink SQL and pattern matching, in addition to :func:`jars`."""
-    return [table_classes(version), *libraries(version), *_jars(version, "planner")]
-
-
-def python_and_files(version: str) -> list[Path]:
-    """Return the jars of PyFlink's and the file connector's classes. Few tests need them in addition to :func:`jars`."""
-    return _jars(version, "python-and-files")
+    """Return the jars for Flink SQL, pattern matching, PyFlink's classes and files, in addition to :func:`jars`."""
+    return [*libraries(version), planner(version), table_classes(version), *python_and_files(version)]
 
 
 def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None = None) -> Path:
@@ -241,43 +204,8 @@ def run_with_checkpoints(
     return Path(printed.strip().splitlines()[-1].removeprefix("file:"))
 
 
-def distribution(version: str) -> Path:
-    """Return a directory like the one of an installed Flink, with the jars of the planner in ``lib``.
-
-    Raises
-    ------
-        FlinkError: pip could not fetch the jars.
-    """
-
-    def link(target: Path) -> None:
-        (target / "lib").mkdir()
-        for folder in ("lib", "libraries", "planner", "python-and-files"):
-            for jar in _jars(version, folder):
-                (target / "lib" / jar.name).symlink_to(jar)
-
-    return made(CACHE / "flink" / f"{version}-distribution", link)
-
-
-def _jars(version: str, folder: str) -> list[Path]:
-    """Return the jars of one of :data:`_FOLDERS`."""
-    package = made(CACHE / "flink" / version, lambda target: _fetch(version, target))
-    if not (package / folder).is_dir():
-        raise FlinkError(f"{package} does not have a folder {folder}: delete it; it is downloaded again")
-    return sorted((package / folder).glob("*.jar"))
-
-
-def _fetch(version: str, target: Path) -> None:
-    """Fetch Flink's jars into their folders."""
-    with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
-        options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
-        pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
-        call(pip, f"fetching Flink {version}", timeout=1800)
-        (package,) = Path(downloads).iterdir()
-        _unpack_jars(package, target)
-
-
 def table_classes(version: str) -> Path:
-    """Return the directory of our compiled Java sources with the table API, ``java/table``.
+    """Return the jar of our compiled Java sources with the table API, ``java/table``.
 
     Raises
     ------
@@ -286,14 +214,8 @@ def table_classes(version: str) -> Path:
     return _compiled(version, [SOURCES / "table"], [classes(version), *libraries(version)])
 
 
-def prepare() -> None:
-    """Fetch and compile what most tests need, for all :data:`VERSIONS`."""
-    for version in VERSIONS:
-        table_classes(version)
-
-
 def classes(version: str) -> Path:
-    """Return the directory of our compiled Java sources for a Flink version.
+    """Return the jar of our compiled Java sources for a Flink version.
 
     ``java/common`` is for every version, ``java/flink1`` and ``java/flink2`` for the two major ones.
 
@@ -305,7 +227,7 @@ def classes(version: str) -> Path:
 
 
 def generated_classes(version: str, package: str, sources: Mapping[str, str]) -> Path:
-    """Return the directory of compiled Java sources that a test generates: the text of each by the name of its class.
+    """Return the jar of compiled Java sources that a test generates: the text of each by the name of its class.
 
     Raises
     ------
@@ -325,20 +247,24 @@ def generated_classes(version: str, package: str, sources: Mapping[str, str]) ->
 def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] = ()) -> Path:
     sources = sorted(path for folder in folders for path in folder.rglob("*.java"))
     services = [folder / "META-INF" for folder in folders if (folder / "META-INF").is_dir()]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(CLASSES.encode())
     for source in (*sources, *(path for folder in services for path in sorted(folder.rglob("*")) if path.is_file())):
         digest.update(os.path.relpath(source, SOURCES).encode() + b"\0" + source.read_bytes() + b"\0")
 
     def compile_all(output: Path) -> None:
         path = _class_path([*jars(version), *class_path])
-        options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
+        found = Path(f"{output}-classes")
+        options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(found))
         jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
-        call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}", timeout=600)
-        shutil.copy(SOURCES / "log4j2.properties", output)
+        call((tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}", timeout=600)
+        shutil.copy(SOURCES / "log4j2.properties", found)
         for folder in services:
-            shutil.copytree(folder, output / folder.name)
+            shutil.copytree(folder, found / folder.name)
+        with zipfile.ZipFile(output / CLASSES, "w") as jar:
+            for file in sorted(path for path in found.rglob("*") if path.is_file()):
+                jar.write(file, file.relative_to(found))
 
-    return made(CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}", compile_all)
+    return made(CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}", compile_all) / CLASSES
 
 
 def run(
@@ -371,9 +297,9 @@ def run(
         FlinkError: it ended with an error or not in time; the message holds its output.
     """
     first = [_compiled(version, [SOURCES / instead])] if instead else []
-    path = _class_path([*first, classes(version), *jars(version), *class_path])
-    compiler = (*_SHORT_LIVED, *_NOT_VERIFYING) if short else ()
-    command = [_tool("java"), *JVM_FLAGS, *compiler, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path]
+    path = [*first, classes(version), *jars(version), *class_path]
+    flags = [*_SHORT_LIVED, *_NOT_VERIFYING, *class_archives.options(path)] if short else []
+    command = [tool("java"), *JVM_FLAGS, *flags, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", _class_path(path)]
     what = f"{main} on Flink {version}"
     return jvms.call(command, f"{PACKAGE}.Served", main, arguments, what, timeout, keep=keep)
 
@@ -413,7 +339,7 @@ def restore(
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        more = [*class_path, *([*sql_class_path(version), *python_and_files(version)] if tables else [])]
+        more = [*(sql_class_path(version) if tables else []), *class_path]
         directories = [] if changelogs is None else [str(changelogs.absolute())]
         arguments = [str(asked), str(answered), *directories]
         run(version, "RestoreAndPrint", arguments, instead=instead, class_path=more, timeout=timeout, keep=True)
@@ -528,76 +454,5 @@ def _text(entry: Any) -> str:
     return json.dumps(entry, sort_keys=True, ensure_ascii=False)
 
 
-def _unpack_jars(package: Path, target: Path) -> None:
-    for folder in _FOLDERS:
-        (target / folder).mkdir()
-
-    def place(name: str) -> Path | None:
-        path = PurePosixPath(name)
-        if path.parent.name not in ("lib", "opt") or path.suffix != ".jar":
-            return None
-        return next((target / folder / path.name for folder, names in _FOLDERS.items() if path.name.startswith(names)), None)
-
-    if package.suffix == ".whl":
-        with zipfile.ZipFile(package) as wheel:
-            for name in wheel.namelist():
-                if jar := place(name):
-                    with wheel.open(name) as content, jar.open("wb") as copy:
-                        shutil.copyfileobj(content, copy)
-        return
-    with tarfile.open(package) as archive:
-        for member in archive:
-            if member.isfile() and (jar := place(member.name)):
-                found = archive.extractfile(member)
-                assert found is not None
-                with found, jar.open("wb") as copy:
-                    shutil.copyfileobj(found, copy)
-
-
-def made(target: Path, fill: Callable[[Path], None]) -> Path:
-    """Return a directory; if it is not there yet, fill it under another name first."""
-    if target.is_dir():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
-                output = Path(work, target.name)
-                output.mkdir()
-                fill(output)
-                output.rename(target)
-    return target
-
-
-def _tool(name: str) -> str:
-    home = os.environ.get("JAVA_HOME")
-    path = shutil.which(name, path=f"{home}/bin") if home else None
-    path = path or shutil.which(name)
-    if path is None:
-        raise FlinkError(f"{name} not found: install a JDK of version 17 or newer, or set JAVA_HOME to one")
-    return path
-
-
 def _class_path(entries: Sequence[Path]) -> str:
     return os.pathsep.join(map(str, entries))
-
-
-def call(command: Sequence[str], what: str, timeout: float, settings: Mapping[str, str] | None = None) -> str:
-    """Run a command, by default with the variables of this process, and return its output.
-
-    Raises
-    ------
-        FlinkError: it ended with an error or not in time; the message holds its output.
-    """
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env=settings)
-    except subprocess.TimeoutExpired as late:
-        raise FlinkError(f"{what}: not done after {timeout:.0f} s\n{tail(late.stdout)}\n{tail(late.stderr)}") from None
-    if done.returncode:
-        raise FlinkError(f"{what}: exit code {done.returncode}\n{tail(done.stdout)}\n{tail(done.stderr)}")
-    return done.stdout
-
-
-if __name__ == "__main__":
-    prepare()

@@ -95,7 +95,7 @@ class Jvm:
         with suppress(BrokenPipeError):
             self._requests.close()
         try:
-            self._process.wait(20)
+            self._process.wait(300)  # it may make an archive of its classes
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -34,11 +34,32 @@ final class Cluster implements AutoCloseable {
      * @param changelogs where jobs with the changelog enabled keep it; null if there are none
      */
     Cluster(int slots, int inlineBytes, Path changelogs) throws Exception {
+        Configuration settings = settings(inlineBytes, changelogs);
+        cluster =
+                new MiniCluster(
+                        new MiniClusterConfiguration.Builder()
+                                .setConfiguration(settings)
+                                .setNumTaskManagers(1)
+                                .setNumSlotsPerTaskManager(slots)
+                                .build());
+        cluster.start();
+    }
+
+    private Cluster(MiniCluster cluster) {
+        this.cluster = cluster;
+    }
+
+    /** One that stays when it is closed. It may still delete files of jobs that have ended. */
+    static Cluster kept(int slots, int inlineBytes) throws Exception {
+        return new Cluster(KeptCluster.of(settings(inlineBytes, null), slots));
+    }
+
+    private static Configuration settings(int inlineBytes, Path changelogs) {
         Configuration settings = new Configuration();
         settings.setString("rest.bind-port", "0");
         settings.setString("rest.address", "localhost");
         settings.setString("web.refresh-interval", "10"); // milliseconds for which what is known of a job is not asked for again
-        settings.setString("taskmanager.memory.managed.size", "512m");
+        settings.setString("taskmanager.memory.managed.size", "1g");
         settings.setString("heartbeat.timeout", "600000"); // of milliseconds: a machine may be busy
         settings.setString("state.storage.fs.memory-threshold", inlineBytes + "b");
         settings.setString("execution.checkpointing.data-inline-threshold", inlineBytes + "b");
@@ -50,14 +71,7 @@ final class Cluster implements AutoCloseable {
                 settings.setString(name, changelogs.toUri().toString());
             }
         }
-        cluster =
-                new MiniCluster(
-                        new MiniClusterConfiguration.Builder()
-                                .setConfiguration(settings)
-                                .setNumTaskManagers(1)
-                                .setNumSlotsPerTaskManager(slots)
-                                .build());
-        cluster.start();
+        return settings;
     }
 
     /** Starts a job and returns when all its tasks run. */
@@ -121,6 +135,15 @@ final class Cluster implements AutoCloseable {
     void cancel(JobID job) throws Exception {
         cluster.cancelJob(job).get(MINUTES, TimeUnit.MINUTES);
         cluster.requestJobResult(job).get(MINUTES, TimeUnit.MINUTES);
+    }
+
+    /** Cancels a job that may have ended already. */
+    void end(JobID job, Exception failed) {
+        try {
+            cancel(job);
+        } catch (Exception ended) {
+            failed.addSuppressed(ended);
+        }
     }
 
     @Override

@@ -61,11 +61,14 @@ public final class RestoreAndPrint {
     public static void main(String[] arguments) throws Exception {
         JsonNode requests = Json.MAPPER.readTree(Path.of(arguments[0]).toFile());
         List<JsonNode> answers = new ArrayList<>();
-        int slots = 1;
+        int slots = 4;
+        boolean kept = arguments.length == 2;
         for (JsonNode request : requests) {
             slots = Math.max(slots, request.get("parallelism").asInt());
+            kept &= request.path("settings").isEmpty(); // with a setting, jobs may delete files; a cluster that closes awaits it
         }
-        try (Cluster cluster = new Cluster(slots, 0, arguments.length > 2 ? Path.of(arguments[2]) : null)) {
+        Path changelogs = arguments.length > 2 ? Path.of(arguments[2]) : null;
+        try (Cluster cluster = kept ? Cluster.kept(slots, 0) : new Cluster(slots, 0, changelogs)) {
             for (JsonNode request : requests) {
                 answers.add(answer(cluster, request));
             }
@@ -231,13 +234,18 @@ public final class RestoreAndPrint {
             StepJob.addOperators(StepJob.source(env, JOB, watermark), JOB, operators);
         }
         JobID job = cluster.start(restoring(env, request));
-        IdleSource.awaitEmitted();
-        Fired.await(request.path("fired").asInt(0));
-        Path target = Path.of(request.get("savepoint_to").asText());
-        Path written =
-                variant.isCheckpoint() ? cluster.checkpoint(job) : cluster.savepoint(job, target, variant.savepointFormat());
-        cluster.cancel(job);
-        return written;
+        try {
+            IdleSource.awaitEmitted();
+            Fired.await(request.path("fired").asInt(0));
+            Path target = Path.of(request.get("savepoint_to").asText());
+            Path written =
+                    variant.isCheckpoint() ? cluster.checkpoint(job) : cluster.savepoint(job, target, variant.savepointFormat());
+            cluster.cancel(job);
+            return written;
+        } catch (Exception failed) {
+            cluster.end(job, failed);
+            throw failed;
+        }
     }
 
     private static List<Step> events(JsonNode json) {

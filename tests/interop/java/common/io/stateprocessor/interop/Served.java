@@ -29,8 +29,11 @@ public final class Served {
             JsonNode request = Json.MAPPER.readTree(line);
             new Thread(() -> answer(request, console, arguments[0]), "main").start();
         }
-        delete(Path.of(arguments[1]));
-        Runtime.getRuntime().halt(0);
+        try {
+            delete(Path.of(arguments[1]));
+        } finally {
+            Runtime.getRuntime().halt(0);
+        }
     }
 
     private static void answer(JsonNode request, PrintStream console, String end) {

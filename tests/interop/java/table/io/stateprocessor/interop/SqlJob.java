@@ -20,10 +20,15 @@ import org.apache.flink.util.CloseableIterator;
 public final class SqlJob {
 
     public static void main(String[] arguments) throws Exception {
-        NodeNumbers.restart();
+        KeptCluster.Environments.begin();
         List<JsonNode> answers = new ArrayList<>();
-        for (JsonNode request : Json.MAPPER.readTree(Path.of(arguments[0]).toFile())) {
-            answers.add(Json.array(run(request)));
+        try {
+            NodeNumbers.restart();
+            for (JsonNode request : Json.MAPPER.readTree(Path.of(arguments[0]).toFile())) {
+                answers.add(Json.array(run(request)));
+            }
+        } finally {
+            KeptCluster.Environments.end();
         }
         Files.writeString(Path.of(arguments[1]), Json.array(answers).toString());
     }

@@ -11,10 +11,12 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobExecutionResult;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
@@ -30,7 +32,7 @@ import org.apache.flink.table.api.TableResult;
 /** Runs queries that print their changes, as compiled plans or as text, from a savepoint or from nothing, and stops them with one. */
 public final class SqlPlans {
 
-    private static final long QUIET = 1500;
+    private static final long QUIET = 2000;
     private static final long LONGEST_QUIET = 15_000;
     private static final long TIMEOUT = 120_000;
 
@@ -42,6 +44,7 @@ public final class SqlPlans {
     }
 
     private void answer(Path asked, Path answered, int atOnce) throws Exception {
+        KeptCluster.Environments.begin();
         NodeNumbers.restart();
         PrintStream console = System.out;
         System.setOut(new PrintStream(printed, true, StandardCharsets.UTF_8));
@@ -59,6 +62,7 @@ public final class SqlPlans {
         } finally {
             workers.shutdownNow();
             System.setOut(console);
+            KeptCluster.Environments.end();
         }
     }
 
@@ -135,7 +139,7 @@ public final class SqlPlans {
             if (System.currentTimeMillis() > end) {
                 throw new IllegalStateException("the tasks did not all start in " + TIMEOUT + " ms");
             }
-            Thread.sleep(50);
+            Thread.sleep(200); // each look copies the graph in a thread that serves the other jobs, too
         }
     }
 
@@ -158,9 +162,10 @@ public final class SqlPlans {
         int before = -1;
         long since = System.currentTimeMillis();
         long quiet = QUIET;
+        CompletableFuture<JobExecutionResult> result = job.getJobExecutionResult();
         while (System.currentTimeMillis() < end) {
-            if (job.getJobExecutionResult().isDone()) {
-                job.getJobExecutionResult().get();
+            if (result.isDone()) {
+                result.get();
                 throw new IllegalStateException("the job has ended");
             }
             int now = lines(name).size();
