@@ -12,7 +12,7 @@ import pyarrow as pa
 from state_processor.serializers.base import SimpleSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UNWRITABLE
+from state_processor.serializers.errors import UNWRITABLE, NotCompilableError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
 from state_processor.serializers.late import pc
@@ -62,6 +62,8 @@ class FixedWidthCodec(Codec):
         return self.hashes_of(encode())
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        if pa.types.is_nested(column.type):
+            raise NotCompilableError(str(self))  # the kernel has the fields of such a column apart
         builder.fixed(self.length, column, self._to_column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

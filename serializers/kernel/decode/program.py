@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import DISCARD, Column
 from state_processor.serializers.kernel.opcodes import Op
@@ -127,18 +126,10 @@ class DecodeBuilder(ProgramBuilder):
         self.op(op, column, mode=self.options.time_mode, zone=-1 if zone.is_utc else self.constant(zone.table()))
 
     def fixed(self, size: int, column: Column, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> None:
-        """Read values of so many bytes; ``convert`` makes the column of each batch from their bytes and its type.
-
-        Raises
-        ------
-        NotCompilableError
-            If the column has fields or elements.
-        """
+        """Read values of so many bytes; ``convert`` makes the column of each batch from their bytes and its type."""
         if column.index < 0:
             self.skip(size)
             return
-        if pa.types.is_nested(column.type):
-            raise NotCompilableError(f"{column.type} from {size} bytes")
         self._converted[column.index] = lambda encoded: convert(encoded, column.type)
         self.op(Op.FIXED_BYTES, column, size=size)
 
