@@ -33,6 +33,8 @@ def outcome(request: pytest.FixtureRequest) -> dict[str, tuple[list[str], Proble
     """The names of the cases of each direction, and what differed."""
     asked = [(item.callspec.params["direction"], item.callspec.params["name"]) for item in asking(request, "outcome")]
     names = {direction: [name for d, name in asked if d == direction] for direction in DIRECTIONS}
+    if names[SPARK]:
+        request.getfixturevalue("spark")  # the session of other tests, which would not replace one that is made here
     return {
         direction: (some, run([CASES[direction, name] for name in some], settings(direction)))
         for direction, some in names.items()
