@@ -182,17 +182,21 @@ def snapshot(*operators: OperatorState) -> Snapshot:
     return Snapshot("/nowhere", CheckpointMetadata(3, 1, operators), storage, Relocation(storage, "/nowhere"))
 
 
-def read_batches(found: OperatorState, state: str | None = None, kind: str | None = None, **options: Any) -> list[Any]:
-    """All record batches of a state, read as tasks do: by a reader and splits that were pickled."""
+def read_batches(
+    found: OperatorState, state: str | None = None, kind: str | None = None, *, in_task: bool = True, **options: Any
+) -> list[Any]:
+    """All record batches of a state, read as tasks do, by a reader and splits that were pickled, or in this process."""
     reader = open_state(StoredOperator(snapshot(found), found), state, kind, ReadOptions(**options))
-    splits = pickle.loads(pickle.dumps(reader.splits()))
-    remote = pickle.loads(pickle.dumps(reader))
-    batches = [batch for split in splits for batch in remote.read(split)]
+    splits, reading = reader.splits(), reader
+    if in_task:
+        splits, reading = (pickle.loads(pickle.dumps(part)) for part in (splits, reader))
+    batches = [batch for split in splits for batch in reading.read(split)]
     assert all(batch.schema == reader.schema for batch in batches)
     return batches
 
 
 def read_rows(found: OperatorState, state: str | None = None, kind: str | None = None, **options: Any) -> list[dict[str, Any]]:
+    """The rows of :func:`read_batches`."""
     return [row for batch in read_batches(found, state, kind, **options) for row in batch.to_pylist()]
 
 

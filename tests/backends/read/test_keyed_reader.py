@@ -464,7 +464,7 @@ def read_everything(handle: h.KeyGroupsStateHandle) -> int:
     for state in ("v", "l", "m", "t", EVENT, None):
         for options in ({"nanos": "string"}, {"nanos": "string", "flatten": False, "metadata": True}):
             try:
-                count += len(read_rows(found, state, **options))
+                count += len(read_rows(found, state, in_task=False, **options))
             except StateProcessorError:
                 continue
     return count
