@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, Final
 
 from tests import corpus
 from tests.interop.test_native_cases import ENTRIES
 from tests.interop.written_cases import CASES
-
-PAGE: Final = Path(__file__).parents[1] / "docs" / "support.md"
 
 BACKENDS: Final = {"hashmap": "heap", "rocksdb": "RocksDB", "forst": "ForSt"}
 INTRODUCTION: Final = """\
@@ -70,7 +67,3 @@ def table(proven: Iterable[tuple[str, str, str]]) -> str:
         if any(marks):
             rows.append((backend, kind, *marks))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

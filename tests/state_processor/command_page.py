@@ -9,11 +9,8 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from state_processor.cli import EXIT_CODES, command_parser
-
-PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 INTRODUCTION = """\
 # Command line
@@ -101,7 +98,3 @@ def escaped(text: str | None) -> str:
 
 def table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (heading, ["---"] * len(heading), *rows))
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

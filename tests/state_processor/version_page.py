@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from state_processor.backends.connectors.source_splits import COORDINATOR_STATE
 from state_processor.backends.formats.changelog_log import STATE_METADATA
@@ -19,8 +18,6 @@ from state_processor.serializers.base import NESTED_SNAPSHOTS
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.format_versions import NEWEST_FLINK, FormatVersions
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, FLINK, SNAPSHOT_VERSIONS
-
-PAGE = Path(__file__).parents[2] / "docs" / "format-versions.md"
 
 STRUCTURES = (
     METADATA,
@@ -79,7 +76,3 @@ def shown(versions: FormatVersions) -> str:
 
 def table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (heading, ["---"] * len(heading), *rows))
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -148,7 +148,3 @@ def page() -> str:
     text = INTRODUCTION.replace("OWN_CHOICES", own) + "\n".join(line for group in GROUPS for line in group.lines()) + "\n"
     formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(MODULE), "-"]
     return subprocess.run(formatter, input=text, capture_output=True, text=True, check=True).stdout
-
-
-if __name__ == "__main__":
-    MODULE.write_text(page(), "utf-8")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
@@ -22,8 +21,6 @@ from state_processor.options.table import (
     TEXT_OPTIONS,
     WRITING,
 )
-
-PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 
 INTRODUCTION = """\
 # Options
@@ -84,7 +81,3 @@ def section(options: Iterable[Option]) -> str:
         command_line = f" On the command line `{o.flag}`." if o.flag else ""
         rows.append([f"`{o.argument}`", name, o.kind.expected.replace("|", "\\|"), default, o.doc + command_line])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
