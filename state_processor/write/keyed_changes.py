@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -22,7 +22,6 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names
@@ -50,6 +49,9 @@ from state_processor.write.row_columns import (
 )
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 from state_processor.write.source_operator import SourceOperator
+
+if TYPE_CHECKING:
+    from state_processor.serializers.java.types import JavaType
 
 _IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
 """Columns that identify an entry."""
