@@ -170,7 +170,18 @@ def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, lis
     UnsupportedFormatError
         If one is not.
     """
-    found, unread = survey(snapshot, operator)
+    return readable_states(survey(snapshot, operator))
+
+
+def readable_states(surveyed: Survey) -> dict[str, list[StateDescription]]:
+    """Return the states that :func:`survey` has found, if all of them can be read.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If one can't.
+    """
+    found, unread = surveyed
     for state in unread:
         raise state.error
     return found

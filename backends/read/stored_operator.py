@@ -9,7 +9,14 @@ from typing import Any
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.state_listing import Survey, find_operator, naming_state, operator_label, survey
+from state_processor.backends.read.state_listing import (
+    Survey,
+    find_operator,
+    naming_state,
+    operator_label,
+    readable_states,
+    survey,
+)
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.records import dataclass
 
@@ -70,10 +77,7 @@ class StoredOperator:
         UnsupportedFormatError
             If one is not.
         """
-        found, unread = self._surveyed
-        for state in unread:
-            raise state.error
-        return found
+        return readable_states(self._surveyed)
 
     def of_subtasks(self, subtasks: Iterable[OperatorSubtaskState]) -> StoredOperator:
         """Return the operator with some of its subtasks."""
