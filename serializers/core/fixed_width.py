@@ -41,7 +41,7 @@ class FixedWidthCodec(Codec):
         Raises
         ------
         ValueError
-            If bytes are not a value of the type; the message has what was expected.
+            If bytes are not a value of the type; the message names the expected form.
         """
 
     @abstractmethod
@@ -51,7 +51,7 @@ class FixedWidthCodec(Codec):
         Raises
         ------
         ValueError
-            If the type lacks a value; the message has what was expected.
+            If the type lacks a value; the message names the expected form.
         """
 
     def hashes_of(self, values: EncodedValues) -> Hashes | None:
@@ -73,7 +73,7 @@ class FixedWidthCodec(Codec):
         return np.frombuffer(data, dtype=np.uint8).reshape(-1, self.length)
 
     def _to_column(self, encoded: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Return the column of values of ``encoded``, which is binary."""
+        """Return the column of the values from the binary column of their bytes."""
         present = encoded.drop_null()
         data = present.buffers()[2]
         values = self._matrix(memoryview(data)[: len(present) * self.length] if len(present) else b"")
@@ -95,7 +95,7 @@ class FixedWidthCodec(Codec):
         return column if found.all() else column.take(pa.array(np.cumsum(found) - 1, mask=~found))
 
     def _to_bytes(self, column: pa.Array, type_: pa.DataType) -> pa.Array | None:
-        """Return the bytes of a column as binary; ``None`` if a value has none."""
+        """Return the binary column of the values' bytes; ``None`` if a value is not of the type."""
         found = column.is_valid().to_numpy(zero_copy_only=False)
         try:
             values = self.bytes_of(column.drop_null().cast(type_))
@@ -141,7 +141,7 @@ class FixedWidthSerializer(FixedWidthCodec, SimpleSerializer):
         try:
             return self.column_of(self._matrix(data))[0].as_py()
         except ValueError as problem:
-            raise source.corrupt(f"{data.hex()} is no value of type {self}: {problem}", start) from problem
+            raise source.corrupt(f"{data.hex()} is not a value of type {self}: {problem}", start) from problem
 
     def write(self, value: Any, target: DataOutput) -> None:
         if value is not None:

@@ -145,10 +145,10 @@ def test_a_value_of_another_form_is_named() -> None:
 
 def test_bytes_that_are_no_value_are_named() -> None:
     payloads = [MONEY.serialize("1.00 EUR"), bytes(8) + b"\xff\xff\xff"]
-    message = "payloads, offset 22: in the 2 rows up to here: .*0000000000000000ffffff is no value of type MONEY: a currency"
+    message = "payloads, offset 22: in the 2 rows up to here: .*0000000000000000ffffff is not a value of type MONEY: a currency"
     with pytest.raises(CorruptSnapshotError, match=message):
         decode_with_kernel(MONEY, payloads)
-    with pytest.raises(CorruptSnapshotError, match="is no value of type MONEY"):
+    with pytest.raises(CorruptSnapshotError, match="is not a value of type MONEY"):
         MONEY.deserialize(payloads[1])
     with pytest.raises(CorruptSnapshotError):
         decode_with_kernel(MONEY, [payloads[0][:7]])
