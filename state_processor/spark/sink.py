@@ -37,7 +37,7 @@ from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
 from state_processor.write.local_engine import EncodedRows, LocalEngine
-from state_processor.write.passes import EncodeTables, FirstPass, TableEncoding
+from state_processor.write.passes import FirstPass
 from state_processor.write.row_columns import METADATA, checked_schema, refuse_others, require
 from state_processor.write.row_protocol import Rows
 
@@ -78,8 +78,7 @@ class SavepointSink(DataSourceArrowWriter):
         build = savepoint_build(options, EncodedRows(self._schema))
         first = build.first_pass(LocalEngine())
         self._columns = first.columns
-        encoding = TableEncoding(tuple(first.columns), ((0, first.encode),))
-        self._encode = FirstPass(EncodeTables((encoding,)), self._staging)
+        self._encode = FirstPass(first.task, self._staging)
         build.prepare(self._staging, os.getppid())  # this process only plans, and ends before the write does
 
     @asked_by_spark()
@@ -120,9 +119,8 @@ def savepoint_build(options: SinkOptions, rows: Rows) -> SavepointBuild:
         if options.parallelism is not None:
             build.set_parallelism(operator, options.parallelism)
     else:
-        with build.change(operator) as draft:
+        with build.change(operator, parallelism=options.parallelism) as draft:
             _add_states(draft, state, options, rows)
-            draft.set_parallelism(options.parallelism)
     return build
 
 

@@ -17,7 +17,7 @@ from state_processor.spark.task_sizes import expected_bytes
 from state_processor.write.blob_index import blob_indexes
 from state_processor.write.engines import RowsPass, StateFiles, Written
 from state_processor.write.local_engine import EncodedRows, LocalEngine
-from state_processor.write.passes import EncodeTables, FirstPass, TableEncoding
+from state_processor.write.passes import FirstPass
 
 _ROWS_BYTES: Final = 8 << 20
 COPIED_BYTES: Final = 256 << 20
@@ -45,7 +45,6 @@ def _encoded(given: RowsPass, staging: Staging, collected: dict[int, pa.Table]) 
     table = collected.get(id(rows.frame))
     if table is None:
         table = collected[id(rows.frame)] = rows.to_arrow()
-    encoding = TableEncoding(tuple(given.columns), ((0, given.encode),))
-    first_pass = FirstPass(EncodeTables((encoding,)), staging, spills=False)
+    first_pass = FirstPass(given.task, staging, spills=False)
     indexes = blob_indexes(first_pass(table.select(list(given.columns)).to_batches()))
     return replace(given, rows=EncodedRows(rows.schema, indexes))

@@ -157,7 +157,7 @@ class SavepointBuild:
         return self._draft(identifier)
 
     @contextmanager
-    def change(self, uid: Uid, *, existing: bool = False) -> Iterator[OperatorDraft]:
+    def change(self, uid: Uid, *, existing: bool = False, parallelism: int | None = None) -> Iterator[OperatorDraft]:
         """Change the draft of an operator, and add it if it is new.
 
         On failure the draft does not change. Errors name the operator.
@@ -168,10 +168,13 @@ class SavepointBuild:
             The operator.
         existing
             Whether the operator has to be there.
+        parallelism
+            The parallelism of the operator; ``None`` leaves it unchanged.
         """
         draft = (self.existing(uid) if existing else self._draft(self._identifier(uid))).copy()
         with entered(Door.FUNCTIONS) if self.takes_arrow else nullcontext(), naming(draft.label):
             yield draft
+            draft.set_parallelism(parallelism)
         self._drafts[draft.identifier.uid_hash] = draft
 
     @contextmanager

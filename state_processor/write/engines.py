@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.records import dataclass
-from state_processor.write.passes import Part, PartEncoder, RowEncoder, SubtaskWriter, WrittenFile
+from state_processor.write.passes import EncodeTables, Part, PartEncoder, RowEncoder, SubtaskWriter, TableEncoding, WrittenFile
 
 Written = dict[int, WrittenFile]
 """The files by subtask: of a task that ran more than once, one attempt."""
@@ -25,6 +25,11 @@ class RowsPass:
     rows: Any
     columns: Sequence[str]
     encode: RowEncoder
+
+    @property
+    def task(self) -> EncodeTables:
+        """The source of blobs for an engine that encodes these rows alone."""
+        return EncodeTables((TableEncoding(tuple(self.columns), ((0, self.encode),)),))
 
 
 @dataclass(frozen=True)

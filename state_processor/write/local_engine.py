@@ -25,12 +25,10 @@ from state_processor.write.blob_index import BlobIndex, blob_indexes
 from state_processor.write.engines import RowsPass, StateFiles, Written
 from state_processor.write.passes import (
     EncodeParts,
-    EncodeTables,
     FirstPass,
     Part,
     RunParts,
     SecondPass,
-    TableEncoding,
     Task,
     merge_batches,
     results_by_number,
@@ -114,7 +112,7 @@ def _encoded(given: RowsPass, staging: Staging, scratch: str | None) -> Sequence
     rows: EncodedRows | ArrowRows = given.rows
     if isinstance(rows, EncodedRows):
         return rows.indexes
-    task = FirstPass(EncodeTables((TableEncoding(tuple(given.columns), ((0, given.encode),)),)), staging, scratch=scratch)
+    task = FirstPass(given.task, staging, scratch=scratch)
     found: list[BlobIndex] = []
     running: deque[Future[list[pa.RecordBatch]]] = deque()
     with ThreadPoolExecutor(_ENCODING_THREADS) as pool:

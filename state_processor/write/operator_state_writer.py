@@ -45,9 +45,8 @@ class OperatorStateWriter(ABC):
         parallelism
             As for :meth:`SavepointWriter.with_keyed_state`.
         """
-        with self._build.change(uid) as draft:
+        with self._build.change(uid, parallelism=parallelism) as draft:
             add_list_state(draft, name, self._rows(df), type, OPERATOR_LIST)
-            draft.set_parallelism(parallelism)
         return self
 
     def with_union_state(
@@ -57,9 +56,8 @@ class OperatorStateWriter(ABC):
 
         For parameters see :meth:`with_list_state`.
         """
-        with self._build.change(uid) as draft:
+        with self._build.change(uid, parallelism=parallelism) as draft:
             add_list_state(draft, name, self._rows(df), type, UNION_LIST)
-            draft.set_parallelism(parallelism)
         return self
 
     def with_broadcast_state(
@@ -86,9 +84,8 @@ class OperatorStateWriter(ABC):
         python
             Whether the job that restores the state is one of PyFlink; by default as the state in the source savepoint.
         """
-        with self._build.change(uid) as draft:
+        with self._build.change(uid, parallelism=parallelism) as draft:
             add_broadcast_state(draft, name, self._rows(df), key_type, value_type, python=python)
-            draft.set_parallelism(parallelism)
         return self
 
     def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> Self:

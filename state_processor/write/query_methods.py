@@ -96,11 +96,10 @@ class QueryMethods(ABC):
         planned = self._operator(self._plan(plan), operator)
         history = history_of(planned)
         key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
-        with self._build.change(planned.uid) as draft:
+        with self._build.change(planned.uid, parallelism=parallelism) as draft:
             check_inputs(history, planned.label, df, left, right)
             for state in self._states_of(history, df, left, right):
                 keyed_changes.add_entries(draft, state.name, state.spec, state.rows, key)
-            draft.set_parallelism(parallelism)
         return self
 
     def _states_of(

@@ -100,10 +100,9 @@ class StateWriter(OperatorStateWriter):
             Whether the job that restores the states is a job of PyFlink. PyFlink keeps keys in rows, and values as bytes of its
             coders; ``states`` has the types of its state descriptors. By default as the operator in the source savepoint.
         """
-        with self._build.change(uid) as draft:
+        with self._build.change(uid, parallelism=parallelism) as draft:
             rows = self._rows(df)
             keyed_changes.add_keyed_states(draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python)
-            draft.set_parallelism(parallelism)
         return self
 
     def update_keyed_state(
@@ -235,9 +234,8 @@ class StateWriter(OperatorStateWriter):
         namespace
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default timers don't have namespaces.
         """
-        with self._build.change(uid) as draft:
+        with self._build.change(uid, parallelism=parallelism) as draft:
             keyed_changes.add_timers(draft, self._rows(df), key, key_type, namespace)
-            draft.set_parallelism(parallelism)
         return self
 
     def remove_operator(self, uid: Uid) -> Self:
