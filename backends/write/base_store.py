@@ -57,7 +57,7 @@ class BaseStore:
         Raises
         ------
         CorruptSnapshotError
-            If the manifest is damaged, or the snapshot has not the files that it lists.
+            If the manifest is damaged, or lists files that the snapshot does not have.
         UnsupportedFormatError
             If keys of the store are not in the order of their bytes, or it has blob files.
         """

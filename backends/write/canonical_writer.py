@@ -15,7 +15,7 @@ from state_processor.serializers.io import DataOutput
 _BUFFER: Final = 1 << 20
 _SHORT: Final = 2
 _MARKED: Final = 4
-"""The position in an entry of the byte that tells the last one of a state."""
+"""The position in an entry of the byte that marks the last entry of a state."""
 
 
 class KeyedStateFileWriter(KeyedFileWriter):

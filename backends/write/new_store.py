@@ -3,9 +3,9 @@
 Files are written with ``rocksdict``, whose RocksDB is newer than the versions in Flink. Their format and checksums are such that
 the versions in Flink open them: 6.20.3 (since Flink 1.14) and 8.10.0 (since 2.0).
 
-A store may have column families of a store of the source savepoint, in the same files. RocksDB is not told of these: it opens a
-manifest with the same column families and none of their files, goes on with its numbers, and the files get into the manifest that
-it leaves. So they stay where they are until they are copied, and changes become files above them.
+A store may keep column families of a store of the source savepoint, in the same files. RocksDB does not see these files: it
+opens a manifest with the column families alone, and continues its numbers. Changes become files above the kept files. The kept
+files are added to the manifest at the end, and need not be copied before.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NewStore:
     context
         Operator and subtask, for error messages.
     base
-        The column families of another store that stay, with their files.
+        The kept column families of another store, with their files.
     """
 
     def __init__(self, directory: Path, families: Sequence[str], context: str, base: Manifest | None = None) -> None:
@@ -113,7 +113,7 @@ class NewStore:
         Parameters
         ----------
         base
-            The files of the other store that stay; by default all files.
+            The kept files of the other store; by default all files.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Identities of processes that write a savepoint: whether the one that left a file still runs, as far as this process can see."""
+"""Identities of processes that write a savepoint. They tell whether the process that left a file still runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def this_process() -> bytes:
 
 
 def is_gone(identity: bytes | memoryview) -> bool:
-    """Return True if a process certainly runs no more: it ran on this machine, and another or none has its number now."""
+    """Return True if a process has certainly ended: it ran on this machine, and its number is free or another process's."""
     if bytes(identity) == NO_PROCESS:
         return True
     try:

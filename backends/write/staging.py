@@ -1,15 +1,15 @@
 """The directory of a new savepoint until ``_metadata`` completes it: files named by the write; an abort removes them.
 
-Files are written where they stay, since renaming costs a copy in an object store. What distinguishes them from others is the
-write's token at the beginning of their names; until ``_metadata`` is there, nothing reads them.
+Files are written where they stay, since renaming costs a copy in an object store. Their names begin with the token of the write.
+Nothing reads them before ``_metadata`` exists.
 
-A directory may be written to by several at a time. The first that is complete counts: it removes the files of the
-others, and these fail. The files of a write whose process was killed go, too. Two that want to become complete at the
-same moment see each other by their claims, and give up. Marks and claims hold the identity of their process.
+Several writes to a directory may run at the same time. The first write that is complete counts: it removes the files of the
+other writes, and these fail. It also removes the files of writes whose process was killed. Two writes that commit at the same
+moment see each other by their claims, and give up. Marks and claims contain the identity of their process.
 
-What others act on as soon as they see it, claims and ``_metadata``, is written under another name and moved. Remote storage may
-fail to say whether it has moved ``_metadata``, or do so later: then the files of the write stay, so that the savepoint is
-complete if it appears, and the next write removes them if nothing appears.
+Other processes act on claims and on ``_metadata`` as soon as they see them. These files are therefore written under another name
+and moved. The answer of remote storage to the move of ``_metadata`` may be lost. Then the files of the write stay: if
+``_metadata`` appears, the savepoint is complete; if not, the next write removes the files.
 """
 
 from __future__ import annotations

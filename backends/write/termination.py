@@ -1,7 +1,7 @@
 """SIGTERM while a savepoint is written: an exit, instead of an immediate end. The exit removes the files of the write.
 
-Schedulers end drivers by SIGTERM. What a process leaves that ends at once is removed by the next write to the directory, but only
-on the same machine, and a container is gone then.
+Schedulers end drivers by SIGTERM. A process that ends at once leaves its files. The next write to the directory removes them, but
+only on the same machine: for a container, there is no next write.
 """
 
 from __future__ import annotations

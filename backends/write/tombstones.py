@@ -1,9 +1,10 @@
 """Tombstones: keys whose entries of the source savepoint are left out, because rows replace or delete them.
 
-Rows mark keys by entries without content, which go to the subtask and key group of the key as all blobs do.
-There the entries of the source savepoint meet them. No serialized key is a prefix of another, so that an entry belongs to a
-marked key if its bytes begin with the key's; no serializer is needed to compare. A marker that goes on with the key of a map's
-entry covers that entry alone. The content of a marker is a boolean: whether it is the whole key of the one entry that it covers.
+Rows mark keys by entries without content. Like all blobs, they go to the subtask and key group of the key, and are compared
+there with the entries of the source savepoint. A serialized key is never a prefix of another one. An entry therefore belongs to
+a marked key if its bytes begin with the bytes of the key; the comparison does not need a serializer. A marker that continues
+with the key of a map's entry covers this entry alone. The content of a marker is a boolean: whether it is the whole key of one
+entry.
 """
 
 from __future__ import annotations

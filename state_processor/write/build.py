@@ -60,7 +60,7 @@ class SavepointBuild:
     Parameters
     ----------
     snapshot
-        The source savepoint; ``None`` for a savepoint from nothing.
+        The source savepoint, if there is one.
     max_parallelism
         Number of key groups of new operators.
     flink_version
@@ -110,7 +110,7 @@ class SavepointBuild:
         access: SnapshotAccess = _DEFAULT_ACCESS,
         scratch: str | PathLike[str] | None = None,
     ) -> SavepointBuild:
-        """Plan a savepoint from nothing."""
+        """Start a savepoint without a source savepoint."""
         check_parallelism(1, max_parallelism)
         metadata_version(flink_version)
         import_serializers(access.serializers)
@@ -124,7 +124,7 @@ class SavepointBuild:
         access: SnapshotAccess = _DEFAULT_ACCESS,
         scratch: str | PathLike[str] | None = None,
     ) -> SavepointBuild:
-        """Plan a savepoint that starts as a copy of a savepoint or checkpoint."""
+        """Start a savepoint as a copy of a savepoint or checkpoint."""
         metadata_version(flink_version)
         snapshot = access.open(path)
         largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=DEFAULT_MAX_PARALLELISM)
@@ -341,7 +341,7 @@ class SavepointBuild:
         staging.prepare(owner)
 
     def first_pass(self, engine: Engine) -> RowsPass:
-        """Return the first pass of a plan that has rows of one DataFrame."""
+        """Return the first pass over the rows, for changes that have rows of one table only."""
         outcomes = self._outcomes()
         ((outcome, given),) = ((outcome, given) for outcome in outcomes for given in outcome.changes.state_rows)
         target = keyed_target(outcome, engine)

@@ -1,8 +1,7 @@
 """Engines, which run the tasks of a write: the interface.
 
-The plan of a write is made without an engine. It hands the engine rows, and tasks: callables over Arrow batches that can be
-pickled. The engine returns the results of the tasks. Pass 1 encodes rows, and parts of the source savepoint, to blobs. Pass 2
-writes a file for each subtask from its blobs.
+An engine gets rows, and tasks: callables over Arrow batches that can be pickled. It returns the results of the tasks. Pass 1
+encodes rows, and parts of the source savepoint, to blobs. Pass 2 writes a file for each subtask from its blobs.
 """
 
 from __future__ import annotations

@@ -86,9 +86,9 @@ def set_source_splits(draft: OperatorDraft, rows: OperatorRows, connector: str |
     draft.add_operator_state(state, rows.of_values(pa.array(written.elements, pa.binary())))
 
 
-def set_sink_state(plan: SavepointBuild, uid: Uid, rows: OperatorRows, connector: str | None, committer: Uid | None) -> None:
+def set_sink_state(build: SavepointBuild, uid: Uid, rows: OperatorRows, connector: str | None, committer: Uid | None) -> None:
     """Write the state of a sink; see :meth:`~state_processor.SavepointWriter.with_sink_state`."""
-    draft = plan.existing(uid)
+    draft = build.existing(uid)
     if draft.source is None:
         raise NotFoundError(f"{draft.label} is not in the source savepoint, so there is no state of its sink to change")
     committers = OperatorIdentifier.of(committer).uid_hash if committer is not None else None
@@ -97,7 +97,7 @@ def set_sink_state(plan: SavepointBuild, uid: Uid, rows: OperatorRows, connector
         written = written_sink(rows.to_arrow().to_pylist(), old, connector)
     for state, elements in ((old.writer, written.writer), (old.committer, written.committer)):
         if state is not None and elements is not None:
-            _replace(plan, state, rows.of_values(_values(state, elements)))
+            _replace(build, state, rows.of_values(_values(state, elements)))
 
 
 def _values(state: ListOfBytes, elements: Sequence[bytes]) -> pa.Array:
@@ -109,7 +109,7 @@ def _values(state: ListOfBytes, elements: Sequence[bytes]) -> pa.Array:
     return pa.array(values, element.arrow_type(options))
 
 
-def _replace(plan: SavepointBuild, state: ListOfBytes, rows: OperatorRows) -> None:
-    with plan.change(OperatorIdentifier(state.operator.uid, state.operator.operator_id), existing=True) as draft:
+def _replace(build: SavepointBuild, state: ListOfBytes, rows: OperatorRows) -> None:
+    with build.change(OperatorIdentifier(state.operator.uid, state.operator.operator_id), existing=True) as draft:
         usual = OperatorListDescription(state.name, OPERATOR_LIST, BytesSerializer())
         draft.add_operator_state(usual if state.state is None else state.state, rows)
