@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
 VERSION = "1.20.5"
 KEYS = {"long_long": 5_000_000, "string_pojo": 1_000_000}
@@ -35,7 +35,7 @@ def bench_savepoint(kind: str, variant: str = "canonical") -> Path:
         KeyError: the kind or variant does not exist. flink.FlinkError: Flink could not write it.
     """
     keys, backend = KEYS[kind], VARIANTS[variant]
-    target = flink.CACHE / "bench" / f"{kind}-{backend}"
+    target = flink_jars.CACHE / "bench" / f"{kind}-{backend}"
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as output:
@@ -52,7 +52,7 @@ def bench_checkpoints(keys: int, changed: Mapping[str, Sequence[int]]) -> dict[s
         keys: the number of keys of the checkpoint ``before`` (key n holds 7 n + 3).
         changed: by the name of a later checkpoint, the keys that hold another value there. Each is the next one after ``before``.
     """
-    target = flink.CACHE / "bench" / f"checkpoints-{keys}"
+    target = flink_jars.CACHE / "bench" / f"checkpoints-{keys}"
     paths = {name: target / name for name in ("before", *changed)}
     if not all(path.is_dir() for path in paths.values()):
         shutil.rmtree(target, ignore_errors=True)

@@ -15,11 +15,11 @@ from typing import Any
 
 import pyspark
 
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 from tests.serializers.compatibility_table import TABLE
 
 VERSIONS = ("1.18.1", "1.20.5", "2.3.0")
-GOLDEN = flink.ROOT / "tests" / "fixtures" / "compatibility"
+GOLDEN = flink_jars.ROOT / "tests" / "fixtures" / "compatibility"
 _AVRO = ("avro-1.", "jackson-core-2", "jackson-databind-2", "jackson-annotations-2", "slf4j-api", "commons-lang3")
 
 
@@ -33,13 +33,13 @@ def ask(version: str, questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
     Avro comes from Spark: Flink's package does not contain it.
     """
-    flink.CACHE.mkdir(exist_ok=True)
+    flink_jars.CACHE.mkdir(exist_ok=True)
     spark = Path(pyspark.__file__).parent / "jars"
     avro = sorted(jar for jar in spark.glob("*.jar") if jar.name.startswith(_AVRO))
-    with tempfile.TemporaryDirectory(dir=flink.CACHE) as exchange:
+    with tempfile.TemporaryDirectory(dir=flink_jars.CACHE) as exchange:
         asked, answered = Path(exchange, "pairs.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(questions)), "utf-8")
-        flink.run(version, "Compatibility", [str(asked), str(answered)], class_path=[*flink.libraries(version), *avro])
+        flink.run(version, "Compatibility", [str(asked), str(answered)], class_path=[*flink_jars.libraries(version), *avro])
         answers: dict[str, Any] = json.loads(answered.read_text("utf-8"))
     return answers
 

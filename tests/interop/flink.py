@@ -15,18 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.interop import class_archives, jvms
-from tests.interop.flink_jars import CACHE as CACHE
-from tests.interop.flink_jars import ROOT as ROOT
-from tests.interop.flink_jars import VERSIONS as VERSIONS
-from tests.interop.flink_jars import call as call
-from tests.interop.flink_jars import distribution as distribution
-from tests.interop.flink_jars import jars as jars
-from tests.interop.flink_jars import libraries as libraries
-from tests.interop.flink_jars import made as made
-from tests.interop.flink_jars import planner as planner
-from tests.interop.flink_jars import python_and_files as python_and_files
-from tests.interop.flink_jars import tool as tool
+from tests.interop import jvms
+from tests.interop.flink_jars import CACHE, VERSIONS, call, jars, libraries, made, planner, python_and_files, tool
 from tests.interop.jvms import FlinkError as FlinkError
 
 SOURCES = Path(__file__).resolve().parent / "java"
@@ -298,7 +288,7 @@ def run(
     """
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = [*first, classes(version), *jars(version), *class_path]
-    flags = [*_SHORT_LIVED, *_NOT_VERIFYING, *class_archives.options(path)] if short else []
+    flags = [*_SHORT_LIVED, *_NOT_VERIFYING] if short else []
     command = [tool("java"), *JVM_FLAGS, *flags, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", _class_path(path)]
     what = f"{main} on Flink {version}"
     return jvms.call(command, f"{PACKAGE}.Served", main, arguments, what, timeout, keep=keep)
@@ -456,3 +446,18 @@ def _text(entry: Any) -> str:
 
 def _class_path(entries: Sequence[Path]) -> str:
     return os.pathsep.join(map(str, entries))
+
+
+def prepare() -> None:
+    """Fetch and compile what most tests need, before the first of them runs.
+
+    Raises
+    ------
+        FlinkError: pip could not fetch a package, or javac refused the sources.
+    """
+    for version in VERSIONS:
+        table_classes(version)
+
+
+if __name__ == "__main__":
+    prepare()

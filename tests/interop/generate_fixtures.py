@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.archives import ARCHIVES, pack
-from tests.interop import flink, sql_queries
+from tests.interop import flink, flink_jars, sql_queries
 from tests.interop.fixture_plan import CASES, KINDS, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
 
-FIXTURES = flink.ROOT / "tests" / "fixtures"
+FIXTURES = flink_jars.ROOT / "tests" / "fixtures"
 FILE_SINKS = "sinks"
 """A case whose state are files: a savepoint alone, in a folder of its own."""
 
@@ -211,13 +211,13 @@ def main(cases: list[str]) -> None:
     made += [generate_sinks(version) for version in SINKS if FILE_SINKS in cases]
     for path in made:
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        print(f"{path.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")
+        print(f"{path.relative_to(flink_jars.ROOT)}: {size / 1000:.0f} kB")
     archives = [generate_plans(version, case) for case in (PLANS, TEXTS) if case in cases for version in VERSIONS]
     for version, plan in PACKED.items():
         archives += generate_packed(version, {case: variants for case, variants in plan.items() if case in cases})
         while archives:
             archive = archives.pop(0)
-            print(f"{archive.relative_to(flink.ROOT)}: {archive.stat().st_size / 1000:.0f} kB", flush=True)
+            print(f"{archive.relative_to(flink_jars.ROOT)}: {archive.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 if __name__ == "__main__":

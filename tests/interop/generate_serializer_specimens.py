@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 from tests.archives import ARCHIVES, pack
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
-SPECIMENS = flink.ROOT / "tests" / "fixtures" / "serializers"
+SPECIMENS = flink_jars.ROOT / "tests" / "fixtures" / "serializers"
 VERSIONS = ("1.20.5", "2.3.0")
 
 
@@ -32,7 +32,7 @@ def generate(version: str) -> Path:
 def generate_snapshots(version: str) -> Path:
     """Write the archive of one Flink version, and print missing specimens."""
     archive = ARCHIVES / "serializers" / version / "specimens.tar.xz"
-    class_path = [flink.table_classes(version), *flink.libraries(version), *flink.python_and_files(version)]
+    class_path = [flink.table_classes(version), *flink_jars.libraries(version), *flink_jars.python_and_files(version)]
     with tempfile.TemporaryDirectory(prefix="specimens-") as output:
         print(flink.run(version, "SnapshotSpecimens", [output], class_path=class_path, timeout=1800), end="")
         pack(archive, list(Path(output).iterdir()))
@@ -40,7 +40,7 @@ def generate_snapshots(version: str) -> Path:
 
 
 if __name__ == "__main__":
-    for flink_version in flink.VERSIONS:
+    for flink_version in flink_jars.VERSIONS:
         print(generate_snapshots(flink_version))
     for flink_version in VERSIONS:
         print(generate(flink_version))

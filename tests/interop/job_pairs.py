@@ -14,7 +14,7 @@ from typing import Any
 
 import state_processor as sp
 from state_processor.job.verdicts import Outcome
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
 VERSIONS = ("1.20.5", "2.3.0")
 UPGRADE = "1.20.5 to 2.3.0"
@@ -236,8 +236,8 @@ def main(words: Sequence[str]) -> int:
     """Try the pairs whose names contain one of the words, or all, and return the number of disagreements."""
     chosen = [pair for pair in PAIRS if not words or any(word in pair.name for word in words)]
     wrong = total = 0
-    flink.CACHE.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink.CACHE) as directory:
+    flink_jars.CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink_jars.CACHE) as directory:
         for version in (*VERSIONS, UPGRADE):
             for result in results(chosen, version, BACKENDS, Path(directory)):
                 print(result, flush=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 import state_processor as sp
 from state_processor import cli
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
 VERSIONS = ("1.20.5", "2.3.0")
 PACKAGE = "uidless"
@@ -235,9 +235,9 @@ def main(words: Sequence[str]) -> int:
     """Try the jobs whose names contain one of the words, or all, and return the number of operators with state of others."""
     chosen = [job for job in JOBS if not words or any(word in job.name for word in words)]
     right = left = wrong = 0
-    flink.CACHE.mkdir(exist_ok=True)
+    flink_jars.CACHE.mkdir(exist_ok=True)
     for version in VERSIONS:
-        with tempfile.TemporaryDirectory(prefix="uidless-", dir=flink.CACHE) as directory:
+        with tempfile.TemporaryDirectory(prefix="uidless-", dir=flink_jars.CACHE) as directory:
             for result in results(chosen, version, Path(directory)):
                 print(result, flush=True)
                 right, left, wrong = right + len(result.right), left + len(result.open), wrong + len(result.wrong)

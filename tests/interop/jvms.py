@@ -42,7 +42,6 @@ class Jvm:
         self._scratch = tempfile.TemporaryDirectory(prefix="flink-", ignore_cleanup_errors=True)  # Flink leaves files behind
         self._errors = Path(self._scratch.name, "stderr").open("w+b")  # noqa: SIM115 end() closes it
         self._end = secrets.token_hex(16)
-        self._patience = 300 if any("ArchiveClassesAtExit" in option for option in command) else 20
         self._process = subprocess.Popen(
             [*command, f"-Djava.io.tmpdir={self._scratch.name}", served, self._end, self._scratch.name],
             stdin=subprocess.PIPE,
@@ -96,7 +95,7 @@ class Jvm:
         with suppress(BrokenPipeError):
             self._requests.close()
         try:
-            self._process.wait(self._patience)
+            self._process.wait(20)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
 VERSION: Final = "2.3.0"
 NEWEST_PYTHON: Final = (3, 12)
@@ -27,7 +27,7 @@ def interpreter() -> Path:
     ------
         FlinkError: pip could not fetch a package.
     """
-    return flink.made(flink.CACHE / "pyflink" / VERSION, _install) / "bin" / "python"
+    return flink_jars.made(flink_jars.CACHE / "pyflink" / VERSION, _install) / "bin" / "python"
 
 
 def run(job: Path, directory: Path) -> str:
@@ -41,23 +41,23 @@ def run(job: Path, directory: Path) -> str:
     (directory / "conf" / "config.yaml").write_text(f"env.java.opts.all: {' '.join(flink.JVM_FLAGS)}\n", "utf-8")
     settings = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))},
-        "FLINK_HOME": str(flink.distribution(VERSION)),
+        "FLINK_HOME": str(flink_jars.distribution(VERSION)),
         "FLINK_CONF_DIR": str(directory / "conf"),
         "FLINK_LOG_DIR": str(directory / "log"),
     }
-    printed = flink.call((str(interpreter()), str(job), str(directory)), f"{job.name} on PyFlink {VERSION}", 600, settings)
+    printed = flink_jars.call((str(interpreter()), str(job), str(directory)), f"{job.name} on PyFlink {VERSION}", 600, settings)
     return printed.strip().splitlines()[-1]
 
 
 def _install(target: Path) -> None:
     python = target / "bin" / "python"
-    flink.call((sys.executable, "-m", "venv", "--without-pip", str(target)), "making an environment for PyFlink", 120)
+    flink_jars.call((sys.executable, "-m", "venv", "--without-pip", str(target)), "making an environment for PyFlink", 120)
     options = ("--quiet", "--disable-pip-version-check", "--no-compile")
     pip = (sys.executable, "-m", "pip", "--python", str(python), "install", *options)
-    flink.call((*pip, "--no-deps", f"apache-flink=={VERSION}"), f"fetching PyFlink {VERSION}", 600)
+    flink_jars.call((*pip, "--no-deps", f"apache-flink=={VERSION}"), f"fetching PyFlink {VERSION}", 600)
     required = subprocess.run((python, "-c", _REQUIREMENTS), check=True, capture_output=True, text=True).stdout.splitlines()
     packages = [name for name in required if not name.startswith(_JARS) and "extra ==" not in name]
-    flink.call((*pip, *packages), f"fetching the packages of PyFlink {VERSION}", 1200)
+    flink_jars.call((*pip, *packages), f"fetching the packages of PyFlink {VERSION}", 1200)
 
 
 if __name__ == "__main__":

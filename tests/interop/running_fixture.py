@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
-TARGET = flink.ROOT / "tests" / "fixtures" / "running"
+TARGET = flink_jars.ROOT / "tests" / "fixtures" / "running"
 VERSION = "2.3.0"
 _SETTINGS = dict.fromkeys(("state.backend.incremental", "execution.checkpointing.incremental"), "true")
 _OPERATOR: dict[str, Any] = {

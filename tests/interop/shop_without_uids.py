@@ -12,7 +12,7 @@ from typing import Any
 
 import state_processor as sp
 from tests.corpus import FIXTURES
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
 VERSION = "2.3.0"
 TARGET = FIXTURES / "without-uids"
@@ -60,7 +60,7 @@ def new_version() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Write the savepoint and the signature."""
-    with tempfile.TemporaryDirectory(dir=flink.CACHE) as directory:
+    with tempfile.TemporaryDirectory(dir=flink_jars.CACHE) as directory:
         common = {"filled": True, "snapshots": ["canonical"], "snapshots_to": directory}
         old = [{**operator, "anonymous": True} for operator in job()]
         answers = flink.restore(VERSION, [flink.request(o, **common) for o in (old, new_version())])  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
-FIXTURES = flink.ROOT / "tests" / "fixtures"
+FIXTURES = flink_jars.ROOT / "tests" / "fixtures"
 
 pytestmark = pytest.mark.interop
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop import flink, jvms
+from tests.interop import flink, flink_jars, jvms
 from tests.waiting import end_of
 
 pytestmark = pytest.mark.interop
@@ -72,7 +72,7 @@ def test_the_one_that_was_used_first_ends_first(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_jvms_end_with_their_process() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(flink.ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(flink_jars.ROOT)}
     done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGKILL, "")
     pid, scratch = done.stdout.split()

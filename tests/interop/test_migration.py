@@ -20,13 +20,13 @@ from state_processor.serializers import register_kryo_class
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from tests import corpus
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 from tests.interop import test_corpus_rewritten as rewritten
 
 pytestmark = pytest.mark.interop
 
 VERSION = "2.3.0"
-FIXTURES = sorted((flink.ROOT / "tests" / "fixtures" / "migration").glob("*/*"))
+FIXTURES = sorted((flink_jars.ROOT / "tests" / "fixtures" / "migration").glob("*/*"))
 SAME_JOBS = tuple(f"1.20.5/{name}-rocksdb-canonical" for name in ("keyed-all", "evolution-v1", "windows", "windows-kinds"))
 """Cases that Flink 2.3 wrote as well, with the same values."""
 LINE = "io.stateprocessor.interop.Line"

@@ -9,7 +9,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.serializers.errors import OptionError
-from tests.interop import flink, sql_queries
+from tests.interop import flink_jars, sql_queries
 
 pytestmark = pytest.mark.interop
 
@@ -23,7 +23,7 @@ CREATE TABLE results (customer STRING, total BIGINT) WITH ('connector' = 'print'
 def test_a_query_is_compiled_without_a_job() -> None:
     sql = f"{TABLES} INSERT INTO results SELECT customer, SUM(amount) FROM orders GROUP BY customer;"
     options = {**sql_queries.TWO_PHASES, "table.exec.state.ttl": "0 ms"}
-    plans = [sp.plan_from_sql(sql, flink=flink.distribution("2.3.0"), options=given) for given in ({}, options)]
+    plans = [sp.plan_from_sql(sql, flink=flink_jars.distribution("2.3.0"), options=given) for given in ({}, options)]
     nodes, others = (CompiledPlan.parse(plan).nodes for plan in plans)
     assert [node.kind for node in nodes] == ["table-source-scan", "exchange", "group-aggregate", "sink"]
     assert nodes[2].has_ttl == {0: True}
@@ -33,7 +33,7 @@ def test_a_query_is_compiled_without_a_job() -> None:
 
 def test_the_reason_of_a_refusal_is_shown() -> None:
     with pytest.raises(OptionError, match=r"Flink 2\.3\.0 did not compile the SQL: (?s:.*)missing"):
-        sp.plan_from_sql(f"{TABLES} INSERT INTO results SELECT missing, 1 FROM orders", flink=flink.distribution("2.3.0"))
+        sp.plan_from_sql(f"{TABLES} INSERT INTO results SELECT missing, 1 FROM orders", flink=flink_jars.distribution("2.3.0"))
 
 
 def test_other_versions_and_missing_jars_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

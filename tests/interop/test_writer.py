@@ -21,10 +21,10 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from tests.backends.operator_files import OperatorColumnsWriter, new_operator
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 from tests.interop.rewriting import carry, rewrite, write_keyed
 
-FIXTURES = flink.ROOT / "tests" / "fixtures"
+FIXTURES = flink_jars.ROOT / "tests" / "fixtures"
 ADDRESS = "io.stateprocessor.interop.Address"
 LONG, INT, DOUBLE, STRING = NumberSerializer("LONG"), NumberSerializer("INT"), NumberSerializer("DOUBLE"), StringSerializer()
 VOID = VoidNamespaceSerializer()

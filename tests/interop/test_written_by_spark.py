@@ -14,12 +14,12 @@ import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FIXTURES = flink.ROOT / "tests" / "fixtures"
+FIXTURES = flink_jars.ROOT / "tests" / "fixtures"
 ADDRESS = "io.stateprocessor.interop.Address"
 KINDS = {"VALUE": sp.ValueState, "REDUCING": sp.ReducingState, "AGGREGATING": sp.AggregatingState, "LIST": sp.ListState}
 

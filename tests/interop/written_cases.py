@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import state_processor as sp
 from tests.archives import unpacked
 from tests.interop import expectations as e
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 from tests.interop.patch_chains import ASYNCHRONOUS_STEPS, STEPS, Step, chain
 from tests.interop.rows import table_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = sp.Types
-FIXTURES = flink.ROOT / "tests" / "fixtures"
+FIXTURES = flink_jars.ROOT / "tests" / "fixtures"
 START = 1_704_067_200_000
 FAR = 4_000_000_000_000
 """A processing time that no test will see."""
@@ -526,7 +526,7 @@ class Case:
 
 
 CASES = {
-    "bootstrapped": Case(bootstrapped, flink.VERSIONS),
+    "bootstrapped": Case(bootstrapped, flink_jars.VERSIONS),
     "canonical updated": Case(patched("orders-hashmap-canonical", _update)),
     "native updated": Case(patched("orders-rocksdb-native", _update)),
     "incremental updated": Case(patched("orders-rocksdb-incremental", _update)),

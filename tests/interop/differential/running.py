@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.interop import flink
+from tests.interop import flink, flink_jars
 from tests.interop.differential import reading, spark_writing, writing
 from tests.interop.differential.cases import Entries, canonical, smaller
 from tests.interop.differential.draw import Draw
@@ -90,8 +90,8 @@ def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH) -> 
         where: settings of one direction.
         size: maximum number of cases as operators of one job; they have the same max parallelism.
     """
-    flink.CACHE.mkdir(exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="differential-", dir=flink.CACHE))
+    flink_jars.CACHE.mkdir(exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="differential-", dir=flink_jars.CACHE))
     try:
         return _run(dict(enumerate(cases)), where, size, scratch)
     finally:
