@@ -1,4 +1,4 @@
-"""Numbers, booleans, characters, strings and big numbers (Flink: ``org.apache.flink.api.common.typeutils.base``)."""
+"""Scalar types other than dates and times: numbers, booleans, characters, strings (Flink: ``api.common.typeutils.base``)."""
 
 from __future__ import annotations
 
