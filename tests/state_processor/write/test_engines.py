@@ -325,9 +325,9 @@ def test_entries_of_remote_savepoints_are_in_scratch_space(tmp_path: Path, monke
         return sink(staging, name)
 
     monkeypatch.setattr(Staging, "open", recorded)
-    for target in (str(tmp_path / "local"), "memory://remote"):
+    for target in (str(tmp_path / "local"), "memory://engines"):
         writer = sp.arrow.SavepointWriter.new().with_keyed_state("o", NUMBERS, states=STATES, parallelism=3)
         writer.with_list_state("l", "pending", ELEMENTS, parallelism=7).write(target)
     assert [sum("-shuffle-" in n or "-index-" in n for n in names) for names in opened.values()] == [4, 0]
-    assert content(open_snapshot("memory://remote")) == content(open_snapshot(tmp_path / "local"))
+    assert content(open_snapshot("memory://engines")) == content(open_snapshot(tmp_path / "local"))
     assert not list((tmp_path / "scratch").glob("*/run-*/store-*"))

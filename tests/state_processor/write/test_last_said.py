@@ -174,7 +174,7 @@ def test_no_timers_are_no_change_that_is_passed_over(spark: SparkSession) -> Non
 @pytest.mark.parametrize("number", ["0", "１２"])
 def test_a_max_parallelism_that_is_none(spark: SparkSession, tmp_path: Path, number: str) -> None:
     rows = spark.sql("SELECT 'a' AS key, 1L AS total").write.format("flink-savepoint").option("uid", "o").mode("append")
-    with pytest.raises(Exception, match=r"max parallelism 0|maxParallelism='１２'"):
+    with pytest.raises(Exception, match=r"maxParallelism='0': expected a number of at least 1|maxParallelism='１２'"):
         rows.option("maxParallelism", number).save(str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
