@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-_METADATA: Final = (".dist-info", ".egg-info")
+_METADATA: Final = ("dist-info", "egg-info")
+"""Ends of names of directories with metadata. Inside of the directory of an egg the whole name is ``EGG-INFO``."""
 
 
 def entry_points(group: str) -> Iterable[EntryPoint]:
@@ -35,7 +36,7 @@ def _may_have(group: bytes) -> bool:
 
 def _names(place: str, group: bytes) -> bool:
     try:
-        packages = [name for name in os.listdir(place) if name.endswith(_METADATA)]
+        packages = [name for name in os.listdir(place) if name.lower().endswith(_METADATA)]
     except FileNotFoundError:
         return False
     except OSError:
