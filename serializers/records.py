@@ -9,20 +9,30 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 from collections.abc import Callable
 from operator import attrgetter, ge, gt, le, lt
 from operator import eq as equal
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, Final
 
+_DECORATING: Final = threading.local()
+
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
+    class _FrozenParams(dataclasses._DataclassParams):
+        """The parameters of a frozen class. While this decorator extends it, it does not seem frozen."""
+
+        __slots__ = ()
+
+        @property
+        def frozen(self):
+            return not getattr(_DECORATING, "now", False)
+
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, order=False, repr=True, kw_only=False):
         """Return a class with the methods of :func:`dataclasses.dataclass`.
-
-        A class of the standard library's decorator can't extend a frozen class of this decorator.
 
         Parameters
         ----------
@@ -35,11 +45,18 @@ else:
         def decorated(cls):
             if cls.__doc__ is None:
                 cls.__doc__ = cls.__name__  # or dataclasses would compute its signature
-            made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+            _DECORATING.now = True
+            try:
+                made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+            finally:
+                _DECORATING.now = False
+            params = made.__dataclass_params__
+            params.init, params.repr, params.eq, params.order = True, repr, eq, order
             _add_methods(made, repr, eq, order, frozen)
             if "__init__" not in made.__dict__:
                 made.__init__ = _LateInit(made, frozen, slots)
             if frozen:
+                params.__class__ = _FrozenParams
                 _freeze(made, slots)
             return made
 

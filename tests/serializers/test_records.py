@@ -116,3 +116,31 @@ def test_own_methods_stay() -> None:
     own = _Own("4")
     assert (own.number, repr(own), hash(own)) == (4, "own", 3)
     assert own == _Own("4")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OfUser(Derived):
+    c: int = 3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", self.c + 1)
+
+
+def test_the_standard_library_extends_the_classes() -> None:
+    made = _OfUser(1, (2,))
+    assert repr(made) == "_OfUser(a=1, b=(2,), c=4)"
+    assert pickle.loads(pickle.dumps(made)) == made
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'a'"):
+        made.a = 2  # type: ignore[misc]
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+
+        @dataclasses.dataclass
+        class Changing(Derived):
+            c: int = 3
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "none")
+def test_parameters_of_a_class_are_as_those_of_the_standard_library(options: dict[str, bool]) -> None:
+    ours, theirs = _point(dataclass, **options), _point(dataclasses.dataclass, **options)
+    for name in ("init", "repr", "eq", "order", "frozen"):
+        assert getattr(ours.__dataclass_params__, name) == getattr(theirs.__dataclass_params__, name)
