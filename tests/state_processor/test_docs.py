@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import is_dataclass
 from importlib import import_module
+from inspect import signature
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import griffe
 import pytest
@@ -70,14 +72,28 @@ def test_an_import_of_all_names_gives_those_of_the_reference(name: str) -> None:
     assert f"::: {name}\n    options:" not in REFERENCE
 
 
-def test_the_reference_begins_with_the_members_that_a_class_defines() -> None:
-    order = griffe.load_extensions(ROOT / "docs" / "own_members_first.py")
-    package = griffe.load("state_processor", extensions=order, search_paths=[ROOT])
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    """The package as the pages of the reference show it."""
+    names = ("own_members_first", "dataclass_parameters")
+    extensions = griffe.load_extensions(*(ROOT / "docs" / f"{name}.py" for name in names))
+    return griffe.load("state_processor", extensions=extensions, search_paths=[ROOT])
+
+
+def test_the_reference_has_the_parameters_of_dataclasses(reference: Any) -> None:
+    for described in DESCRIBED:
+        found = attrgetter(described.removeprefix("state_processor."))(sp)
+        if is_dataclass(found):
+            shown = reference[found.__module__.removeprefix("state_processor.")][found.__qualname__]
+            assert [p.name for p in shown.parameters][1:] == [*signature(found).parameters], described
+
+
+def test_the_reference_begins_with_the_members_that_a_class_defines(reference: Any) -> None:
     first_and_inherited = {"reader.SavepointReader": ("read", "plot_sizes"), "writer.SavepointWriter": ("new", "with_list_state")}
     for name, (first, inherited) in first_and_inherited.items():
-        shown = [member for member in package[name].all_members if not member.startswith("_")]
+        shown = [member for member in reference[name].all_members if not member.startswith("_")]
         assert (shown[0], shown.count(inherited)) == (first, 1)
-        own = package[name].members
+        own = reference[name].members
         assert [own[member].is_alias for member in shown] == sorted(own[member].is_alias for member in shown)
 
 
