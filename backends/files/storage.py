@@ -66,11 +66,11 @@ class _Info:
 
     kind: str
     size: int = 0
-    modified: datetime | None = None
+    modified_ns: int | None = None
 
     @classmethod
     def of(cls, info: pafs.FileInfo) -> _Info:
-        return cls(info.type.name, int(info.size or 0), info.mtime)
+        return cls(info.type.name, int(info.size or 0), info.mtime_ns)
 
     @classmethod
     def of_local(cls, path: str) -> _Info:
@@ -82,7 +82,7 @@ class _Info:
             raise
         is_file, is_directory = stat.S_ISREG(found.st_mode), stat.S_ISDIR(found.st_mode)
         kind = _FILE if is_file else _DIRECTORY if is_directory else _OTHER
-        return cls(kind, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+        return cls(kind, found.st_size if is_file else 0, found.st_mtime_ns)
 
 
 class OpenFile:
@@ -407,7 +407,8 @@ class Storage:
 
     def modified(self, path: str | os.PathLike[str]) -> datetime | None:
         """Return the time of the last change of a file; ``None`` if that is unknown."""
-        return self._info(path).modified
+        nanos = self._info(path).modified_ns
+        return None if nanos is None else datetime.fromtimestamp(nanos / 1e9, UTC)
 
     def _info(self, path: str | os.PathLike[str]) -> _Info:
         location = Location.parse(path)
@@ -471,6 +472,10 @@ def _local_infos(path: str) -> list[tuple[str, _Info]]:
         names = os.listdir(path)
     except FileNotFoundError:
         return []
+    except NotADirectoryError:
+        if not os.path.exists(path):  # it would be in a file
+            return []
+        raise
     infos = [(name, _Info.of_local(os.path.join(path, name))) for name in names]
     return [(name, info) for name, info in infos if info.kind != _NOT_FOUND]
 

@@ -252,3 +252,22 @@ def test_files_are_opened_at_the_same_time(files, monkeypatch):
     monkeypatch.setattr(storage, "_open", wait_for_another)
     paths = [str(files / name) for name in ("small", "large")]
     assert at_once(lambda path: storage.open(path).size, paths) == [len(SMALL), len(LARGE)]
+
+
+def test_local_directories_are_listed_as_by_pyarrow(files):
+    storage = Storage()
+    (files / "link").symlink_to("small")
+    (files / "dangling").symlink_to("nowhere")
+    infos = pafs.LocalFileSystem().get_file_info(pafs.FileSelector(str(files)))
+    expected = {(info.base_name, info.size or 0) for info in infos if info.type != pafs.FileType.NotFound}
+    assert {(entry.name, entry.size) for entry in storage.list(files)} == expected
+    assert storage.list(files / "nowhere") == storage.list(files / "small" / "below") == storage.list(f"{files}/small/") == []
+    with pytest.raises(MissingFileError, match="a file has this name"):
+        storage.list(files / "small")
+
+
+def test_a_file_with_a_time_beyond_the_calendar_is_read(files, monkeypatch):
+    found = os.stat(files / "small")
+    late = os.stat_result((*found[:8], 1 << 50, found[9]))
+    monkeypatch.setattr(os, "stat", lambda path: late)
+    assert Storage().size_if_file(files / "small") == len(SMALL)
