@@ -4,8 +4,8 @@
 handed over as tables of Arrow. A test fails if one of both writers refuses a call that the other accepts, if their messages
 or results differ, or if the savepoints differ in more than the names of their files.
 
-Tests with a marker ``one_engine`` are about Spark itself; the marker has the reason. Tests with real Flink write with one engine,
-and with ``STATE_PROCESSOR_EVERY_CASE=1`` with both, whichever engine the test chooses.
+With ``STATE_PROCESSOR_EVERY_CASE=1``, writers without Spark and commands repeat their writes with Spark as well. Tests with real
+Flink write with one engine otherwise. Tests with a marker ``one_engine`` are about one engine; the marker has the reason.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import os
 import re
 import shutil
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from time import time_ns
 from typing import Any, Final
@@ -26,12 +27,19 @@ from unittest import mock
 import pyarrow as pa
 
 import state_processor as sp
+from state_processor.commands import rewriting
 from state_processor.errors import StateProcessorError
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import flag_values
+from state_processor.options.sink import SinkOptions
+from state_processor.options.source import SAVEPOINT_FORMAT
+from state_processor.serializers.doors import Door, entered
 from state_processor.types import durations
 from state_processor.write import keyed_state_job
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.arrow_writer import SavepointWriter as ArrowWriter
 from state_processor.write.build import SavepointBuild
+from state_processor.write.local_engine import LocalEngine
 from tests.snapshot_content import content, unordered_content
 
 _TWIN: Final = "_twin_without_spark"
@@ -63,8 +71,19 @@ def pair_writers(spark: Callable[[], Any] | None = None) -> None:
 
     if spark is not None:
         _pair(ArrowWriter, False, lambda build: _Twin(SavepointWriter(spark(), build), is_spark=True))
+        _pair_commands(spark)
+        _pair_data_source()
     else:
         _pair(SavepointWriter, True, lambda build: _Twin(ArrowWriter(build), is_spark=False))
+
+
+def pair_all_writes() -> None:
+    """Let all writes of this process, which is not one of pytest, be repeated."""
+    from pyspark.sql import SparkSession
+
+    repeated.add(False)
+    pair_writers()
+    pair_writers(lambda: SparkSession.builder.getOrCreate())
 
 
 def _pair(kind: Any, with_spark: bool, twin: Callable[[SavepointBuild], _Twin]) -> None:
@@ -86,6 +105,113 @@ def _pair(kind: Any, with_spark: bool, twin: Callable[[SavepointBuild], _Twin]) 
     kind.__init__ = paired
 
 
+def _pair_commands(spark: Callable[[], Any]) -> None:
+    """Let commands repeat their writes with Spark. What a command is refused for may be its target, which then stays the same."""
+    from state_processor.spark.engine import SparkEngine
+    from state_processor.writer import SavepointWriter
+
+    command = rewriting.written
+    if command.__name__ == "paired":
+        return
+
+    def run(options: Namespace) -> Any:
+        try:
+            return command(options)
+        except StateProcessorError as problem:
+            return problem
+
+    def paired(options: Namespace) -> Any:
+        if False not in repeated:
+            return command(options)
+        session, directory = spark(), tempfile.mkdtemp(prefix="other-engine-")
+        of_spark = {"SavepointWriter": partial(SavepointWriter, session), "LocalEngine": lambda *_: SparkEngine(session)}
+        try:
+            with mock.patch.object(_Twin, "is_made", True), _same_time(session):
+                found = run(options)
+                is_refused = isinstance(found, Exception)
+                target = options.target if is_refused else os.path.join(directory, "savepoint")
+                with mock.patch.multiple(rewriting, **of_spark):
+                    other = run(Namespace(**{**vars(options), "target": target}))
+            if is_refused or isinstance(other, Exception):
+                difference = None if _told(found) == _told(other) else (found, other)
+            else:
+                difference = _difference(found, other, SnapshotAccess.of(**flag_values(options)))
+            if difference is not None:
+                raise EnginesDifferError(f"{options.change.__name__}: with Spark: {difference[1]}; without: {difference[0]}")
+        finally:
+            shutil.rmtree(directory)
+        if is_refused:
+            raise found
+        return found
+
+    rewriting.written = paired
+
+
+def _pair_data_source() -> None:
+    """Let the data source of Spark repeat its writes without Spark."""
+    from pyspark.sql.readwriter import DataFrameWriter
+
+    save = DataFrameWriter.save
+    if save.__name__ == "paired":
+        return
+
+    def paired(self: Any, path: str | None = None, *args: Any, **kwargs: Any) -> None:
+        refused = None
+        try:
+            save(self, path, *args, **kwargs)
+        except Exception as problem:
+            refused = problem
+        if False in repeated and path is not None and self._jwrite.source() == SAVEPOINT_FORMAT:
+            _repeat_data_source(self, path, refused)
+        if refused is not None:
+            raise refused
+
+    DataFrameWriter.save = paired  # type: ignore[method-assign]
+
+
+def _repeat_data_source(sink: Any, path: str, refused: Exception | None) -> None:
+    """Write the rows of a ``DataFrameWriter`` with the same options without Spark, and compare."""
+    from state_processor.spark.data_source_registration import _SESSIONS
+    from state_processor.spark.sink import savepoint_build
+    from state_processor.spark.storage_settings import with_settings_of_spark
+
+    spark, frame = sink._spark, sink._df
+    given = dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sink._jwrite.extraOptions().originalMap()))
+    directory = tempfile.mkdtemp(prefix="other-engine-")
+    target = os.path.join(directory, "savepoint") if refused is None else path
+    known, access = _SESSIONS.get(spark), SnapshotAccess()
+    other: Exception | None = None
+    try:
+        with entered(Door.DATA_SOURCE):
+            try:
+                options = SinkOptions.parse({**given, "path": target}, known.allowed if known else ())
+                access = with_settings_of_spark(spark, options.access, options.base or path)
+                build = savepoint_build(replace(options, access=access), ArrowRows.of(frame.toArrow()))
+                build.write_to(target, LocalEngine(), overwrite=sink._jwrite.curmode().name() == "Overwrite")
+            except Exception as problem:
+                other = problem
+        if refused is not None or other is not None:
+            if refused is None or other is None or _told(other) not in _told(refused):
+                raise EnginesDifferError(f"data source: with Spark: {refused!r}; without: {other!r}") from other
+        elif difference := _content_difference(path, target, access, is_ordered=not _is_shuffled(frame)):
+            raise EnginesDifferError(f"data source: with Spark: {difference[0]}; without: {difference[1]}")
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def _same_time(spark: Any = None) -> Iterator[None]:
+    """Give both engines the same time. Times of tables of Arrow do not get a time zone on their way to a session of Spark."""
+    now = time_ns()
+    with ExitStack() as patched:
+        for module in (keyed_state_job, durations):
+            patched.enter_context(mock.patch.object(module, "time_ns", return_value=now))
+        if spark is not None:
+            spark.conf.set(_TIMES_OF_SPARK, "TIMESTAMP_NTZ")
+            patched.callback(spark.conf.unset, _TIMES_OF_SPARK)
+        yield
+
+
 def _repeated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -93,6 +219,7 @@ def _repeated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         if twin is None or twin.is_busy:
             return method(self, *args, **kwargs)
         with twin.busy():
+            twin.follow(self._build)
             args, kwargs = _read_once(args), _read_once(kwargs)
             try:
                 found = method(self, *args, **kwargs)
@@ -124,18 +251,19 @@ class _Twin:
     def busy(self) -> Iterator[None]:
         """Methods that call others are repeated once; both engines have the same time."""
         self.is_busy = True
-        now = time_ns()
         try:
-            with ExitStack() as patched:
-                for module in (keyed_state_job, durations):
-                    patched.enter_context(mock.patch.object(module, "time_ns", return_value=now))
-                if self._is_spark:  # times of tables of Arrow do not get a time zone on their way to Spark
-                    conf = self._writer._spark.conf
-                    conf.set(_TIMES_OF_SPARK, "TIMESTAMP_NTZ")
-                    patched.callback(conf.unset, _TIMES_OF_SPARK)
+            with _same_time(self._writer._spark if self._is_spark else None):
                 yield
         finally:
             self.is_busy = False
+
+    def follow(self, build: SavepointBuild) -> None:
+        """Take what erasures set in a build without a method of its writer."""
+        drafts = {draft.identifier.uid_hash: draft for draft in self._writer._build.drafts}
+        for draft in build.drafts:
+            if draft.identifier.uid_hash in drafts:
+                changes = drafts[draft.identifier.uid_hash].changes
+                changes.erases, changes.rewrites = draft.changes.erases, draft.changes.rewrites
 
     def refuse(self, name: str, args: Any, kwargs: Any, problem: Exception) -> None:
         """The other engine has to refuse the call in the same way. Without Spark, values of rows may be refused earlier."""
@@ -181,16 +309,12 @@ class _Twin:
                 other = self._writer.write(target, *args[1:], **{k: v for k, v in kwargs.items() if k != "path"})
             except Exception as problem:
                 raise self._differs("write", found, problem) from problem
-            shared = () if found.shares_files_of is None else (found.shares_files_of,)
-            access = writer._access(os.fspath(path))
-            access = replace(access, plan=None, allow_paths=(*access.allow_paths, *shared))  # the plan is of the source savepoint
-            one, two = access.open(path), access.open(target)
-            if content(one) != content(two):
-                is_ordered = not _is_shuffled(self._writer if self._is_spark else writer)
-                if is_ordered or unordered_content(one) != unordered_content(two):
-                    raise self._differs(os.fspath(path), *_first_difference(content(one), content(two)))
-            if _told(found) != _told(other):
-                raise self._differs(f"summary of {path}", *_first_difference(_told(found), _told(other)))
+            with_spark = self._writer if self._is_spark else writer
+            frames = [given.rows.frame for draft in with_spark._build.drafts for given in draft.changes.state_rows]
+            is_ordered = not any(map(_is_shuffled, frames))
+            difference = _difference(found, other, writer._access(os.fspath(path)), is_ordered=is_ordered)
+            if difference is not None:
+                raise self._differs(os.fspath(path), *difference)
         finally:
             shutil.rmtree(directory)
 
@@ -210,6 +334,26 @@ class _Twin:
         return tuple(map(self._converted, given)) if isinstance(given, tuple) else given
 
 
+def _difference(
+    found: sp.WriteSummary, other: sp.WriteSummary, access: SnapshotAccess, *, is_ordered: bool = True
+) -> tuple[str, str] | None:
+    """Return the first difference of two savepoints and their summaries; ``access`` is to the first one."""
+    shared = () if found.shares_files_of is None else (found.shares_files_of,)
+    access = replace(access, allow_paths=(*access.allow_paths, *shared))
+    of_content = _content_difference(found.path, other.path, access, is_ordered=is_ordered)
+    if of_content is None and _told(found) != _told(other):
+        return _first_difference(_told(found), _told(other))
+    return of_content
+
+
+def _content_difference(path: str, other: str, access: SnapshotAccess, *, is_ordered: bool) -> tuple[str, str] | None:
+    access = replace(access, plan=None)  # it is of the source savepoint
+    one, two = access.open(path), access.open(other)
+    if content(one) != content(two) and (is_ordered or unordered_content(one) != unordered_content(two)):
+        return _first_difference(content(one), content(two))
+    return None
+
+
 def _read_once(given: Any) -> Any:
     """Return arguments that both writers can read: streams are read here."""
     if isinstance(given, dict):
@@ -219,10 +363,9 @@ def _read_once(given: Any) -> Any:
     return given.read_all() if hasattr(given, "read_all") else given
 
 
-def _is_shuffled(writer: Any) -> bool:
+def _is_shuffled(frame: Any) -> bool:
     """Return whether Spark shuffles rows, so that their order, and the order of entries in a key group, is undefined."""
-    rows = [given.rows for draft in writer._build.drafts for given in draft.changes.state_rows]
-    return any("Exchange" in one.frame._jdf.queryExecution().executedPlan().toString() for one in rows)
+    return "Exchange" in frame._jdf.queryExecution().executedPlan().toString()
 
 
 def _told(summary_or_error: sp.WriteSummary | Exception) -> Any:

@@ -19,6 +19,7 @@ from state_processor.serializers.kernel.interpreter import interpreter as kernel
 from tests import both_engines, limits, spark_jvms
 from tests.corpus import CORPUS
 from tests.distribution import ModuleScheduling
+from tests.interop.selection import EVERY_CASE
 from tests.spark_python import interpreter
 from tests.spark_session import abandon, shared_session
 from tests.waiting import end_soon
@@ -36,7 +37,7 @@ settings.register_profile(
     "suite",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=200 if os.environ.get("STATE_PROCESSOR_EVERY_CASE") else 25,
+    max_examples=200 if EVERY_CASE else 25,
 )
 settings.load_profile("suite")
 engine.MAX_SHRINKING_SECONDS = 60  # by default a test that fails takes up to five minutes more
@@ -110,15 +111,19 @@ def spark(request: pytest.FixtureRequest, spark_python: str) -> Iterator[SparkSe
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Write with both engines, except in tests of Spark itself. Tests with real Flink do so if all cases are tried."""
-    is_restored = item.get_closest_marker("interop") is not None
-    is_paired = not is_restored or bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE"))
+    """Write with both engines, except in tests of one engine: what is written with Spark, or everything if all cases are tried.
+
+    Tests with real Flink write with one engine unless all cases are tried.
+    """
     both_engines.repeated = set()
-    if is_paired and item.get_closest_marker("one_engine") is None:
-        both_engines.repeated = {True, False} if is_restored else {True}
-        if is_restored:
-            item.config.stash[RUNNING] = item
-            both_engines.pair_writers(lambda: item.config.stash[RUNNING]._request.getfixturevalue("spark"))  # type: ignore[attr-defined]
+    if item.get_closest_marker("one_engine") is not None:
+        return
+    if EVERY_CASE:
+        item.config.stash[RUNNING] = item
+        both_engines.repeated = {True, False}
+        both_engines.pair_writers(lambda: item.config.stash[RUNNING]._request.getfixturevalue("spark"))  # type: ignore[attr-defined]
+    elif item.get_closest_marker("interop") is None:
+        both_engines.repeated = {True}
 
 
 def stands_for_itself(item: pytest.Item) -> bool:

@@ -20,6 +20,7 @@ from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
+from state_processor.write.write_summary import WriteSummary
 
 _ALL: Final = "*"
 
@@ -99,12 +100,17 @@ def _command(commands: Any, name: str, text: str, change: Change) -> argparse.Ar
 
 
 def _write(options: argparse.Namespace) -> None:
+    say(str(written(options)))
+
+
+def written(options: argparse.Namespace) -> WriteSummary:
+    """Write the savepoint of a command."""
     access = SnapshotAccess.of(**flag_values(options))
     plan = SavepointBuild.from_existing(options.path, None, access, options.scratch)
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
     plan.choose_checkpoint_id(options.checkpoint_id, allow_lower=options.allow_lower_checkpoint_id)
-    say(str(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite)))
+    return plan.write_to(options.target, LocalEngine(plan.scratch), overwrite=options.overwrite)
 
 
 def _move(plan: SavepointBuild, options: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 from py4j.clientserver import ClientServer
 from pyspark.java_gateway import launch_gateway
 
+from tests.interop.selection import EVERY_CASE
 from tests.spark_python import interpreter
 from tests.waiting import end_of
 
@@ -77,6 +78,8 @@ class Kernels:
         # By default a kernel takes what other processes, such as the JVM, write to its terminal for output of a cell.
         # A notebook starts Spark's workers with its own interpreter: it is told that this is the one of the tests.
         python = f"import sys; sys.executable = {self._environment['PYSPARK_PYTHON']!r}"
+        if EVERY_CASE:
+            python += f"; sys.path.append({str(ROOT)!r}); from tests import both_engines; both_engines.pair_all_writes()"
         client = NotebookClient(
             notebook,
             timeout=_CELL_SECONDS,

@@ -263,7 +263,6 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert found[1] == {"list-long": expected("list-long")["key-3"]}
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 def test_a_state_written_by_the_data_source(spark: SparkSession, tmp_path: Path) -> None:
     longs = spark.createDataFrame([("key-3", 7)], "key string, value bigint")
     sink = longs.write.format("flink-savepoint").mode("append").option("uid", "py-keyed").option("pythonType", "LONG")

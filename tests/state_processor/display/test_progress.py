@@ -60,6 +60,7 @@ def test_bytes_where_all_parts_have_a_size(told: list[dict[str, Any]], monkeypat
     assert (of_parts["total"], of_parts["desc"], of_parts["steps"], of_parts["disable"]) == (3, "writing", [1, 1, 1], None)
 
 
+@pytest.mark.one_engine(reason="Spark shows the progress of its jobs itself")
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_rows_of_a_write_without_spark(
     is_stream: bool, told: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -194,7 +194,6 @@ def test_errors(spark: SparkSession, options: dict[str, str], message: str) -> N
         spark.read.format("flink-savepoint").options(**({"path": ORDERS_PATH} | options)).load()
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 @pytest.mark.spark
 def test_options_in_sql(spark: SparkSession) -> None:
     """Spark adds its own options to options of tables and views."""

@@ -77,7 +77,6 @@ def test_reader_and_writer(spark: SparkSession, options: dict[str, Any], capsys:
     assert not [text for text in shown for secret in SECRETS if secret in text]
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 @pytest.mark.spark
 def test_data_source(spark: SparkSession, options: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     sp.register(spark)

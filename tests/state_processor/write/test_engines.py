@@ -264,6 +264,7 @@ def test_rows_that_were_read_are_written_again(tmp_path: Path) -> None:
     assert copies.to_pylist() == sp.arrow.read_state(ORDERS_PATH, "orders", "total").read_all().sort_by("key").to_pylist()
 
 
+@pytest.mark.one_engine(reason="only writers without Spark read streams batch by batch")
 def test_a_stream_is_read_once(tmp_path: Path) -> None:
     reader = pa.table({"key": ["a"], "total": [1]}).to_reader()
     writer = sp.arrow.SavepointWriter.new().with_keyed_state("o", reader)
@@ -315,6 +316,7 @@ def test_spark_is_not_imported(tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
 
 
+@pytest.mark.one_engine(reason="writers without Spark store entries between the passes in scratch space")
 def test_entries_of_remote_savepoints_are_in_scratch_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_PROCESSOR_SCRATCH", str(tmp_path / "scratch"))
     opened: dict[str, list[str]] = {}

@@ -170,7 +170,6 @@ def test_no_timers_are_no_change_that_is_passed_over(spark: SparkSession) -> Non
         writer.with_timers("orders", none)
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 @pytest.mark.parametrize("number", ["0", "１２"])
 def test_a_max_parallelism_that_is_none(spark: SparkSession, tmp_path: Path, number: str) -> None:
     rows = spark.sql("SELECT 'a' AS key, 1L AS total").write.format("flink-savepoint").option("uid", "o").mode("append")

@@ -147,7 +147,6 @@ def test_earlier_rows_have_their_fields_in_the_same_order(spark: SparkSession, t
         writer.update_keyed_state("k", "v", frame(spark, "struct(7L AS y, 'k' AS x) AS key, 3L AS value"), types={"key": XY})
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 def test_the_data_source_names_rows(spark: SparkSession, tmp_path: Path) -> None:
     """In new states and in updates, by ``keyType`` and ``valueType``."""
     named = "ROW<x STRING,y LONG>"

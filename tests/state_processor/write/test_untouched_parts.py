@@ -101,7 +101,6 @@ def baskets_allowed(spark: SparkSession) -> Iterator[None]:
     sp.register(spark, allow_serializers=[])
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 @pytest.mark.usefixtures("baskets_allowed")
 def test_the_sink_carries_too(base: Path, spark: SparkSession, tmp_path: Path) -> None:
     rows = sp.SavepointReader.read(spark, base).read_keyed_state("baskets", "basket")

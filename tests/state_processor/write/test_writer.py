@@ -296,7 +296,6 @@ def test_key_groups_anew(spark: SparkSession, tmp_path: Path, source: str, uid: 
         writer.with_max_parallelism(2)
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 def test_data_source(spark: SparkSession, tmp_path: Path) -> None:
     sp.register(spark)
     sink = totals(spark, 100).write.format("flink-savepoint").option("uid", "orders").option("key", "user_id")
@@ -316,7 +315,6 @@ def test_data_source(spark: SparkSession, tmp_path: Path) -> None:
     assert len(values(sp.SavepointReader.read(spark, tmp_path / "patched"), "total")) == 100
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 def test_data_source_with_types(spark: SparkSession, tmp_path: Path) -> None:
     sp.register(spark)
     df = spark.sql("SELECT cast(id AS int) AS key, named_struct('name', 'n', 'id', id) AS value FROM range(4)")
@@ -326,7 +324,6 @@ def test_data_source_with_types(spark: SparkSession, tmp_path: Path) -> None:
     assert (state.state_name, state.key_type, state.value_type) == ("account", "INT", "POJO<com.acme.Account>")
 
 
-@pytest.mark.one_engine(reason="the data source writes")
 def test_data_source_leaves_nothing_on_failure(spark: SparkSession, tmp_path: Path) -> None:
     sp.register(spark)
     df = totals(spark, 10).selectExpr("if(user_id = 7, NULL, user_id) AS key", "total AS value")
