@@ -27,7 +27,7 @@ from unittest import mock
 import pyarrow as pa
 
 import state_processor as sp
-from state_processor.commands import rewriting
+from state_processor.commands import rewriting, sinks
 from state_processor.errors import StateProcessorError
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
@@ -44,8 +44,10 @@ from tests.snapshot_content import content, unordered_content
 
 _TWIN: Final = "_twin_without_spark"
 _MADE: Final = ("new", "from_existing")
-_OF_SPARK: Final = re.compile("which Spark ignores|expected rows as a DataFrame of Spark")
-"""Part of messages about rules that only Spark has: columns that it ignores, and no rows as dictionaries."""
+_OF_ONE: Final = re.compile(
+    "which Spark ignores|expected rows as a DataFrame of Spark|list of rows is empty|can't become a value of Arrow"
+)
+"""Part of messages about rules of one engine: columns that Spark ignores, and rows as dictionaries."""
 _TYPE_OF_ENGINE: Final = re.compile(" of (?:Arrow|Spark) type | of type |: use date_trunc|: floor |expected rows as ")
 _ROW: Final = re.compile(r"key ('.*?'|[^ ,:]+)|value [^:]*|subtask \d+|key group \d+|row \d+|-?\b\d+\b")
 
@@ -124,13 +126,16 @@ def _pair_commands(spark: Callable[[], Any]) -> None:
         if False not in repeated:
             return command(options)
         session, directory = spark(), tempfile.mkdtemp(prefix="other-engine-")
-        of_spark = {"SavepointWriter": partial(SavepointWriter, session), "LocalEngine": lambda *_: SparkEngine(session)}
+        writer = partial(SavepointWriter, session)
         try:
             with mock.patch.object(_Twin, "is_made", True), _same_time(session):
                 found = run(options)
                 is_refused = isinstance(found, Exception)
                 target = options.target if is_refused else os.path.join(directory, "savepoint")
-                with mock.patch.multiple(rewriting, **of_spark):
+                with (
+                    mock.patch.multiple(rewriting, SavepointWriter=writer, LocalEngine=lambda *_: SparkEngine(session)),
+                    mock.patch.object(sinks, "SavepointWriter", writer),
+                ):
                     other = run(Namespace(**{**vars(options), "target": target}))
             if is_refused or isinstance(other, Exception):
                 difference = None if _told(found) == _told(other) else (found, other)
@@ -267,7 +272,7 @@ class _Twin:
 
     def refuse(self, name: str, args: Any, kwargs: Any, problem: Exception) -> None:
         """The other engine has to refuse the call in the same way. Without Spark, values of rows may be refused earlier."""
-        if _OF_SPARK.search(str(problem)):
+        if _OF_ONE.search(str(problem)):
             return
         refused, self._refused = self._refused, None
         try:
@@ -324,7 +329,7 @@ class _Twin:
 
     def _converted(self, given: Any) -> Any:
         """Return arguments for the other engine: without Spark, DataFrames become tables; with Spark, lists of rows do."""
-        if hasattr(given, "toArrow") or (self._is_spark and given and isinstance(given, list) and isinstance(given[0], dict)):
+        if hasattr(given, "toArrow") or (self._is_spark and _is_only_without_spark(given)):
             if id(given) not in self._tables:
                 table = given.toArrow() if hasattr(given, "toArrow") else ArrowRows.of(given).to_arrow()
                 self._tables[id(given)] = given, table
@@ -338,7 +343,7 @@ def _difference(
     found: sp.WriteSummary, other: sp.WriteSummary, access: SnapshotAccess, *, is_ordered: bool = True
 ) -> tuple[str, str] | None:
     """Return the first difference of two savepoints and their summaries; ``access`` is to the first one."""
-    shared = () if found.shares_files_of is None else (found.shares_files_of,)
+    shared = () if found.shares_files_of is None else (os.path.dirname(found.shares_files_of),)
     access = replace(access, allow_paths=(*access.allow_paths, *shared))
     of_content = _content_difference(found.path, other.path, access, is_ordered=is_ordered)
     if of_content is None and _told(found) != _told(other):
@@ -352,6 +357,13 @@ def _content_difference(path: str, other: str, access: SnapshotAccess, *, is_ord
     if content(one) != content(two) and (is_ordered or unordered_content(one) != unordered_content(two)):
         return _first_difference(content(one), content(two))
     return None
+
+
+def _is_only_without_spark(rows: Any) -> bool:
+    """Return whether only a writer without Spark takes such rows: dictionaries, and one batch."""
+    if isinstance(rows, list):
+        return bool(rows) and isinstance(rows[0], dict)
+    return hasattr(rows, "__arrow_c_array__") and not hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.RecordBatch)
 
 
 def _read_once(given: Any) -> Any:

@@ -21,9 +21,8 @@ from state_processor.commands.rewriting import rewriting_command
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.arrow_rows import ArrowRows
+from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild
-from state_processor.write.operator_state_changes import set_sink_state
 
 Row = Mapping[str, Any]
 
@@ -73,8 +72,8 @@ def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
     rows: list[Row] = state.to_pylist()
     for step in steps:
         rows = step(rows)
-    changed = ArrowRows(pa.Table.from_pylist(rows, state.schema))
-    set_sink_state(plan, OperatorIdentifier.of(options.uid), changed, options.connector, options.committer)
+    changed = pa.Table.from_pylist(rows, state.schema)
+    SavepointWriter(plan).with_sink_state(OperatorIdentifier.of(options.uid), changed, options.connector, options.committer)
 
 
 def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
