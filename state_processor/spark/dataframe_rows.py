@@ -114,7 +114,8 @@ def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
             f"expected rows as a DataFrame of Spark, pandas or Polars, or a table of Arrow, found a {type(given).__name__}"
         )
     try:
-        return SparkRows(spark.createDataFrame(table))
+        # Spark refuses nested columns without a chunk
+        return SparkRows(spark.createDataFrame(table if table.num_rows else table.schema.empty_table()))
     except (PySparkException, pa.ArrowException, ValueError) as problem:
         raise OptionError(f"the rows can't become a DataFrame of Spark: {problem}; cast the column") from problem
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = sp.Types
 SINKS = str(FIXTURES / "sinks" / "2.3.0")
 TIME = pa.timestamp("us", tz="UTC")
+NESTED = pa.list_(pa.list_(pa.string()))
 NUMBERS = pa.table(
     {
         "key": pa.array(range(1000), pa.int64()),
@@ -68,6 +69,9 @@ NEW: dict[str, Change] = {
     ),
     "timers by instants": lambda w: w.with_timers("t", pa.table({"key": [1, 2], "fires_at": pa.array([5000, 6000], TIME)})),
     "lists": lambda w: w.with_list_state("l", "pending", ELEMENTS, parallelism=7),
+    "no elements, of a nested type": lambda w: w.with_list_state(
+        "l", "pending", pa.table({"value": pa.array([], NESTED)}).to_reader().read_all(), T.LIST(T.LIST(T.STRING()))
+    ),
     "union lists": lambda w: w.with_union_state("l", "offsets", pa.table({"value": pa.array([1, 2], pa.int64())}), T.LONG()),
     "broadcast": lambda w: w.with_broadcast_state("b", "rules", pa.table({"key": ["x", "y"], "value": [0.5, -0.0]})),
 }
