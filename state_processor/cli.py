@@ -7,6 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Final
 
 from state_processor import __version__
@@ -88,15 +91,43 @@ class _NoPandas:
             raise ModuleNotFoundError(name=name)
 
 
+class _LaterPandas:
+    """A finder of modules that tells pyarrow if pandas is imported after all: code of users may make arrays of its objects."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name != "pandas":
+            return None
+        sys.meta_path.remove(cls)
+        try:
+            spec = find_spec(name)
+        finally:
+            sys.meta_path.insert(0, cls)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                import pyarrow as pa
+
+                load(module)
+                pa.array([0]).to_pandas()  # which looks for pandas once more
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
 def _make_arrays_without_pandas() -> None:
     """Let pyarrow make an array. It looks for pandas once; importing pandas would take longer than most commands."""
     import pyarrow as pa
 
+    if "pandas" in sys.modules:
+        return
     sys.meta_path.insert(0, _NoPandas)
     try:
         pa.array([0])
     finally:
         sys.meta_path.remove(_NoPandas)
+    sys.meta_path.insert(0, _LaterPandas)
 
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:

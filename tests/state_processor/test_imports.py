@@ -70,6 +70,24 @@ def test_a_command_imports_what_it_uses(command: str, arguments: list[str]) -> N
     assert commands & set(_GROUPS) == {"showing"}
 
 
+MAIN_WITH_PANDAS = """
+import sys
+from state_processor.cli import main
+sys.argv = ["state-processor", "completion", "fish"]
+try:
+    main()
+except SystemExit:
+    pass
+assert "pandas" not in sys.modules
+import pandas as pd, pyarrow as pa
+print(pa.array(pd.Series([1.0, None])).null_count)
+"""
+
+
+def test_pyarrow_knows_the_pandas_of_code_that_a_command_runs() -> None:
+    assert printed(MAIN_WITH_PANDAS) == "1\n"
+
+
 PATCH = """
 import state_processor as sp, sys
 writer = sp.arrow.SavepointWriter.from_existing({source!r})
