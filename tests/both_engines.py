@@ -372,7 +372,10 @@ def _read_once(given: Any) -> Any:
         return {name: _read_once(value) for name, value in given.items()}
     if isinstance(given, tuple):
         return tuple(map(_read_once, given))
-    return given.read_all() if hasattr(given, "read_all") else given
+    if hasattr(given, "read_all"):
+        return given.read_all()
+    is_of_duckdb = type(given).__module__.partition(".")[0] in ("duckdb", "_duckdb")
+    return pa.RecordBatchReader.from_stream(given).read_all() if is_of_duckdb else given
 
 
 def _is_shuffled(frame: Any) -> bool:
