@@ -40,7 +40,7 @@ INSERTS = "".join(
     f"INSERT INTO results SELECT '{name}', CAST(ROW({columns}) AS STRING) {rest};\n" for name, (columns, rest) in QUERIES.items()
 )
 IN_SPARK = (
-    """SELECT id, customer, map('itm', item, 'who', customer) AS attrs, struct(id AS `EXPR$0`, map('num', amount) AS `EXPR$1`) AS
+    """SELECT id, customer, map({attrs}) AS attrs, struct(id AS `EXPR$0`, map('num', amount) AS `EXPR$1`) AS
         pair, array(map('pcs', pieces)) AS lists FROM events""",
     """SELECT item, map(customer, n) AS counts FROM
         (SELECT customer, item, count(*) AS n FROM events WHERE customer IS NOT NULL GROUP BY customer, item)""",
@@ -50,6 +50,16 @@ IN_SPARK = (
     "SELECT upper(substr(customer, 1, 1)) AS letter, city FROM cities",
     "SELECT customer, city FROM cities",
 )
+ATTRS = {"itm": "item", "who": "customer"}
+
+
+def attributes(savepoint: str, plan: Path, uids: list[str]) -> str:
+    """Entries of the map ``attrs`` for Spark, in the order of a savepoint. Flink has one or the other in each JVM."""
+    for uid in uids:
+        row = sp.arrow.read_state(savepoint, uid, "left-records", plan=plan).read_all().to_pylist()[0]["map_key"]
+        if "attrs" in row:
+            return ", ".join(f"'{name}', {ATTRS[name]}" for name, _ in row["attrs"])
+    raise AssertionError("no join has rows with attrs")
 
 
 def moved(text: str) -> str:
@@ -62,19 +72,19 @@ def bootstrap(spark: SparkSession, savepoint: str, plan: Path, target: Path) -> 
     frame(spark, "events", EVENTS).createOrReplaceTempView("events")
     cities = frame(spark, "cities", CITIES)
     cities.withColumn("city", f.replace("city", f.lit("Oslo"), f.lit("Bergen"))).createOrReplaceTempView("cities")
-    frames = [spark.sql(text) for text in IN_SPARK]
+    joins = [one for one in CompiledPlan.parse(plan.read_text("utf-8")).operators.values() if one.uid == f"{one.node.id}_join"]
+    uids = [one.uid for one in joins]
+    attrs = attributes(savepoint, plan, uids)
+    frames = [spark.sql(text.format(attrs=attrs)) for text in IN_SPARK]
 
     def rows(given: Input) -> DataFrame:
         return next(one for one in frames if set(given.columns) == set(one.columns))
 
     writer = sp.SavepointWriter.from_existing(spark, savepoint, plan=plan)
-    uids = []
-    for operator in CompiledPlan.parse(plan.read_text("utf-8")).operators.values():
-        if operator.uid == f"{operator.node.id}_join":
-            history = history_of(operator)
-            assert isinstance(history, JoinedRows)
-            writer.bootstrap_query(plan, operator.uid, left=rows(history.left.rows), right=rows(history.right.rows))
-            uids.append(operator.uid)
+    for operator in joins:
+        history = history_of(operator)
+        assert isinstance(history, JoinedRows)
+        writer.bootstrap_query(plan, operator.uid, left=rows(history.left.rows), right=rows(history.right.rows))
     writer.write(target)
     return uids
 
