@@ -195,7 +195,7 @@ class _SubmittedJob:
         return QueryMatches(matches, by_id=False, advice=(self._other_shape(), *self._other_ttl(matches)))
 
     def _by_id(self) -> dict[str, TranslatedOperator] | None:
-        """Return the operators of the plan by ids, if one shape of the graph explains all operators but those of sinks."""
+        """Return the operators of the plan by ids, if one shape of the graph explains all operators except operators of sinks."""
         best: list[Mapping[str, TranslatedOperator]] = []
         most = 0
         ids = {o.operator_id for o in self.operators}
@@ -283,7 +283,7 @@ class _SubmittedJob:
         }
 
     def _other_shape(self) -> str:
-        """Return what is known about the options of a job whose graph has another shape than the plan."""
+        """Return advice on options: the graph of the job has another shape than the plan."""
         batches = any(node.kind in _OF_BATCHES for node in self.plan.nodes)
         names = [match[1] for o in self.operators if (match := _NAME.fullmatch(o.name or "")) is not None]
         ran = any(name in _NAMES_OF_BATCHES for name in names)

@@ -25,8 +25,8 @@ from state_processor.serializers.records import dataclass
 class StoredOperator:
     """An operator, the snapshot that has it, and its states.
 
-    It can be pickled, for tasks that read splits: a split has the handles that a task needs. A snapshot may have hundreds of
-    thousands of other handles, which are left out. A task gets the serializers from the header of the file that it opens.
+    It can be pickled, for tasks that read splits: a split has the handles that a task needs. All other handles are left out;
+    a snapshot may have hundreds of thousands of them. A task gets the serializers from the header of the file that it opens.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from state_processor.serializers.traversal import transform
 if TYPE_CHECKING:
     from state_processor.serializers.kryo.serializer import KryoSerializer
 
-# Reads of states as they are written import neither the rules of evolution nor Kryo
+# A read without types of its own imports neither the rules of evolution nor Kryo
 
 TypeByPath = tuple[str, PortableType | JavaType]
 """A column and its type, or the path of a part that Kryo wrote and its Java type."""

@@ -1,7 +1,7 @@
 """Arrow arrays of the memory of numpy arrays and of bytes, and of plain values of Python.
 
-``pyarrow.array``, ``pyarrow.scalar`` and ``to_numpy`` always import pandas, which takes a fifth of a second in each process that
-writes. ``numpy.from_dlpack`` makes numpy arrays without pandas.
+``pyarrow.array``, ``pyarrow.scalar`` and ``to_numpy`` always import pandas. Its import takes a fifth of a second in each process
+that writes. ``numpy.from_dlpack`` makes numpy arrays without pandas.
 """
 
 from __future__ import annotations

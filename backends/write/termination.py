@@ -1,7 +1,7 @@
 """SIGTERM while a savepoint is written: an exit, instead of an immediate end. The exit removes the files of the write.
 
 Schedulers end drivers by SIGTERM. A process that ends at once leaves its files. The next write to the directory removes them, but
-only on the same machine: for a container, there is no next write.
+only on the same machine; nothing is written again in a container that has ended.
 """
 
 from __future__ import annotations
