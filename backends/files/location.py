@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final, NamedTuple
 
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import MissingFileError, OptionError
 from state_processor.serializers.redaction import redacted
 
 _URL: Final = re.compile(
@@ -101,3 +101,20 @@ class Location(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Location({redacted(str(self))!r})"
+
+
+def refuse_undecodable(path: str) -> None:
+    r"""Refuse a path with bytes that are not UTF-8: tables, JSON and pyarrow's file systems can't hold it.
+
+    Raises
+    ------
+    MissingFileError
+        The path has such bytes; the message shows them as ``\xe9``.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise MissingFileError(
+            f"{shown} cannot be listed: its name is not UTF-8; rename it, or list a directory beside it"
+        ) from None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
-from state_processor.backends.files.location import Location
+from state_processor.backends.files.location import Location, refuse_undecodable
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE, metadata_content
@@ -111,6 +111,8 @@ def find_snapshots(
     ------
     NotASnapshotError
         If the directory does not exist.
+    MissingFileError
+        If the storage does not answer, or the name of a directory is not UTF-8.
     """
     storage = storage or Storage()
     root = Location.given(directory)
@@ -132,6 +134,7 @@ def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
 def _walk(
     storage: Storage, directory: Location, depth: int, unsearched: list[str], pointers: list[str], known: _Known
 ) -> Iterator[SnapshotInfo]:
+    refuse_undecodable(str(directory))
     entries = storage.list(str(directory))
     pointers += [entry.path for entry in entries if not entry.is_directory and entry.name.startswith(POINTER_PREFIX)]
     names = {entry.name for entry in entries if not entry.is_directory}
@@ -197,10 +200,4 @@ def _possible_size(metadata: CheckpointMetadata) -> int:
 
 
 def _modified(storage: Storage, paths: list[str]) -> datetime | None:
-    times = []
-    for path in paths:
-        filesystem, inner = storage.filesystem(path)
-        nanos = filesystem.get_file_info(inner).mtime_ns
-        if nanos is not None:
-            times.append(nanos)
-    return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
+    return max(filter(None, map(storage.modified, paths)), default=None)

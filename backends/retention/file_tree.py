@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pyarrow.fs as pafs
 
-from state_processor.backends.files.location import Location
+from state_processor.backends.files.location import Location, refuse_undecodable
 from state_processor.backends.files.storage import Storage
 from state_processor.serializers.errors import NotASnapshotError
 from state_processor.serializers.records import dataclass
@@ -56,7 +56,7 @@ def files_below(directory: str, storage: Storage) -> list[ListedFile]:
     NotASnapshotError
         If the directory does not exist.
     MissingFileError
-        If the storage does not answer.
+        If the storage does not answer, or the name of a directory or file is not UTF-8.
     """
     if not storage.is_directory(directory):
         raise NotASnapshotError(f"{directory} is not a directory; give one that has snapshots somewhere below it")
@@ -65,14 +65,22 @@ def files_below(directory: str, storage: Storage) -> list[ListedFile]:
     def infos_in(filesystem: pafs.FileSystem, inner: str) -> tuple[str, list[pafs.FileInfo]]:
         return inner, list(filesystem.get_file_info(pafs.FileSelector(inner or "/", recursive=True)))
 
+    refuse_undecodable(str(root))
     inner, infos = storage.call(str(root), infos_in, "listed")
+    try:
+        places = [info.path.removeprefix(inner) for info in infos]
+    except UnicodeDecodeError:
+        for found, directories, files in os.walk(root.path):
+            for name in (*directories, *files):
+                refuse_undecodable(os.path.join(found, name))
+        raise
     listed = (
         ListedFile(
-            real_path(str(root.joined(info.path.removeprefix(inner)))),
+            real_path(str(root.joined(place))),
             int(info.size or 0),
             None if info.mtime_ns is None else datetime.fromtimestamp(info.mtime_ns / 1e9, UTC),
         )
-        for info in infos
+        for place, info in zip(places, infos, strict=True)
         if info.type is pafs.FileType.File
     )
     return sorted(listed, key=lambda file: file.path)

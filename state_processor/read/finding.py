@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import HITS, UNDECODED, StateSearch, merged
+from state_processor.backends.files.location import refuse_undecodable
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import render_records
 from state_processor.options.access import SnapshotAccess
@@ -125,6 +126,7 @@ def search(paths: Sequence[Path], needles: Sequence[Needle], keys: Sequence[Any]
         raise OptionError(f"nothing to find: add {spelled('text')}, {spelled('number')} or {spelled('key')}")
     access, parts, undecoded, fitting = SnapshotAccess.of(**options), [], [], set[int]()
     for path in paths:
+        refuse_undecodable(fspath(path))  # the tables have it
         snapshot = access.open(path)
         found = StateSearch(snapshot, needles, keys)
         for operator in progress(snapshot.metadata.operators, "searching"):

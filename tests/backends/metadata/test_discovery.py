@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.discovery import find_snapshots
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -19,7 +20,8 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
-from state_processor.serializers.errors import NotASnapshotError
+from state_processor.backends.retention.file_tree import files_below
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from tests.corpus import FIXTURES
 
 JOB = "0123456789abcdef0123456789abcdef"
@@ -127,3 +129,27 @@ def test_directories_that_are_too_deep_are_named(tmp_path: Path) -> None:
     assert by_depth[0].unsearched == [str(tmp_path / "1")]
     assert sorted(by_depth[3].unsearched) == [str(deep / "one"), str(deep / "other")]
     assert by_depth[4].unsearched == []
+
+
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    below = os.path.join(tmp_path, os.fsdecode(b"caf\xe9"), "savepoint-abcdef-0123456789ab")
+    shutil.copytree(SAVEPOINT, below)
+    for directory in (str(tmp_path), below):
+        with pytest.raises(
+            MissingFileError, match=r"caf\\xe9.* cannot be listed: its name is not UTF-8, so tables cannot hold it"
+        ):
+            find_snapshots(directory)
+        with pytest.raises(
+            MissingFileError, match=r"caf\\xe9.* cannot be listed: its name is not UTF-8, so tables cannot hold it"
+        ):
+            files_below(directory, Storage())
+        with pytest.raises(MissingFileError, match=r"caf\\xe9.* cannot be listed"):
+            sp.find(below, "amelia")
+
+
+def test_files_of_an_unfinished_snapshot_may_have_any_name(tmp_path: Path) -> None:
+    unfinished = tmp_path / JOB / "chk-7"
+    unfinished.mkdir(parents=True)
+    Path(os.path.join(unfinished, os.fsdecode(b"part\xe9"))).write_bytes(b"12345")
+    (found,) = find_snapshots(tmp_path).snapshots
+    assert (found.size, found.time is None) == (5, False)
