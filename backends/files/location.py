@@ -115,6 +115,4 @@ def refuse_undecodable(path: str) -> None:
         path.encode()
     except UnicodeEncodeError:
         shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-        raise MissingFileError(
-            f"{shown} cannot be listed: its name is not UTF-8; rename it, or list a directory beside it"
-        ) from None
+        raise MissingFileError(f"{shown} cannot be listed: its name is not UTF-8, so tables cannot hold it; rename it") from None

@@ -144,7 +144,7 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
         ):
             files_below(directory, Storage())
         with pytest.raises(MissingFileError, match=r"caf\\xe9.* cannot be listed"):
-            sp.find(below, "amelia")
+            sp.find(below, text="amelia")
 
 
 def test_files_of_an_unfinished_snapshot_may_have_any_name(tmp_path: Path) -> None:
