@@ -10,6 +10,23 @@ import pyarrow as pa
 Domain = Literal["whole", "number"]
 """Values that are not all values of the Arrow type: texts of whole numbers of any size, or of numbers of any size and scale."""
 
+SPARK_NAMES: Final = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.date32(): "date",
+    pa.null(): "void",
+}
+"""Names of Arrow's types without parameters in Spark SQL."""
+
 _OPTIONAL: Final = b"optional"
 
 

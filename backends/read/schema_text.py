@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.serializers.spark_names import SPARK_NAMES
+from state_processor.serializers.column_type import SPARK_NAMES
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

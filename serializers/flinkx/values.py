@@ -27,8 +27,7 @@ from state_processor.serializers.core.templates import (
 from state_processor.serializers.core.temporal import LocalDateTimeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.hashes import prefixed_hash
-from state_processor.serializers.flinkx.names import MAPPERS, SERIALIZERS, simple_name
+from state_processor.serializers.flinkx.names import MAPPERS, SERIALIZERS, prefixed_hash, simple_name
 from state_processor.serializers.flinkx.nulls import NullMarked
 from state_processor.serializers.flinkx.parts import PartsSnapshot, register_parts
 from state_processor.serializers.io import DataInput, DataOutput

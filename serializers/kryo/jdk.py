@@ -83,6 +83,11 @@ def _each(
     return JdkClass({KRYO_2: kryo_2, KRYO_5: kryo_5}, make, show, **more)
 
 
+def _java_time(of: Any, fields: Mapping[str, str], *kryo_5: Layout) -> JdkClass:
+    """Return the row of a final class of ``java.time``: its fields in Kryo 2, and its parts in Kryo 5."""
+    return _each(by_fields(of, fields), sequence(of, *kryo_5), of.of, str, final=True)
+
+
 def _primitive(name: str, make: Callable[[Any], Any]) -> JdkClass:
     column = TEXT if name == "char" else NumberSerializer(name.upper())
     return _both(PRIMITIVE_LAYOUTS[BOXES[name]], make, column=column, final=True)
@@ -154,13 +159,7 @@ TABLE: Final[dict[str, JdkClass]] = {
     ),
     "java.util.concurrent.atomic.AtomicInteger": _both(INT, converters.integer(32), column=NumberSerializer("INT")),
     "java.util.concurrent.atomic.AtomicLong": _both(LONG, converters.integer(64), column=NumberSerializer("LONG")),
-    "java.time.Duration": _each(
-        by_fields(java_time.Duration, {"seconds": "long", "nanos": "int"}),
-        sequence(java_time.Duration, fixed("q"), POSITIVE_INT),
-        java_time.Duration.of,
-        str,
-        final=True,
-    ),
+    "java.time.Duration": _java_time(java_time.Duration, {"seconds": "long", "nanos": "int"}, fixed("q"), POSITIVE_INT),
     "java.time.Instant": _each(
         by_fields(Instant, {"seconds": "long", "nanos": "int"}),
         sequence(Instant, POSITIVE_LONG, POSITIVE_INT),
@@ -188,44 +187,24 @@ TABLE: Final[dict[str, JdkClass]] = {
         column=_LOCAL_DATE_TIME,
         final=True,
     ),
-    "java.time.MonthDay": _each(
-        by_fields(java_time.MonthDay, {"month": "int", "day": "int"}),
-        sequence(java_time.MonthDay, BYTE, BYTE),
-        java_time.MonthDay.of,
-        str,
-        final=True,
+    "java.time.MonthDay": _java_time(java_time.MonthDay, {"month": "int", "day": "int"}, BYTE, BYTE),
+    "java.time.OffsetDateTime": _java_time(
+        java_time.OffsetDateTime,
+        {"dateTime": "java.time.LocalDateTime", "offset": "java.time.ZoneOffset"},
+        jdk_layouts.LOCAL_DATE_TIME_5,
+        jdk_layouts.OFFSET_5,
     ),
-    "java.time.OffsetDateTime": _each(
-        by_fields(java_time.OffsetDateTime, {"dateTime": "java.time.LocalDateTime", "offset": "java.time.ZoneOffset"}),
-        sequence(java_time.OffsetDateTime, jdk_layouts.LOCAL_DATE_TIME_5, jdk_layouts.OFFSET_5),
-        java_time.OffsetDateTime.of,
-        str,
-        final=True,
+    "java.time.OffsetTime": _java_time(
+        java_time.OffsetTime,
+        {"time": "java.time.LocalTime", "offset": "java.time.ZoneOffset"},
+        jdk_layouts.LOCAL_TIME_5,
+        jdk_layouts.OFFSET_5,
     ),
-    "java.time.OffsetTime": _each(
-        by_fields(java_time.OffsetTime, {"time": "java.time.LocalTime", "offset": "java.time.ZoneOffset"}),
-        sequence(java_time.OffsetTime, jdk_layouts.LOCAL_TIME_5, jdk_layouts.OFFSET_5),
-        java_time.OffsetTime.of,
-        str,
-        final=True,
+    "java.time.Period": _java_time(
+        java_time.Period, {"years": "int", "months": "int", "days": "int"}, POSITIVE_INT, POSITIVE_INT, POSITIVE_INT
     ),
-    "java.time.Period": _each(
-        by_fields(java_time.Period, {"years": "int", "months": "int", "days": "int"}),
-        sequence(java_time.Period, POSITIVE_INT, POSITIVE_INT, POSITIVE_INT),
-        java_time.Period.of,
-        str,
-        final=True,
-    ),
-    "java.time.Year": _each(
-        by_fields(java_time.Year, {"year": "int"}), sequence(java_time.Year, POSITIVE_INT), java_time.Year.of, str, final=True
-    ),
-    "java.time.YearMonth": _each(
-        by_fields(java_time.YearMonth, {"year": "int", "month": "int"}),
-        sequence(java_time.YearMonth, POSITIVE_INT, BYTE),
-        java_time.YearMonth.of,
-        str,
-        final=True,
-    ),
+    "java.time.Year": _java_time(java_time.Year, {"year": "int"}, POSITIVE_INT),
+    "java.time.YearMonth": _java_time(java_time.YearMonth, {"year": "int", "month": "int"}, POSITIVE_INT, BYTE),
     "java.time.ZonedDateTime": _each(
         by_fields(
             java_time.ZonedDateTime,

@@ -20,7 +20,6 @@ from state_processor.serializers.doors import Door, current_door
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.kernel.columns import Column, ColumnTree, is_timed, timed
-from state_processor.serializers.kernel.encode.contracts import ValueWriter
 from state_processor.serializers.kernel.encode.conversion_table import (
     REFUSED,
     conversion,
@@ -327,7 +326,7 @@ def _prepared(prepared: PreparedColumn, array: pa.Array, path: str, reachable: M
     return _one_by_one(prepared.serializer, array, path, reachable, places)
 
 
-def _one_by_one(serializer: ValueWriter, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
+def _one_by_one(serializer: Codec, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
     written: list[bytes | None] = []
     for slot, scalar in enumerate(array):
         if not scalar.is_valid or not reachable[slot]:
@@ -342,7 +341,7 @@ def _one_by_one(serializer: ValueWriter, array: pa.Array, path: str, reachable: 
     return pa.array(written, pa.binary())
 
 
-def _words(problem: Exception, serializer: ValueWriter, value: Any) -> str:
+def _words(problem: Exception, serializer: Codec, value: Any) -> str:
     culprit = None if isinstance(problem, StateProcessorError) else culprit_of(problem)
     if culprit is None:
         return why_unwritable(problem, serializer, value)

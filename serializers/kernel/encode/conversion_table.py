@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.column_type import ColumnType
+from state_processor.serializers.column_type import SPARK_NAMES, ColumnType
 from state_processor.serializers.late import pc
-from state_processor.serializers.spark_names import SPARK_NAMES
 
 Conversion = Literal["exact", "checked", "refused"]
 EXACT: Final = "exact"

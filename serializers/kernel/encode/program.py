@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree
-from state_processor.serializers.kernel.encode.contracts import ColumnLimit, ValueWriter
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
@@ -40,6 +40,17 @@ class EncodeOptions:
     last_access: int = 0
 
 
+class ColumnLimit(Protocol):
+    """A check of the values of a column before the kernel sees them."""
+
+    @property
+    def rule(self) -> str:
+        """The rule, for messages."""
+
+    def broken(self, array: pa.Array) -> npt.NDArray[np.bool_]:
+        """Return a mask of the values that break the rule."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedColumn:
     """A column whose values a serializer writes in Python, and the type that it accepts.
@@ -47,7 +58,7 @@ class PreparedColumn:
     ``convert`` returns the bytes of a whole column; without it, or if it returns ``None``, values are written one by one.
     """
 
-    serializer: ValueWriter
+    serializer: Codec
     type: pa.DataType
     convert: Callable[[pa.Array], pa.Array | None] | None = None
 
@@ -146,13 +157,13 @@ class EncodeBuilder(ProgramBuilder):
         """Write the bytes in a column unchanged, or ``null`` for null. If ``null`` is ``None``, null is an error."""
         self.op(Op.RAW, column, null=-1 if null is None else self.constant(null), size=0 if null is None else len(null))
 
-    def prepare(self, serializer: ValueWriter, column: Column) -> None:
+    def prepare(self, serializer: Codec, column: Column) -> None:
         """Let a serializer write the column's values in Python; the kernel copies the bytes."""
         log_fallback("encoded", serializer, self.path)
         self._prepared[column.index] = PreparedColumn(serializer, column.type)
         self.raw(column, serializer.serialize(None) if serializer.writes_null else None)
 
-    def fixed(self, serializer: ValueWriter, column: Column, convert: ColumnWriter, null: Bytes | None) -> None:
+    def fixed(self, serializer: Codec, column: Column, convert: ColumnWriter, null: Bytes | None) -> None:
         """Let ``convert`` write the values of each batch from the column and its own type; ``null`` are the bytes of null."""
         own = serializer.arrow_type(DecodeOptions())
         self._prepared[column.index] = PreparedColumn(serializer, column.type, lambda array: convert(array, own))
