@@ -1,6 +1,6 @@
 """The error hierarchy: one root and narrow subclasses. Messages give the problem, the place and the remedy.
 
-It lives in the lowest package because every layer raises from it; ``state_processor`` re-exports all of it.
+It is in the lowest package because every layer raises errors. ``state_processor.errors`` has the names in ``__all__``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,25 @@ from difflib import get_close_matches
 from typing import Final
 
 from state_processor.serializers.redaction import presentable
+
+__all__ = [
+    "CorruptSnapshotError",
+    "ForbiddenPathError",
+    "ForeignCodeError",
+    "InvalidRowError",
+    "MissingFileError",
+    "NotASnapshotError",
+    "NotFoundError",
+    "OptionError",
+    "ScratchSpaceError",
+    "StateMigrationError",
+    "StateProcessorError",
+    "UndecodableValueError",
+    "UndescribedClassError",
+    "UnknownSerializerError",
+    "UnsupportedFormatError",
+    "WriteError",
+]
 
 
 class StateProcessorError(Exception):

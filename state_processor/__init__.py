@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from state_processor import arrow, connectors, duckdb, errors, polars, pyflink
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("arrow", "connectors", "duckdb", "errors", "polars", "pyflink")
+_MODULES: Final = ("arrow", "connectors", "duckdb", "errors", "polars", "pyflink")
 
 __all__ = [
     "AggregatingState",
@@ -130,46 +130,39 @@ __all__ = [
     "sync",
 ]
 
-_SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
-_HOMES = {
-    **{name: "state_processor.errors" for name in __all__ if name.endswith("Error")},
-    **dict.fromkeys(_SPECS, "state_processor.types.state_specs"),
-    "JobReport": "state_processor.job.verdicts",
-    "JobSignature": "state_processor.job.signature",
-    "KeyContents": "state_processor.read.key_contents",
-    "MigrationReport": "state_processor.write.migration_report",
-    "OperatorIdentifier": "state_processor.types.identifier",
-    "OperatorSummary": "state_processor.write.write_summary",
-    "QueryMigrationReport": "state_processor.write.migration_report",
-    "SavepointReader": "state_processor.reader",
-    "SavepointWriter": "state_processor.writer",
-    "SchemaCompatibility": "state_processor.serializers.compatibility",
-    "SnapshotInfo": "state_processor.backends.metadata.discovery",
-    "StateChanges": "state_processor.write.write_summary",
-    "StateReport": "state_processor.write.migration_report",
-    "SyncCommit": "state_processor.lake.sync",
-    "Types": "state_processor.types.flink_types",
-    "WriteSummary": "state_processor.write.write_summary",
-    **dict.fromkeys(("dispose", "files", "orphans", "retain"), "state_processor.write.retention"),
-    "FileUse": "state_processor.write.retention",
-    "RemovalSummary": "state_processor.write.retention",
-    "check_job": "state_processor.job.check",
-    "match_operators": "state_processor.job.matching",
-    "create_views": "state_processor.sql.spark_views",
-    "ErasureReport": "state_processor.erasing.erasure_report",
-    "erase": "state_processor.erasing.erasure",
-    "Findings": "state_processor.read.finding",
-    "diff": "state_processor.spark.difference",
-    "find": "state_processor.read.finding",
-    "growth": "state_processor.read.growth",
-    "history": "state_processor.read.history",
-    "list_snapshots": "state_processor.read.snapshots",
-    "plan_from_sql": "state_processor.job.plan_compiler",
-    "plot_history": "state_processor.read.history_plot",
-    "register": "state_processor.spark.data_source_registration",
-    "signature": "state_processor.job.opening",
-    "sync": "state_processor.lake.sync",
+_NAMES: Final = {
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "backends.metadata.discovery": ("SnapshotInfo",),
+    "erasing.erasure": ("erase",),
+    "erasing.erasure_report": ("ErasureReport",),
+    "job.check": ("check_job",),
+    "job.matching": ("match_operators",),
+    "job.opening": ("signature",),
+    "job.plan_compiler": ("plan_from_sql",),
+    "job.signature": ("JobSignature",),
+    "job.verdicts": ("JobReport",),
+    "lake.sync": ("SyncCommit", "sync"),
+    "read.finding": ("Findings", "find"),
+    "read.growth": ("growth",),
+    "read.history": ("history",),
+    "read.history_plot": ("plot_history",),
+    "read.key_contents": ("KeyContents",),
+    "read.snapshots": ("list_snapshots",),
+    "reader": ("SavepointReader",),
+    "serializers.compatibility": ("SchemaCompatibility",),
+    "spark.data_source_registration": ("register",),
+    "spark.difference": ("diff",),
+    "sql.spark_views": ("create_views",),
+    "types.flink_types": ("Types",),
+    "types.identifier": ("OperatorIdentifier",),
+    "types.state_specs": ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState"),
+    "write.migration_report": ("MigrationReport", "QueryMigrationReport", "StateReport"),
+    "write.retention": ("FileUse", "RemovalSummary", "dispose", "files", "orphans", "retain"),
+    "write.write_summary": ("OperatorSummary", "StateChanges", "WriteSummary"),
+    "writer": ("SavepointWriter",),
 }
+"""The public names of each module."""
+_HOMES: Final = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import sys
@@ -13,17 +14,19 @@ from types import ModuleType
 from typing import Final
 
 from state_processor import __version__
-from state_processor.commands import completing
+from state_processor.commands.command import argument, command, commands_of
 from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.errors import OptionError, StateProcessorError
 
+NO: Final = 1
+"""What a command with an answer for scripts returns if the answer is no."""
 INTERRUPTED: Final = 130
 """What shells report of a process that Ctrl-C ended."""
 EXIT_CODES: Final = {
     0: "success",
-    1: "an answer for scripts, which the help of the command describes",
+    NO: "an answer for scripts, which the help of the command describes",
     BAD_INPUT: "an error, with a message on standard error",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
@@ -62,9 +65,24 @@ def command_parser(command: str | None = None) -> Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     groups = [group for group, names in _GROUPS.items() if command in names] or _GROUPS
     for group in groups:
-        import_module(f"state_processor.commands.{group}").add_commands(commands)
-    completing.add_command(commands, parser)
+        for found in commands_of(import_module(f"state_processor.commands.{group}")):
+            found.add_to(commands)
+    _completion.add_to(commands)
     return parser
+
+
+@command(
+    "completion",
+    "script for command completion in a shell",
+    'Print a script that completes commands. In the profile of a shell: eval "$(state-processor completion bash)".',
+    argument("shell", choices=("bash", "zsh", "tcsh"), metavar="SHELL", help="one of %(choices)s"),
+)
+def _completion(options: argparse.Namespace) -> None:
+    try:
+        import shtab
+    except ImportError:
+        raise OptionError("completion needs the package shtab: pip install 'state-processor[completion]'") from None
+    print(shtab.complete(command_parser(), options.shell))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -135,7 +153,7 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         with entered(Door.COMMAND_LINE), printed_log():
-            code = options.run(options)
+            answer = options.run(options)
         sys.stdout.flush()
     except StateProcessorError as error:
         complain(str(error))
@@ -149,7 +167,7 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-    return code or 0
+    return NO if answer is False else 0
 
 
 def _discard_output() -> None:

@@ -4,52 +4,46 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from state_processor import arrow
 from state_processor.backends.analysis.bytes_read import FULL
 from state_processor.backends.read.option import DIFFERENCES, Kind
-from state_processor.commands.arguments import add_operator, add_output, named_operator, positive, snapshot_command
+from state_processor.commands.command import (
+    ANY_OPERATOR,
+    PRINTING,
+    SNAPSHOT,
+    argument,
+    command,
+    flags,
+    named_operator,
+    positive,
+    switch,
+)
 from state_processor.commands.printing import SIZES, print_batches, print_json, print_table, with_operator, with_sizes
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import size_text
 from state_processor.options.effects import check_given
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
-DIFFERENT: Final = 1
-"""Exit code of ``diff --exit-code`` for snapshots that differ."""
 
-
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parsers of the command line."""
-    sizes = snapshot_command(commands, "sizes", _sizes, "entries and bytes of keyed state, largest first", {Kind.SIZES})
-    add_operator(sizes, required=False)
-    sizes.add_argument("--by", choices=get_args(SizesBy), default="state", help="what to measure (default: state)")
-    sizes.add_argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
-    diff = commands.add_parser(
-        "diff",
-        help="differences between two snapshots",
-        description="Compare two snapshots.",
-        epilog="With --exit-code, the exit code is 1 if they differ.",
-    )
-    diff.add_argument("old", metavar="OLD", help="directory of the older snapshot")
-    diff.add_argument("new", metavar="NEW", help="directory of the newer snapshot")
-    add_operator(diff, required=False)
-    diff.add_argument("--state", help="show the different values of this state; without it, count differences of every state")
-    diff.add_argument("--limit", type=positive, default=20, metavar="N", help="number of values (default: 20)")
-    diff.add_argument("--all", action="store_true", help="without --state: show equal states too")
-    diff.add_argument("--full", action="store_true", help="also compare files that both snapshots have, and show sizes")
-    diff.add_argument("--exit-code", action="store_true", help="exit with 1 if the snapshots differ, otherwise with 0")
-    add_output(diff, _diff)
-    add_flags(diff, DIFFERENCES)
-
-
+@command(
+    "sizes",
+    "entries and bytes of keyed state, largest first",
+    "Show the entries and bytes of keyed state, largest first.",
+    SNAPSHOT,
+    PRINTING,
+    flags(Kind.SIZES),
+    ANY_OPERATOR,
+    argument("--by", choices=get_args(SizesBy), default="state", help="what to measure (default: state)"),
+    argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)"),
+)
 def _sizes(options: argparse.Namespace) -> None:
     rows = arrow.size_report(options.path, named_operator(options), options.by, options.top, **flag_values(options)).to_pylist()
     if options.json:
@@ -60,7 +54,23 @@ def _sizes(options: argparse.Namespace) -> None:
     print_table([SIZES.get(n, n) for n in columns], [with_sizes(row) for row in shown], options)
 
 
-def _diff(options: argparse.Namespace) -> int:
+@command(
+    "diff",
+    "differences between two snapshots",
+    "Compare two snapshots.",
+    argument("old", metavar="OLD", help="directory of the older snapshot"),
+    argument("new", metavar="NEW", help="directory of the newer snapshot"),
+    ANY_OPERATOR,
+    argument("--state", help="show the different values of this state; without it, count differences of every state"),
+    argument("--limit", type=positive, default=20, metavar="N", help="number of values (default: 20)"),
+    switch("--all", "without --state: show equal states too"),
+    switch("--full", "also compare files that both snapshots have, and show sizes"),
+    switch("--exit-code", "exit with 1 if the snapshots differ, otherwise with 0"),
+    PRINTING,
+    flags(*DIFFERENCES),
+    fails="the snapshots differ and --exit-code is given",
+)
+def _diff(options: argparse.Namespace) -> bool:
     operator = named_operator(options)
     values = {"nanos": "string", **flag_values(options)}
     if options.state is not None and operator is None:
@@ -71,7 +81,7 @@ def _diff(options: argparse.Namespace) -> int:
         differs = _diff_of_values(arrow.diff(options.old, options.new, operator, options.state, options.full, **values), options)
     else:
         differs = _diff_of_states(operator, values, options)
-    return DIFFERENT if differs and options.exit_code else 0
+    return not (differs and options.exit_code)
 
 
 def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> bool:

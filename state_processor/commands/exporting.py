@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from state_processor.backends.read.option import ROWS
-from state_processor.commands.arguments import UID_HELP
+from state_processor.commands.command import SNAPSHOT, UID, argument, command, flags, switch
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
 from state_processor.commands.row_formats import FORMATS, format_of, write_rows
-from state_processor.commands.state_rows_cli import add_columns, add_kind, add_where, state_batches
+from state_processor.commands.state_rows_cli import COLUMNS, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.effects import check_given
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -31,43 +30,42 @@ _SHAPES: Final = ("metadata", "nanos", "row_kind")
 """Options that change only columns, not the number of rows."""
 
 
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parsers of the command line."""
-    count = _command(commands, "count", "number of rows of a state", _count, _SHAPES)
-    count.add_argument("--state", help="name of the state; without it, the keys of all keyed states of the operator")
-    export = _command(commands, "export", "rows of a state as a file", _export)
-    export.description = _EXPORT
-    export.add_argument("--state", help="name of the state; without it, all keyed states with a row per key")
-    export.add_argument("-o", "--output", required=True, metavar="FILE", help="a new file; - for standard output")
-    export.add_argument("--format", choices=tuple(FORMATS), help="the format, if the name of the file does not have its suffix")
-    export.add_argument(
-        "--quote-formulas",
-        action="store_true",
-        help="in CSV, put an apostrophe before text that a spreadsheet would execute: text that is not a number and begins with "
-        "=, +, -, @, a tab or a line end",
-    )
-    add_columns(export)
-
-
-def _command(
-    commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], None], without: Collection[str] = ()
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write the {text}.")
-    parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-    parser.add_argument("--uid", required=True, help=UID_HELP)
-    add_flags(parser, ROWS, without=without)
-    add_kind(parser)
-    add_where(parser)
-    parser.set_defaults(run=run)
-    return parser
-
-
+@command(
+    "count",
+    "number of rows of a state",
+    "Write the number of rows of a state.",
+    SNAPSHOT,
+    UID,
+    flags(*ROWS, without=_SHAPES),
+    KIND,
+    WHERE,
+    argument("--state", help="name of the state; without it, the keys of all keyed states of the operator"),
+)
 def _count(options: argparse.Namespace) -> None:
     if options.where is None:
         check_given(flag_values(options), ("time_zone",), "with --where: add that")
     say(str(sum(batch.num_rows for batch in state_batches(options, OperatorIdentifier.of(options.uid), options.state))))
 
 
+@command(
+    "export",
+    "rows of a state as a file",
+    _EXPORT,
+    SNAPSHOT,
+    UID,
+    flags(*ROWS),
+    KIND,
+    WHERE,
+    argument("--state", help="name of the state; without it, all keyed states with a row per key"),
+    argument("-o", "--output", required=True, metavar="FILE", help="a new file; - for standard output"),
+    argument("--format", choices=tuple(FORMATS), help="the format, if the name of the file does not have its suffix"),
+    switch(
+        "--quote-formulas",
+        "in CSV, put an apostrophe before text that a spreadsheet would execute: text that is not a number and begins with "
+        "=, +, -, @, a tab or a line end",
+    ),
+    COLUMNS,
+)
 def _export(options: argparse.Namespace) -> None:
     to_output = options.output == STANDARD_OUTPUT
     if to_output and options.format is None:

@@ -6,84 +6,31 @@ import argparse
 from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
-from state_processor.commands.arguments import add_exit_code, add_operator, add_output, named_operator
+from state_processor.commands.command import (
+    ANY_OPERATOR,
+    PRINTING,
+    argument,
+    command,
+    flags,
+    group,
+    named_operator,
+    repeated,
+    switch,
+)
 from state_processor.commands.new_files import check_new, write_text
 from state_processor.commands.printing import print_json, print_table, with_operator
 from state_processor.commands.terminal import say, say_json
 from state_processor.erasing.erased_rows import ACTIONS
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.read.finding import find
 from state_processor.serializers.errors import OptionError
-
-NOTHING_FOUND: Final = 1
-"""Exit code if nothing is found."""
-NOT_CLEAN: Final = 1
-"""Exit code of ``erase`` if something is left."""
 
 _COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
 
 _UNDECODED: Final = ("operator", "state", "reason", "count")
 
-
-def add_commands(commands: Any) -> None:
-    """Add the command to the parsers of the command line."""
-    text = (
-        "Search in all state of snapshots: keys, values and nested fields of keyed state, windows, timers and operator state, "
-        "and the bytes of raw state, in-flight data and coordinators. State that can't be decoded is searched as bytes and named."
-    )
-    finding = commands.add_parser("find", help="where a text, a number or a key is in snapshots", description=text)
-    add_exit_code(finding, "nothing is found")
-    finding.add_argument("paths", metavar="PATH", nargs="+", help="directories of snapshots: paths or URLs")
-    _add_text_and_key(finding)
-    finding.add_argument(
-        "--number", action="append", default=[], type=_number, metavar="N", help="this number, as a whole value; may be repeated"
-    )
-    add_output(finding, _find)
-    add_flags(finding, {Kind.CHECKS})
-    text = (
-        "Write a savepoint without a text, a key or rows, in all operators at once. Then read it again, search in all bytes of "
-        "its files, and print a report. Of the chosen actions, the narrowest that applies is used for each value."
-    )
-    erasing = commands.add_parser("erase", help="a copy without a person, with a proof", description=text)
-    add_exit_code(erasing, "something is left; the report names it")
-    erasing.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read")
-    erasing.add_argument("target", metavar="OUT", help="directory of the new savepoint")
-    _add_text_and_key(erasing)
-    erasing.add_argument("--where", metavar="CONDITION", help="rows of --state for which this condition of SQL (DuckDB) is true")
-    add_operator(erasing, required=False)
-    erasing.add_argument("--state", help="the state of --where")
-    erasing.add_argument(
-        "--remove",
-        action="append",
-        required=True,
-        choices=ACTIONS,
-        help="what may be removed: whole keys, entries of maps and values, elements of lists, or fields, which become null; may "
-        "be repeated",
-    )
-    erasing.add_argument("--report", metavar="FILE", help="also write the report to this new file, as JSON")
-    erasing.add_argument(
-        "--reveal", action="store_true", help="print and write the erased texts, keys and the condition; by default, placeholders"
-    )
-    erasing.add_argument("--json", action="store_true", help="print the report as JSON")
-    group = erasing.add_argument_group("options of writing a savepoint")
-    group.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace a savepoint in OUT when the new one is complete, and the file of --report",
-    )
-    group.add_argument(
-        "--format", choices=("canonical", "native"), default="canonical", help="the format of keyed state (default: %(default)s)"
-    )
-    group.add_argument("--backend", help="the state backend that restores a native savepoint")
-    add_flags(erasing, {Kind.COPIES})
-    erasing.set_defaults(run=_erase)
-
-
-def _add_text_and_key(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--text", action="append", default=[], help="this text, as a part of any value; may be repeated")
-    parser.add_argument(
-        "--key", action="append", default=[], help="this key of keyed state, as JSON or plain text; may be repeated"
-    )
+_TEXT: Final = repeated("--text", "this text, as a part of any value")
+_KEY: Final = repeated("--key", "this key of keyed state, as JSON or plain text")
 
 
 def _number(text: str) -> int | float:
@@ -96,14 +43,27 @@ def _number(text: str) -> int | float:
             raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
 
 
-def _find(options: argparse.Namespace) -> int:
+@command(
+    "find",
+    "where a text, a number or a key is in snapshots",
+    "Search in all state of snapshots: keys, values and nested fields of keyed state, windows, timers and operator state, "
+    "and the bytes of raw state, in-flight data and coordinators. State that can't be decoded is searched as bytes and named.",
+    argument("paths", metavar="PATH", nargs="+", help="directories of snapshots: paths or URLs"),
+    _TEXT,
+    _KEY,
+    repeated("--number", "this number, as a whole value", type=_number, metavar="N"),
+    PRINTING,
+    flags(Kind.CHECKS),
+    fails="nothing is found",
+)
+def _find(options: argparse.Namespace) -> bool:
     if not (options.text or options.number or options.key):
         raise OptionError("nothing to find: add --text, --number or --key")
     found = find(options.paths, text=options.text, number=options.number, key=options.key, **flag_values(options))
     if options.json:
         print_json(found.table.to_pylist())
         print_json(found.undecoded.to_pylist())
-        return 0 if found else NOTHING_FOUND
+        return bool(found)
     snapshot = ("snapshot",) if len(options.paths) > 1 else ()
     if found:
         print_table((*snapshot, *_COLUMNS), [_with_state(row) for row in found.table.to_pylist()], options)
@@ -112,10 +72,47 @@ def _find(options: argparse.Namespace) -> int:
     if found.undecoded.num_rows:
         say("\nSearched as bytes:")
         print_table((*snapshot, *_UNDECODED), [_with_state(row) for row in found.undecoded.to_pylist()], options)
-    return 0 if found else NOTHING_FOUND
+    return bool(found)
 
 
-def _erase(options: argparse.Namespace) -> int:
+@command(
+    "erase",
+    "a copy without a person, with a proof",
+    "Write a savepoint without a text, a key or rows, in all operators at once. Then read it again, search in all bytes of "
+    "its files, and print a report. Of the chosen actions, the narrowest that applies is used for each value.",
+    argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read"),
+    argument("target", metavar="OUT", help="directory of the new savepoint"),
+    _TEXT,
+    _KEY,
+    argument("--where", metavar="CONDITION", help="rows of --state for which this condition of SQL (DuckDB) is true"),
+    ANY_OPERATOR,
+    argument("--state", help="the state of --where"),
+    argument(
+        "--remove",
+        action="append",
+        required=True,
+        choices=ACTIONS,
+        help="what may be removed: whole keys, entries of maps and values, elements of lists, or fields, which become null; may "
+        "be repeated",
+    ),
+    argument("--report", metavar="FILE", help="also write the report to this new file, as JSON"),
+    switch("--reveal", "print and write the erased texts, keys and the condition; by default, placeholders"),
+    switch("--json", "print the report as JSON"),
+    group(
+        "options of writing a savepoint",
+        switch("--overwrite", "replace a savepoint in OUT when the new one is complete, and the file of --report"),
+        argument(
+            "--format",
+            choices=("canonical", "native"),
+            default="canonical",
+            help="the format of keyed state (default: %(default)s)",
+        ),
+        argument("--backend", help="the state backend that restores a native savepoint"),
+    ),
+    flags(Kind.COPIES),
+    fails="something is left; the report names it",
+)
+def _erase(options: argparse.Namespace) -> bool:
     from state_processor.erasing.erasure import erase  # finding does not import what writes
 
     if options.report is not None and not options.overwrite:
@@ -137,7 +134,7 @@ def _erase(options: argparse.Namespace) -> int:
     if options.report is not None:
         write_text(options.report, f"{report.to_json(reveal=options.reveal)}\n", replaced=options.overwrite)
     say_json(report.to_json(reveal=options.reveal)) if options.json else say(report.to_text(reveal=options.reveal))
-    return 0 if report.is_clean else NOT_CLEAN
+    return report.is_clean
 
 
 def _with_state(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from state_processor.commands.arguments import add_output, positive
-from state_processor.commands.listing import add_directory
-from state_processor.commands.printing import NAMES, filled, print_json, print_table, with_operator, with_sizes
+from state_processor.commands.command import PRINTING, argument, command, positive, switch
+from state_processor.commands.listing import SEARCHED
+from state_processor.commands.printing import NAMES, filled, print_json, print_table, time_text, with_operator, with_sizes
 from state_processor.display.text_tables import count_text, size_text
 from state_processor.options.flags import flag_values
 from state_processor.read.growth import SNAPSHOTS, growth, state_label
@@ -17,22 +17,22 @@ from state_processor.serializers.errors import OptionError
 _BY = {"state": "state", "key-group": "key_group"}
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command to the parsers of the command line."""
-    text = (
-        "Show the sizes of operators and states in all snapshots below a directory, and their growth per hour. Entries are "
-        "estimates of RocksDB: no entry is decoded."
-    )
-    over_time = commands.add_parser("history", help="sizes of states in all snapshots below a directory", description=text)
-    add_directory(over_time)
-    over_time.add_argument("--by", choices=tuple(_BY), default="state", help="what rows are about (default: %(default)s)")
-    text = "show the trend of each state over all snapshots, and which states grow without a visible bound"
-    over_time.add_argument("--growth", action="store_true", help=text)
-    text = f"with --growth: the fewest snapshots that show a trend (default: {SNAPSHOTS})"
-    over_time.add_argument("--at-least", type=positive, metavar="N", help=text)
-    add_output(over_time, _history)
-
-
+@command(
+    "history",
+    "sizes of states in all snapshots below a directory",
+    "Show the sizes of operators and states in all snapshots below a directory, and their growth per hour. Entries are "
+    "estimates of RocksDB: no entry is decoded.",
+    SEARCHED,
+    argument("--by", choices=tuple(_BY), default="state", help="what rows are about (default: %(default)s)"),
+    switch("--growth", "show the trend of each state over all snapshots, and which states grow without a visible bound"),
+    argument(
+        "--at-least",
+        type=positive,
+        metavar="N",
+        help=f"with --growth: the fewest snapshots that show a trend (default: {SNAPSHOTS})",
+    ),
+    PRINTING,
+)
 def _history(options: argparse.Namespace) -> None:
     if options.growth:
         _growth(options)
@@ -46,7 +46,7 @@ def _history(options: argparse.Namespace) -> None:
         return
     shown = [
         with_sizes(with_operator(row))
-        | {"time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        | {"time": time_text(row["time"])}
         | {"per_hour": "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"}
         for row in rows
     ]

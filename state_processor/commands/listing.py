@@ -10,52 +10,29 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.read.option import Kind
-from state_processor.commands.arguments import add_exit_code, add_output, not_negative
-from state_processor.commands.printing import print_json, print_table, with_sizes
+from state_processor.commands.command import DIRECTORY, PRINTING, argument, command, flags, not_negative, several, switch
+from state_processor.commands.printing import UNBOUNDED, print_json, print_table, time_text, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.read.snapshots import FINDING, checked, discovered, recovering, snapshots_table, unsearched_text
 
-NOTHING_FOUND: Final = 1
-"""Exit code if no snapshot is found."""
-
 _UNKNOWN: Final = "unknown"
-_UNBOUNDED: Final = 1 << 20
 
 
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parsers of the command line."""
-    text = "Show the snapshots below a directory, newest first."
-    listing = commands.add_parser("list", help="snapshots below a directory, newest first", description=text)
-    add_directory(listing)
-    add_exit_code(listing, "no snapshot is found")
-    listing.add_argument("--check", action="store_true", help="check that every file exists, to determine is_complete")
-    listing.add_argument(
-        "--high-availability",
-        metavar="PATH",
-        help="a file completedCheckpoint… or the directory high-availability.storageDir: which checkpoint does a job recover?",
-    )
-    add_output(listing, _list)
-    text = (
-        "Print only the path of the newest complete snapshot below a directory. Complete means that _metadata can "
-        "be read and all files exist. Newer incomplete snapshots are named on standard error."
-    )
-    latest = commands.add_parser("latest", help="path of the newest complete snapshot, for scripts", description=text)
-    add_directory(latest)
-    add_exit_code(latest, "no complete snapshot is found")
-    latest.add_argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint")
-    latest.add_argument("--no-check", dest="check", action="store_false", help="read only _metadata; do not check the files")
-    latest.set_defaults(run=_latest)
-
-
-def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of commands that search a directory."""
-    parser.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
-    text = "levels below DIR to search (default: %(default)s); deeper directories are reported on standard error"
-    parser.add_argument("--depth", type=not_negative, default=DEPTH, metavar="N", help=text)
-    add_flags(parser, {Kind.SNAPSHOTS})
+SEARCHED: Final = several(
+    DIRECTORY,
+    argument(
+        "--depth",
+        type=not_negative,
+        default=DEPTH,
+        metavar="N",
+        help="levels below DIR to search (default: %(default)s); deeper directories are reported on standard error",
+    ),
+    flags(Kind.SNAPSHOTS),
+)
+"""The arguments of commands that search a directory."""
 
 
 def _access(options: argparse.Namespace, condition: str) -> SnapshotAccess:
@@ -65,7 +42,21 @@ def _access(options: argparse.Namespace, condition: str) -> SnapshotAccess:
     return SnapshotAccess.of(**values)
 
 
-def _list(options: argparse.Namespace) -> int:
+@command(
+    "list",
+    "snapshots below a directory, newest first",
+    "Show the snapshots below a directory, newest first.",
+    SEARCHED,
+    switch("--check", "check that every file exists, to determine is_complete"),
+    argument(
+        "--high-availability",
+        metavar="PATH",
+        help="a file completedCheckpoint… or the directory high-availability.storageDir: which checkpoint does a job recover?",
+    ),
+    PRINTING,
+    fails="no snapshot is found",
+)
+def _list(options: argparse.Namespace) -> bool:
     access = _access(options, "with --check: add that")
     found = discovered(options.path, options.depth, access)
     snapshots = checked(found.snapshots, access) if options.check else found.snapshots
@@ -75,20 +66,22 @@ def _list(options: argparse.Namespace) -> int:
     elif rows:
         _print(rows, options)
     _report_depth(found, options)
-    return 0 if rows else _nothing_found("snapshot", options)
+    if not rows:
+        _complain_of_nothing("snapshot", options)
+    return bool(rows)
 
 
 def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     prefix = str(Location.given(options.path)).rstrip("/") + "/"
     shown = [
         with_sizes(row)
-        | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        | {"path": row["path"].removeprefix(prefix), "time": time_text(row["time"])}
         | {"is_complete": _completeness(row), "recovers": "yes" if row["recovers"] else ""}
         for row in rows
     ]
     recovers = ["recovers"] if any(row["recovers"] for row in rows) else []
     columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", *recovers, "path"]
-    print_table(columns, shown, options, _UNBOUNDED)  # paths are for copying
+    print_table(columns, shown, options, UNBOUNDED)  # paths are for copying
 
 
 def _completeness(row: dict[str, Any]) -> bool | str:
@@ -97,7 +90,17 @@ def _completeness(row: dict[str, Any]) -> bool | str:
     return _UNKNOWN if row["is_complete"] is None else bool(row["is_complete"])
 
 
-def _latest(options: argparse.Namespace) -> int:
+@command(
+    "latest",
+    "path of the newest complete snapshot, for scripts",
+    "Print only the path of the newest complete snapshot below a directory. Complete means that _metadata can "
+    "be read and all files exist. Newer incomplete snapshots are named on standard error.",
+    SEARCHED,
+    argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint"),
+    argument("--no-check", dest="check", action="store_false", help="read only _metadata; do not check the files"),
+    fails="no complete snapshot is found",
+)
+def _latest(options: argparse.Namespace) -> bool:
     access = _access(options, "without --no-check: leave that out")
     found = discovered(options.path, options.depth, access)
     wanted = [info for info in found.snapshots if options.kind in (None, info.kind)]
@@ -105,9 +108,10 @@ def _latest(options: argparse.Namespace) -> int:
     for info in checked(wanted, access) if options.check else wanted:
         if info.is_complete is not False:
             _print_path(info.path)
-            return 0
+            return True
         complain(f"{info.path} is not complete; state-processor validate names what is missing")
-    return _nothing_found(f"complete {options.kind or 'snapshot'}", options)
+    _complain_of_nothing(f"complete {options.kind or 'snapshot'}", options)
+    return False
 
 
 def _print_path(path: str) -> None:
@@ -122,6 +126,5 @@ def _report_depth(found: Discovery, options: argparse.Namespace) -> None:
         complain(unsearched_text(found, options.depth, f"--depth {options.depth + 1}"))
 
 
-def _nothing_found(what: str, options: argparse.Namespace) -> int:
+def _complain_of_nothing(what: str, options: argparse.Namespace) -> None:
     complain(f"no {what} found in {options.path}: name another directory, or search deeper with --depth")
-    return NOTHING_FOUND

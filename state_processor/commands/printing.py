@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -26,7 +27,8 @@ SIZES: Final = {
 NAMES: Final = frozenset({"operator", "uid", "uid_hash", "state_name", "transactional_id", "transactional_id_prefix"})
 """Columns with arguments of other commands. They are shown whole, so that users can copy them."""
 
-_UNBOUNDED: Final = 1 << 20
+UNBOUNDED: Final = 1 << 20
+"""A width of tables whose rows are never broken, so that users can copy what is in them."""
 
 
 def print_table(
@@ -70,12 +72,17 @@ def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
     else:
-        print_table(["column", "type"], rows, options, _UNBOUNDED)
+        print_table(["column", "type"], rows, options, UNBOUNDED)
 
 
 def with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its sizes in units and short names."""
     return {SIZES.get(name, name): size_text(value) if name in SIZES else value for name, value in row.items()}
+
+
+def time_text(time: datetime | None) -> str | None:
+    """Return a point in time for a table, to the second."""
+    return f"{time:%Y-%m-%d %H:%M:%S}" if time else None
 
 
 def with_operator(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from state_processor.backends.read.option import Kind
-from state_processor.commands.arguments import not_negative
+from state_processor.commands.command import SNAPSHOT, argument, command, flags, not_negative, switch
 from state_processor.commands.new_files import check_new, new_file
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.report.contents import KEYS, contents
 from state_processor.report.page import page
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command to the parsers of the command line."""
-    text = (
-        "Write a page about a snapshot as one file without scripts: findings, operators, states with types and sizes, skew "
-        "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, growth over several "
-        "checkpoints, and the outcome of a migration to Flink 2.x."
-    )
-    report = commands.add_parser("report", help="a page about a snapshot, as HTML", description=text)
-    report.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-    report.add_argument("-o", "--output", required=True, metavar="FILE", help="the new file")
-    report.add_argument("--quick", action="store_true", help="read only _metadata and the headers of state, not the values")
-    text = "number of the largest keys to show for each operator (default: %(default)s); 0 omits keys"
-    report.add_argument("--keys", type=not_negative, default=KEYS, metavar="N", dest="largest_keys", help=text)
-    text = (
-        "a directory with further snapshots of the job, for the growth of states; without it, the other retained checkpoints of "
-        "the job are used if PATH is a checkpoint"
-    )
-    report.add_argument("--history", metavar="DIR", help=text)
-    add_flags(report, {Kind.REPORTS})
-    report.set_defaults(run=_report)
-
-
+@command(
+    "report",
+    "a page about a snapshot, as HTML",
+    "Write a page about a snapshot as one file without scripts: findings, operators, states with types and sizes, skew "
+    "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, growth over several "
+    "checkpoints, and the outcome of a migration to Flink 2.x.",
+    SNAPSHOT,
+    argument("-o", "--output", required=True, metavar="FILE", help="the new file"),
+    switch("--quick", "read only _metadata and the headers of state, not the values"),
+    argument(
+        "--keys",
+        type=not_negative,
+        default=KEYS,
+        metavar="N",
+        dest="largest_keys",
+        help="number of the largest keys to show for each operator (default: %(default)s); 0 omits keys",
+    ),
+    argument(
+        "--history",
+        metavar="DIR",
+        help="a directory with further snapshots of the job, for the growth of states; without it, the other retained "
+        "checkpoints of the job are used if PATH is a checkpoint",
+    ),
+    flags(Kind.REPORTS),
+)
 def _report(options: argparse.Namespace) -> None:
     check_new(options.output)
     given = flag_values(options)

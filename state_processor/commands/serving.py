@@ -5,54 +5,64 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 from state_processor.backends.read.option import Kind
-from state_processor.commands.arguments import not_negative, positive
+from state_processor.commands.command import argument, command, flags, group, not_negative, positive
 from state_processor.commands.terminal import say
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import OptionError
 from state_processor.serving.limits import Limits
 from state_processor.serving.server import serve
 
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
-_TEXT: Final = (
+
+
+@command(
+    "serve",
+    "server of HTTP and Arrow Flight for a job's newest checkpoint",
     "Answer requests for keys and states from the newest complete checkpoint of a job, or from one snapshot. "
     "GET /operators/UID/keys/KEY returns the values of a key; /docs describes all paths. Arrow Flight returns whole states and "
-    "results of SQL. Answers name their checkpoint."
+    "results of SQL. Answers name their checkpoint.",
+    argument("directory", metavar="DIRECTORY", help="the job's directory of checkpoints, or a snapshot: a path or URL"),
+    group(
+        "options of the server",
+        argument(
+            "--host", default="127.0.0.1", help="address; a token is needed if other machines reach it (default: 127.0.0.1)"
+        ),
+        argument("--port", type=not_negative, default=8080, help="port of HTTP (default: 8080)"),
+        argument("--flight-port", type=not_negative, metavar="PORT", help="port of Arrow Flight; without it HTTP alone"),
+        argument(
+            "--token-file", metavar="FILE", help=f"file with the bearer token of requests; or set {TOKEN_SETTING} to the token"
+        ),
+        argument(
+            "--interval",
+            type=positive,
+            default=1,
+            metavar="SECONDS",
+            help="time between looks for a newer checkpoint (default: 1)",
+        ),
+        argument(
+            "--max-rows", type=positive, default=Limits.rows, metavar="N", help=f"rows of an answer (default: {Limits.rows})"
+        ),
+        argument(
+            "--time-limit",
+            type=positive,
+            default=int(Limits.seconds),
+            metavar="SECONDS",
+            help="time of a request (default: 30)",
+        ),
+        argument(
+            "--parallel",
+            type=positive,
+            default=Limits.parallel,
+            metavar="N",
+            help="requests at the same time (default: 8)",
+        ),
+    ),
+    flags(Kind.SIZES),
 )
-
-
-def add_commands(commands: Any) -> None:
-    """Add the command to the parsers of the command line."""
-    parser = commands.add_parser("serve", help="server of HTTP and Arrow Flight for a job's newest checkpoint", description=_TEXT)
-    parser.add_argument("directory", metavar="DIRECTORY", help="the job's directory of checkpoints, or a snapshot: a path or URL")
-    group = parser.add_argument_group("options of the server")
-    group.add_argument(
-        "--host", default="127.0.0.1", help="address; a token is needed if other machines reach it (default: 127.0.0.1)"
-    )
-    group.add_argument("--port", type=not_negative, default=8080, help="port of HTTP (default: 8080)")
-    group.add_argument("--flight-port", type=not_negative, metavar="PORT", help="port of Arrow Flight; without it HTTP alone")
-    group.add_argument(
-        "--token-file", metavar="FILE", help=f"file with the bearer token of requests; or set {TOKEN_SETTING} to the token"
-    )
-    group.add_argument(
-        "--interval", type=positive, default=1, metavar="SECONDS", help="time between looks for a newer checkpoint (default: 1)"
-    )
-    group.add_argument(
-        "--max-rows", type=positive, default=Limits.rows, metavar="N", help=f"rows of an answer (default: {Limits.rows})"
-    )
-    group.add_argument(
-        "--time-limit", type=positive, default=int(Limits.seconds), metavar="SECONDS", help="time of a request (default: 30)"
-    )
-    group.add_argument(
-        "--parallel", type=positive, default=Limits.parallel, metavar="N", help="requests at the same time (default: 8)"
-    )
-    add_flags(parser, {Kind.SIZES})
-    parser.set_defaults(run=_run)
-
-
-def _run(options: argparse.Namespace) -> None:
+def _serve(options: argparse.Namespace) -> None:
     limits = Limits(options.max_rows, float(options.time_limit), options.parallel)
     serve(
         options.directory,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,7 +11,18 @@ from state_processor import arrow
 from state_processor.backends.read import catalog
 from state_processor.backends.read.option import ROWS, Kind
 from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.commands.arguments import add_operator, positive, required_operator, snapshot_command
+from state_processor.commands.command import (
+    OPERATOR,
+    PRINTING,
+    SNAPSHOT,
+    argument,
+    command,
+    flags,
+    one_of,
+    positive,
+    required_operator,
+    switch,
+)
 from state_processor.commands.printing import (
     filled,
     print_batches,
@@ -22,7 +32,7 @@ from state_processor.commands.printing import (
     with_operator,
     with_sizes,
 )
-from state_processor.commands.state_rows_cli import add_columns, add_kind, add_where, state_batches
+from state_processor.commands.state_rows_cli import COLUMNS, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
@@ -48,29 +58,15 @@ _STATE_COLUMNS: Final = (
 _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 
 
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parsers of the command line."""
-    command = partial(snapshot_command, commands)
-    inspect = command("inspect", _inspect, "operators of a snapshot, with sizes", {Kind.TABLES})
-    inspect.add_argument("--files", action="store_true", help="list the files and other parts of the snapshot instead")
-    command("states", _states, "states of all operators, with types", {Kind.TABLES})
-    show = command("show", _show, "rows of a state", ROWS)
-    add_operator(show)
-    what = show.add_mutually_exclusive_group()
-    what.add_argument("--state", help="name of the state; without it, all keyed states of the operator as columns")
-    what.add_argument("--timers", action="store_true", help="the operator's timers")
-    add_kind(show)
-    show.add_argument("--key", action="append", help="only this key, as JSON or plain text; may be repeated")
-    show.add_argument("--limit", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
-    show.add_argument("--schema", action="store_true", help="the columns and their types instead of rows")
-    add_columns(show)
-    add_where(show)
-    get = command("get", _get, "states and timers of one key", {Kind.LOOKUP})
-    add_operator(get)
-    get.add_argument("--state", help="name of the state; without it, all keyed states and the timers")
-    get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
-
-
+@command(
+    "inspect",
+    "operators of a snapshot, with sizes",
+    "Show the operators of a snapshot, with sizes.",
+    SNAPSHOT,
+    PRINTING,
+    flags(Kind.TABLES),
+    switch("--files", "list the files and other parts of the snapshot instead"),
+)
 def _inspect(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
     if options.files:
@@ -93,6 +89,14 @@ def _inspect(options: argparse.Namespace) -> None:
     print_table(filled(columns, rows), rows, options)
 
 
+@command(
+    "states",
+    "states of all operators, with types",
+    "Show the states of all operators, with types.",
+    SNAPSHOT,
+    PRINTING,
+    flags(Kind.TABLES),
+)
 def _states(options: argparse.Namespace) -> None:
     rows = arrow.states(options.path, **flag_values(options)).to_pylist()
     if options.json:
@@ -113,6 +117,25 @@ def _namespace(row: Mapping[str, Any]) -> str | None:
     return None if row["namespace_type"] == _NO_NAMESPACE else row["namespace_type"]
 
 
+@command(
+    "show",
+    "rows of a state",
+    "Show the rows of a state.",
+    SNAPSHOT,
+    PRINTING,
+    flags(*ROWS),
+    OPERATOR,
+    one_of(
+        argument("--state", help="name of the state; without it, all keyed states of the operator as columns"),
+        switch("--timers", "the operator's timers"),
+    ),
+    KIND,
+    argument("--key", action="append", help="only this key, as JSON or plain text; may be repeated"),
+    argument("--limit", type=positive, default=20, metavar="N", help="number of rows (default: 20)"),
+    switch("--schema", "the columns and their types instead of rows"),
+    COLUMNS,
+    WHERE,
+)
 def _show(options: argparse.Namespace) -> None:
     if options.timers and options.kind not in (None, TIMER_KIND):
         raise OptionError(f"--timers --kind {options.kind}: use one of them")
@@ -125,6 +148,17 @@ def _show(options: argparse.Namespace) -> None:
         print_batches(batches, options)
 
 
+@command(
+    "get",
+    "states and timers of one key",
+    "Show the states and timers of one key.",
+    SNAPSHOT,
+    PRINTING,
+    flags(Kind.LOOKUP),
+    OPERATOR,
+    argument("--state", help="name of the state; without it, all keyed states and the timers"),
+    argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text"),
+)
 def _get(options: argparse.Namespace) -> None:
     (key,) = _keys(options)
     reading = {"nanos": "string", **flag_values(options)}

@@ -15,9 +15,9 @@ from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.connectors.sinks import ROLE, WRITER
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, VERSION
 from state_processor.backends.read.option import Kind
-from state_processor.commands.arguments import UID_HELP, snapshot_command
+from state_processor.commands.command import PRINTING, SNAPSHOT, UID_HELP, argument, command, flags, repeated, several
 from state_processor.commands.printing import NAMES, filled, print_json, print_table
-from state_processor.commands.rewriting import rewriting_command
+from state_processor.commands.rewriting import rewriting
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
@@ -29,24 +29,26 @@ Row = Mapping[str, Any]
 _BYTES: Final = frozenset({RAW_BYTES, VERSION, file_sink.FILE, file_sink.FILE_VERSION})
 _PATHS: Final = (file_sink.PATH, file_sink.TEMPORARY)
 
-
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parsers of the command line."""
-    show = snapshot_command(commands, "sink-state", _show, "pending files or transactions of a sink", {Kind.SINK})
-    change = rewriting_command(commands, "change-sink", "a copy with fewer pending files or transactions of a sink", _change)
-    for command in (show, change):
-        command.add_argument("--uid", required=True, help=f"the sink: {UID_HELP}")
-        command.add_argument("--connector", choices=(*sinks(), RAW), help="the connector; by default detected from the bytes")
-        text = "the operator of the committers, if its uid is not 'Sink Committer: ' and the uid of the sink"
-        command.add_argument("--committer", metavar="UID", help=text)
-    for flag, name, text in (
-        ("--drop-transaction", "ID", "do not commit this Kafka transaction; its records are lost"),
-        ("--drop-file", "PATH", "drop this file, by its path or temporary path: it is neither committed nor continued"),
-    ):
-        change.add_argument(flag, metavar=name, action="append", default=[], help=f"{text}; may be repeated")
-    change.add_argument("--prefix", help="the new prefix of the transactional ids of the writers")
+_SINK: Final = several(
+    argument("--uid", required=True, help=f"the sink: {UID_HELP}"),
+    argument("--connector", choices=(*sinks(), RAW), help="the connector; by default detected from the bytes"),
+    argument(
+        "--committer",
+        metavar="UID",
+        help="the operator of the committers, if its uid is not 'Sink Committer: ' and the uid of the sink",
+    ),
+)
 
 
+@command(
+    "sink-state",
+    "pending files or transactions of a sink",
+    "Show the pending files or transactions of a sink.",
+    SNAPSHOT,
+    PRINTING,
+    flags(Kind.SINK),
+    _SINK,
+)
 def _show(options: argparse.Namespace) -> None:
     rows = _state(options).to_pylist()
     if options.json:
@@ -61,6 +63,18 @@ def _state(options: argparse.Namespace) -> pa.Table:
     return arrow.read_sink_state(options.path, operator, options.connector, options.committer, **flag_values(options))
 
 
+@rewriting(
+    "change-sink",
+    "a copy with fewer pending files or transactions of a sink",
+    _SINK,
+    repeated("--drop-transaction", "do not commit this Kafka transaction; its records are lost", metavar="ID"),
+    repeated(
+        "--drop-file",
+        "drop this file, by its path or temporary path: it is neither committed nor continued",
+        metavar="PATH",
+    ),
+    argument("--prefix", help="the new prefix of the transactional ids of the writers"),
+)
 def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
     steps: list[Callable[[Sequence[Row]], list[Row]]] = [partial(_without_transaction, id_) for id_ in options.drop_transaction]
     steps += [partial(_without_file, path) for path in options.drop_file]

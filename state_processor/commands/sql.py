@@ -6,50 +6,50 @@ import argparse
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, get_args
 
 from state_processor.backends.read.option import Kind
-from state_processor.commands.arguments import positive
+from state_processor.commands.command import SNAPSHOT, VERTICAL, argument, command, flags, group, one_of, positive, switch
 from state_processor.commands.new_files import UnclosedFile, check_new, new_file
 from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.row_formats import FORMATS, write_rows
 from state_processor.commands.sql_prompt import prompt
 from state_processor.commands.terminal import say
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.options.table import KEYWORD_OPTIONS
+from state_processor.serializers.decode_options import Nanos
 from state_processor.serializers.errors import OptionError
 from state_processor.sql.session import QueryResult, SqlSession
 
-_TEXT: Final = (
+
+@command(
+    "sql",
+    "result of a query on a snapshot, with DuckDB",
     "Run a query of DuckDB on a snapshot. Each operator is a view: a row per key, a column per keyed state. Each state is a view "
     "in a schema of the operator's name: orders.total; timers are orders.timers. operators, states and handles are tables about "
     'the snapshot. Names that are not plain words are in double quotes: "my-operator". An operator without a uid has the hash as '
-    "its name. Without a query, a prompt reads statements that end in a semicolon."
+    "its name. Without a query, a prompt reads statements that end in a semicolon.",
+    SNAPSHOT,
+    argument("query", metavar="QUERY", nargs="?", help="the query; without it a prompt, or statements from standard input"),
+    group(
+        "options of printing",
+        one_of(
+            switch("--json", "one JSON object per line instead of a table"),
+            switch("--csv", "CSV instead of a table"),
+            argument("--parquet", metavar="FILE", help="write the result into a new file"),
+            VERTICAL,
+        ),
+        argument("--limit", type=positive, default=100, metavar="N", help="number of rows of a table (default: 100)"),
+    ),
+    flags(Kind.SIZES),
+    argument(
+        "--nanos",
+        choices=get_args(Nanos),
+        default="check",
+        help=f"{KEYWORD_OPTIONS['nanos'].doc.replace('`', '')} The default is check.",
+    ),
 )
-
-
-def add_commands(commands: Any) -> None:
-    """Add the command to the parsers of the command line."""
-    sql = commands.add_parser("sql", help="result of a query on a snapshot, with DuckDB", description=_TEXT)
-    sql.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-    sql.add_argument(
-        "query", metavar="QUERY", nargs="?", help="the query; without it a prompt, or statements from standard input"
-    )
-    output = sql.add_argument_group("options of printing")
-    forms = output.add_mutually_exclusive_group()
-    forms.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
-    forms.add_argument("--csv", action="store_true", help="CSV instead of a table")
-    forms.add_argument("--parquet", metavar="FILE", help="write the result into a new file")
-    forms.add_argument("--vertical", action="store_true", help="a line for each value; values are not shortened")
-    output.add_argument("--limit", type=positive, default=100, metavar="N", help="number of rows of a table (default: 100)")
-    add_flags(sql, {Kind.SIZES})
-    nanos = KEYWORD_OPTIONS["nanos"]
-    ways = ("error", "check", "truncate", "string")
-    sql.add_argument("--nanos", choices=ways, default="check", help=f"{nanos.doc.replace('`', '')} The default is check.")
-    sql.set_defaults(run=_run)
-
-
-def _run(options: argparse.Namespace) -> None:
+def _sql(options: argparse.Namespace) -> None:
     if options.parquet:
         check_new(options.parquet)
         if options.query is None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import arrow
+from state_processor.commands.command import argument
 from state_processor.options.flags import flag_values
 from state_processor.options.table import STATE_KIND
 from state_processor.serializers.errors import OptionError
@@ -16,22 +17,17 @@ from state_processor.types.identifier import OperatorIdentifier
 
 _SPARK: Final = ("pyspark", "py4j")
 
-
-def add_where(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of rows by an expression."""
-    text = 'only rows that match this expression of Spark SQL, such as "value > 100"; it starts Spark in this process'
-    parser.add_argument("--where", metavar="EXPRESSION", help=text)
-
-
-def add_kind(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of the kind of state."""
-    parser.add_argument("--kind", metavar="KIND", help=f"{STATE_KIND.doc.replace('`', '')} It is {STATE_KIND.kind.expected}.")
-
-
-def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of columns."""
-    text = "only these columns and fields, separated by commas: key,value.id; --where can use only these"
-    parser.add_argument("--columns", type=lambda given: [name.strip() for name in given.split(",")], help=text)
+WHERE: Final = argument(
+    "--where",
+    metavar="EXPRESSION",
+    help='only rows that match this expression of Spark SQL, such as "value > 100"; it starts Spark in this process',
+)
+KIND: Final = argument("--kind", metavar="KIND", help=f"{STATE_KIND.doc.replace('`', '')} It is {STATE_KIND.kind.expected}.")
+COLUMNS: Final = argument(
+    "--columns",
+    type=lambda given: [name.strip() for name in given.split(",")],
+    help="only these columns and fields, separated by commas: key,value.id; --where can use only these",
+)
 
 
 def state_batches(

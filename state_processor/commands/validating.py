@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from state_processor.backends.files.claimed_savepoint import BUG
@@ -19,18 +19,15 @@ from state_processor.backends.read.structure_check import StructureCheck
 from state_processor.backends.read.value_check import ValueCheck
 from state_processor.backends.write.claimed_repair import is_moved, refer_to_claimed
 from state_processor.backends.write.staging import Staging
-from state_processor.commands.arguments import add_exit_code
+from state_processor.commands.command import JSON_LINES, SNAPSHOT, command, flags, switch
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import flag_values
 from state_processor.report.restoring import Restoring, oldest_flink, previewed_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError
-
-INCOMPLETE: Final = 1
-"""Exit code for a snapshot that lacks files or is damaged."""
 
 _WORDS: Final = {
     "problem": "",
@@ -51,33 +48,26 @@ _ABOUT: Final = {
 }
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command to the parsers of the command line."""
-    text = (
-        "Check that every file of a snapshot has its recorded size, that operator state fits its headers, that entries "
-        "in files of the heap backend can be counted to the end, and that the checksums of all blocks in files of RocksDB are "
-        "right. Print which versions of Flink restore the snapshot, and the leftovers of writes in its directory. Values are "
-        "decoded only with --values."
-    )
-    validate = commands.add_parser("validate", help="check the files of a snapshot", description=text)
-    add_exit_code(validate, "something is missing or damaged")
-    validate.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-    validate.add_argument(
+@command(
+    "validate",
+    "check the files of a snapshot",
+    "Check that every file of a snapshot has its recorded size, that operator state fits its headers, that entries "
+    "in files of the heap backend can be counted to the end, and that the checksums of all blocks in files of RocksDB are "
+    "right. Print which versions of Flink restore the snapshot, and the leftovers of writes in its directory. Values are "
+    "decoded only with --values.",
+    SNAPSHOT,
+    switch(
         "--repair",
-        action="store_true",
-        help="remove leftovers of writes whose process has ended; files of the snapshot and of running writes are not removed. "
+        "remove leftovers of writes whose process has ended; files of the snapshot and of running writes are not removed. "
         "Also record the paths of the files of a claimed savepoint in _metadata, if the checkpoint refers to them as its own "
         f"({BUG})",
-    )
-    validate.add_argument(
-        "--values", action="store_true", help="also decode every value completely, and check the key group of every key"
-    )
-    validate.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
-    add_flags(validate, {Kind.CHECKS})
-    validate.set_defaults(run=_validate)
-
-
-def _validate(options: argparse.Namespace) -> int:
+    ),
+    switch("--values", "also decode every value completely, and check the key group of every key"),
+    JSON_LINES,
+    flags(Kind.CHECKS),
+    fails="something is missing or damaged",
+)
+def _validate(options: argparse.Namespace) -> bool:
     access = SnapshotAccess.of(**flag_values(options))
     findings = list(_strays(options.path, access.storage(), repair=options.repair))
     files, structure, values, restoring = FileCheck(), StructureCheck(), None, []
@@ -109,12 +99,12 @@ def _validate(options: argparse.Namespace) -> int:
     if options.json:
         findings += [("restoring", said) for said in restoring]
         print_json({"finding": finding, _ABOUT.get(finding, "file"): what} for finding, what in findings)
-        return INCOMPLETE if problems else 0
+        return not problems
     for finding, what in findings:
         say(_WORDS[finding] + text_of(" ".join(what.split())))
     if not problems:
         say("\n".join([_checked(files.checked, structure, values), *restoring]))
-    return INCOMPLETE if problems else 0
+    return not problems
 
 
 def _claimed(snapshot: Snapshot, files: FileCheck) -> Iterator[str]:

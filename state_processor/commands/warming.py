@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
+from state_processor.commands.command import command
 from state_processor.commands.terminal import say
 from state_processor.serializers.errors import OptionError
 
@@ -34,17 +35,13 @@ MODULES: Final = (
 """The modules with kernels that Python calls, and with kernels that a program may need."""
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command to the parsers of the command line."""
-    text = (
-        "Compile all missing kernels for this version of the package, Python, Numba and this machine's CPU. "
-        "They are stored in the user's cache, or in the directory of the environment variable STATE_PROCESSOR_CACHE. Reads and "
-        "writes load them from there."
-    )
-    warm_up = commands.add_parser("warm-up", help="compile all kernels, for images and scripts", description=text)
-    warm_up.set_defaults(run=_warm_up)
-
-
+@command(
+    "warm-up",
+    "compile all kernels, for images and scripts",
+    "Compile all missing kernels for this version of the package, Python, Numba and this machine's CPU. "
+    "They are stored in the user's cache, or in the directory of the environment variable STATE_PROCESSOR_CACHE. Reads and "
+    "writes load them from there.",
+)
 def _warm_up(options: argparse.Namespace) -> None:
     # Imported here: most commands don't need kernels.
     compiler = import_module("state_processor.serializers.kernel.compiler")

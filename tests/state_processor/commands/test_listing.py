@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from state_processor import cli
-from state_processor.commands.listing import NOTHING_FOUND
 from tests.state_processor.samples import ORDERS_PATH
 
 
@@ -55,7 +54,7 @@ def test_what_is_not_searched_is_reported(capsys: pytest.CaptureFixture[str], di
     assert "--depth 2 searches deeper" in err
     for options in ([], ["--json"]):
         code, out, err = run(capsys, "list", str(directory), "--depth", "0", *options)
-        assert (code, out) == (NOTHING_FOUND, "")
+        assert (code, out) == (cli.NO, "")
         assert "3 directories more than 0 levels down were not searched" in err
         assert f"no snapshot found in {directory}" in err
     assert run(capsys, "list", str(directory), "--depth", "2")[2] == ""
@@ -82,9 +81,9 @@ def test_latest(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
     assert run(capsys, "latest", str(directory), "--no-check") == (0, f"{directory}/lacking\n", "")
     assert run(capsys, "latest", str(directory / "one"), "--kind", "savepoint") == (0, f"{complete}\n", "")
     code, out, err = run(capsys, "latest", str(directory), "--kind", "checkpoint")
-    assert (code, out) == (NOTHING_FOUND, "")
+    assert (code, out) == (cli.NO, "")
     assert "chk-7 is not complete" in err
     assert f"no complete checkpoint found in {directory}" in err
     code, out, err = run(capsys, "latest", str(directory / "one"), "--depth", "0")
-    assert (code, out) == (NOTHING_FOUND, "")
+    assert (code, out) == (cli.NO, "")
     assert "--depth 1 searches deeper" in err

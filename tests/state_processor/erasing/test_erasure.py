@@ -9,7 +9,6 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.commands.finding import NOT_CLEAN
 from tests.archives import unpacked
 from tests.corpus import FIXTURES
 from tests.state_processor.samples import savepoint_with_mentions
@@ -150,7 +149,7 @@ def test_the_command_writes_the_report(everywhere: Path, tmp_path: Path, capsys:
     assert json.loads(file.read_text("utf-8"))["sought"] == {"key": ["3"]}
     capsys.readouterr()
     only_keys = ["erase", str(everywhere), str(tmp_path / "other"), "--key", "zoë@example.com", "--remove", "keys", "--json"]
-    assert cli.main(only_keys) == NOT_CLEAN
+    assert cli.main(only_keys) == cli.NO
     assert json.loads(capsys.readouterr().out)["clean"] is False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,7 +11,6 @@ import state_processor as sp
 from state_processor import cli
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.option import ROWS, Kind
-from state_processor.commands import showing
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.groups import (
     CountOptions,
@@ -201,9 +199,7 @@ def test_window_state_has_windows() -> None:
 
 
 def test_look_ups_and_get_have_the_same_options() -> None:
-    parser = argparse.ArgumentParser()
-    showing.add_commands(parser.add_subparsers(dest="command"))
-    flags = vars(parser.parse_args(["get", WINDOWS_PATH, "--uid", "windows", "key"])).keys()
+    flags = vars(cli.command_parser("get").parse_args(["get", WINDOWS_PATH, "--uid", "windows", "key"])).keys()
     of_lookups = {o.argument for o in READ_OPTIONS if Kind.LOOKUP in o.on}
     assert flags & {o.argument for o in READ_OPTIONS} == of_lookups - {"unpickle"}  # code alone loads pickles
     assert of_lookups == set(LookupOptions.__annotations__)

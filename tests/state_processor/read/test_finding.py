@@ -10,7 +10,6 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.commands.finding import NOTHING_FOUND
 from tests.corpus import FIXTURES
 from tests.state_processor.samples import ORDERS_PATH, savepoint_with_mentions
 
@@ -77,5 +76,5 @@ def test_the_command_prints_places(capsys: pytest.CaptureFixture[str], everywher
     out = capsys.readouterr().out
     assert out.splitlines()[0].split() == ["snapshot", "operator", "state", "key", "field", "sought", "count"]
     assert "Searched as bytes:" in out
-    assert cli.main(["find", ORDERS_PATH, "--text", "nobody@"]) == NOTHING_FOUND
+    assert cli.main(["find", ORDERS_PATH, "--text", "nobody@"]) == cli.NO
     assert capsys.readouterr().out.splitlines()[0] == "Nothing found"

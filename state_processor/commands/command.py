@@ -1,0 +1,172 @@
+"""Commands: functions with their arguments.
+
+:func:`command` makes a command of a function, which gets the parsed arguments and prints. A module of commands is imported if its
+command is called, or the help of all commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Collection, Iterable
+from types import ModuleType
+from typing import Any, Final
+
+from state_processor.backends.read.option import Kind
+from state_processor.options.flags import add_flags
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.records import dataclass
+from state_processor.types.identifier import OperatorIdentifier
+
+Run = Callable[[argparse.Namespace], bool | None]
+"""Runs a command. A command with an answer for scripts returns it: the exit code of false is 1."""
+
+Argument = Callable[[Any], object]
+"""Adds an argument, or several, to a parser or to a group of a parser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    help
+        What it shows or makes, as a noun phrase.
+    description
+        What it does.
+    arguments
+        Its arguments, in the order of its help.
+    run
+        The function.
+    fails
+        When its answer is no, and its exit code 1. Commands without an answer for scripts have no such text.
+    """
+
+    name: str
+    help: str
+    description: str
+    arguments: tuple[Argument, ...]
+    run: Run
+    fails: str = ""
+
+    def add_to(self, commands: Any) -> None:
+        """Add the command to the parsers of the command line."""
+        epilog = self.fails and f"The exit code is 1 if {self.fails}."
+        parser = commands.add_parser(self.name, help=self.help, description=self.description, epilog=epilog or None)
+        for add in self.arguments:
+            add(parser)
+        parser.set_defaults(run=self.run)
+
+
+def command(name: str, help: str, description: str, *arguments: Argument, fails: str = "") -> Callable[[Run], Command]:
+    """Return a decorator that makes a command of a function; see :class:`Command`."""
+    return lambda run: Command(name, help, description, arguments, run, fails)
+
+
+def commands_of(module: ModuleType) -> list[Command]:
+    """Return the commands that a module defines, in their order."""
+    return [value for value in vars(module).values() if isinstance(value, Command)]
+
+
+def argument(*names: str, **settings: Any) -> Argument:
+    """Return an argument, as ``ArgumentParser.add_argument`` describes it."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def switch(name: str, help: str) -> Argument:
+    """Return a flag without an operand."""
+    return argument(name, action="store_true", help=help)
+
+
+def repeated(name: str, help: str, **settings: Any) -> Argument:
+    """Return a flag that may be repeated. Its operands are a list."""
+    return argument(name, action="append", default=[], help=f"{help}; may be repeated", **settings)
+
+
+def group(title: str, *arguments: Argument) -> Argument:
+    """Return arguments with a title of their own in the help."""
+    return lambda parser: _add_all(parser.add_argument_group(title), arguments)
+
+
+def one_of(*arguments: Argument, required: bool = False) -> Argument:
+    """Return arguments of which a call has at most one, or exactly one if it is ``required``."""
+    return lambda parser: _add_all(parser.add_mutually_exclusive_group(required=required), arguments)
+
+
+def several(*arguments: Argument) -> Argument:
+    """Return arguments that several commands have together."""
+    return lambda parser: _add_all(parser, arguments)
+
+
+def _add_all(parser: Any, arguments: Iterable[Argument]) -> None:
+    for add in arguments:
+        add(parser)
+
+
+def flags(*kinds: Kind, without: Collection[str] = ()) -> Argument:
+    """Return the flags of the options that act on some kinds of reads; see :func:`~state_processor.options.flags.add_flags`."""
+    return lambda parser: add_flags(parser, kinds, without=without)
+
+
+UID_HELP: Final = "the operator, by uid or by the 32 digits of its hash"
+_UID_HASH: Final = argument("--uid-hash", help="the operator, by the hash of its uid")
+
+SNAPSHOT: Final = argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
+DIRECTORY: Final = argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
+UID: Final = argument("--uid", required=True, help=UID_HELP)
+OPERATOR: Final = one_of(argument("--uid", help=UID_HELP), _UID_HASH, required=True)
+ANY_OPERATOR: Final = one_of(argument("--uid", help=f"only {UID_HELP}"), _UID_HASH)
+VERTICAL: Final = switch("--vertical", "a line for each value; values are not shortened")
+PRINTING: Final = group("options of printing", switch("--json", "one JSON object per line instead of a table"), VERTICAL)
+JSON_LINES: Final = switch("--json", "one JSON object per line instead of text")
+
+
+def named_operator(options: argparse.Namespace) -> OperatorIdentifier | None:
+    """Return the operator that the arguments name, if any."""
+    if options.uid:
+        return OperatorIdentifier.of(options.uid)
+    return OperatorIdentifier.for_uid_hash(options.uid_hash) if options.uid_hash else None
+
+
+def required_operator(options: argparse.Namespace) -> OperatorIdentifier:
+    """Return the operator that the arguments name; it is required."""
+    return OperatorIdentifier.of(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash or "")
+
+
+def positive(text: str) -> int:
+    """Return a positive number."""
+    number = _whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def not_negative(text: str) -> int:
+    """Return a non-negative number."""
+    number = _whole(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found {text!r}") from None
+
+
+def pairs(flag: str, form: str, given: Iterable[str]) -> dict[str, str]:
+    """Return the operands of a flag, such as ``NAME=VALUE``, as a mapping.
+
+    Raises
+    ------
+    OptionError
+        If one has another form.
+    """
+    found = [text.partition("=") for text in given]
+    if not all(name and equals for name, equals, _ in found):
+        raise OptionError(f"{flag}: expected {form}")
+    return {name: value for name, _, value in found}
