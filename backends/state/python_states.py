@@ -193,7 +193,7 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
 
 def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
     """Return the registered state of a declared state of a PyFlink job: values and keys of maps are byte arrays."""
-    from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
+    from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 
     value: TypeSerializer = BytesSerializer()
     if isinstance(state.value, TtlSerializer):

@@ -91,6 +91,11 @@ _NUMBERS: Final = {
 }
 
 
+def number_layout(name: str, order: str = ">") -> struct.Struct:
+    """Return the bytes of a number type, big-endian as in Java or little-endian (``<``)."""
+    return struct.Struct(order + _NUMBERS[name].layout.format[1:])
+
+
 class NumberSerializer(SimpleSerializer):
     """A primitive type of Java except ``char``: a fixed number of bytes, big-endian.
 

@@ -56,6 +56,25 @@ class JavaClassDescription:
     custom: bool = False
 
 
+def _box(name: str, uid: int, type_: str, parent: str = "") -> JavaClassDescription:
+    return JavaClassDescription(f"java.lang.{name}", uid, ((type_, "value"),), parent)
+
+
+NUMBER: Final = "java.lang.Number"
+BOX_CLASSES: Final = (
+    JavaClassDescription(NUMBER, -8742448824652078965),
+    _box("Byte", -7183698231559129828, "B", NUMBER),
+    _box("Short", 7515723908773894738, "S", NUMBER),
+    _box("Integer", 1360826667806852920, "I", NUMBER),
+    _box("Long", 4290774380558885855, "J", NUMBER),
+    _box("Float", -2671257302660747028, "F", NUMBER),
+    _box("Double", -9172774392245257468, "D", NUMBER),
+    _box("Boolean", -3665804199014368530, "Z"),
+    _box("Character", 3786198910865385080, "C"),
+)
+"""Classes of primitive values as objects."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JavaArray:
     """An array; ``name`` is its class, ``[Ljava.lang.String;`` or ``[B``."""

@@ -25,46 +25,32 @@ from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.binary_slots import (
+    HEADER_BITS,
     INT,
     BinaryWriter,
     BytesSlot,
-    DateSlot,
-    DecimalSlot,
     NullSlot,
-    NumberSlot,
     Slot,
     SlotAddress,
-    TextSlot,
-    TimeSlot,
-    TimestampSlot,
-    VariantSlot,
+    null_bytes,
     pointed,
 )
 from state_processor.serializers.table.logical_types import (
     ArrayType,
-    AtomicType,
-    BytesType,
-    DateType,
-    DecimalType,
-    IntervalType,
     LogicalType,
     MapType,
     RawType,
     RowType,
     StructuredType,
-    TextType,
-    TimestampType,
-    TimeType,
     without_name_and_alias,
 )
 from state_processor.serializers.table.sql_limits import Limit, limits_of
+from state_processor.serializers.table.type_descriptors import codecs_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
-
-_HEADER_BITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,11 +156,6 @@ class ContainerSlot(Slot):
         """Append the instructions that write a region from its begin to its end."""
 
 
-def null_bytes(arity: int) -> int:
-    """Return the size of a row's kind and null bits together."""
-    return (arity + 63 + _HEADER_BITS) // 64 * 8
-
-
 class RowSlot(ContainerSlot):
     """A row: a byte of kind, a null bit for each field, a slot for each field."""
 
@@ -195,7 +176,7 @@ class RowSlot(ContainerSlot):
 
     @staticmethod
     def _is_null(data: bytes, field: int) -> bool:
-        bit = field + _HEADER_BITS
+        bit = field + HEADER_BITS
         return bool(data[bit >> 3] & 1 << (bit & 7))
 
     def build(self, value: Any, kind: str = ROW_KINDS[0], *, reserve_nulls: bool = False) -> bytes:
@@ -221,7 +202,7 @@ class RowSlot(ContainerSlot):
             if field is not None:
                 _put_field(name, slot, writer, at, field)
                 continue
-            bit = i + _HEADER_BITS
+            bit = i + HEADER_BITS
             writer.data[bit >> 3] |= 1 << (bit & 7)
             if reserve_nulls and slot.reserved:
                 writer.append(at, bytes(slot.reserved))
@@ -240,7 +221,7 @@ class RowSlot(ContainerSlot):
         if first:
             builder.op(Op.BINARY_KIND, column.child(0), region=region, kinds=builder.constant("".join(ROW_KINDS).encode()))
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
-            child, bit = column.child(first + i), i + _HEADER_BITS
+            child, bit = column.child(first + i), i + HEADER_BITS
             with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, nulls=child, bit=bit):
                 slot.emit_decode(builder, child, SlotAddress(region, region, self._first + 8 * i))
 
@@ -254,7 +235,7 @@ class RowSlot(ContainerSlot):
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
             child, at = column.named(name), self._first + 8 * i
             builder.limit(child, self.limits[i])
-            kept, bit = slot.reserved if reserve_nulls else 0, i + _HEADER_BITS
+            kept, bit = slot.reserved if reserve_nulls else 0, i + HEADER_BITS
             with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, kept=kept, at=at, bit=bit):
                 slot.emit_encode(builder, child, SlotAddress(region, region, at))
 
@@ -408,26 +389,14 @@ class MapSlot(ContainerSlot):
         self.values.emit_encode_elements(builder, column, column.child(1), values)
 
 
-def _atomic(type_: AtomicType) -> Slot:
-    special: dict[str, Callable[[LogicalType], Slot]] = {"NULL": NullSlot, "VARIANT": VariantSlot, "BITMAP": BytesSlot}
-    return special[type_.name](type_) if type_.name in special else NumberSlot(type_, type_.name)
-
-
 _SLOTS: Final[dict[type, Callable[[Any], Slot]]] = {
-    AtomicType: _atomic,
-    DateType: DateSlot,
-    TimeType: TimeSlot,
-    TextType: TextSlot,
-    BytesType: BytesSlot,
-    RawType: BytesSlot,
-    DecimalType: DecimalSlot,
-    TimestampType: TimestampSlot,
-    IntervalType: lambda t: NumberSlot(t, "INT" if t.in_months else "BIGINT"),
     ArrayType: ArraySlot,
     MapType: MapSlot,
     RowType: RowSlot,
     StructuredType: RowSlot,
+    RawType: BytesSlot,
 }
+"""Slots of types with nested types, and of types of user classes. Other types have theirs in their descriptor."""
 
 
 def provide_slot(type_: type[LogicalType], make: Callable[[Any], Slot]) -> None:
@@ -438,4 +407,5 @@ def provide_slot(type_: type[LogicalType], make: Callable[[Any], Slot]) -> None:
 def slot_of(type_: LogicalType) -> Slot:
     """Return the slot of a type's values in a row or an array."""
     held = without_name_and_alias(type_)
-    return _SLOTS[type(held)](held)
+    make = _SLOTS.get(type(held)) or codecs_of(held).slot
+    return make(held)

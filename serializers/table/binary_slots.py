@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers.big_numbers import to_decimal, to_java_bytes
+from state_processor.serializers.core.basic import number_layout
 from state_processor.serializers.core.temporal import present_date
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
-from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.binary_values import (
     TimestampData,
     Variant,
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 INT: Final = struct.Struct("<i")
 LONG: Final = struct.Struct("<q")
+HEADER_BITS: Final = 8
+"""Bits of the kind of a row, before its null bits."""
 _INLINE: Final = 7
 
 
@@ -87,6 +89,11 @@ class BinaryWriter:
 def rounded(size: int) -> int:
     """Round a size up to a multiple of eight."""
     return (size + 7) // 8 * 8
+
+
+def null_bytes(arity: int) -> int:
+    """Return the size of a row's kind and null bits together."""
+    return (arity + 63 + HEADER_BITS) // 64 * 8
 
 
 class Slot(ABC):
@@ -128,13 +135,12 @@ class Slot(ABC):
 
 
 class NumberSlot(Slot):
-    """A number or boolean, in the first bytes of its slot."""
+    """A number or boolean of a Java type (``INT``), in the first bytes of its slot."""
 
     def __init__(self, type_: LogicalType, number: str) -> None:
         super().__init__(type_)
-        layout = ATOMIC[number].packed
-        assert layout is not None
-        self._layout, self.width = layout, layout.size
+        self._layout = number_layout(number, "<")
+        self.width = self._layout.size
         self._is_float = number in ("FLOAT", "DOUBLE")
 
     def get(self, data: bytes, at: int) -> Any:

@@ -20,7 +20,7 @@ from state_processor.serializers.table.logical_types import (
     StructuredType,
     escape,
 )
-from state_processor.serializers.table.type_classes import FIELDS, TYPE, TYPE_CLASSES, TypeClass, TypeField
+from state_processor.serializers.table.type_descriptors import FIELDS, SQL_TYPES, TYPE, SqlType, TypeField
 
 MAX_NESTED: Final = 100_000
 """Limit of nested types in one type. Shared parts count each time, so that a small file can't describe a huge type."""
@@ -125,7 +125,7 @@ def _name_of(content: JavaInstance, name: str) -> str:
 _Maker = Callable[[_Converter, JavaInstance, bool], LogicalType]
 
 
-def _known(known: TypeClass) -> _Maker:
+def _known(known: SqlType) -> _Maker:
     return lambda converter, content, nullable: known.make(
         nullable, {f.attribute: converter.part(f, content) for f in known.fields}
     )
@@ -136,7 +136,7 @@ def _raw(of: str) -> _Maker:
 
 
 _TYPES: Final[dict[str, _Maker]] = {
-    **{name: _known(known) for name, known in TYPE_CLASSES.items()},
+    **{known.java_class: _known(known) for known in SQL_TYPES},
     "StructuredType": _structured,
     "DistinctType": lambda converter, content, nullable: DistinctType(
         _identifier(content), converter.type(content.get("sourceType")), nullable=nullable

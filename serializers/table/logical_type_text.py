@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import MAX_NESTING
-from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.logical_types import (
     MAX_LENGTH,
     ArrayType,
-    AtomicType,
     BytesType,
-    DateType,
-    DecimalType,
     IntervalType,
     LogicalType,
     MapType,
@@ -28,20 +23,16 @@ from state_processor.serializers.table.logical_types import (
     TimestampType,
     TimeType,
 )
+from state_processor.serializers.table.type_descriptors import SQL_TYPES
 
 _TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_]\w*)|([0-9]+)|([<>(),]))")
-_DECIMAL: Final = (10, 0)
 _TIMESTAMP: Final = 6
 _YEARS: Final = ("YEAR", "MONTH")
 _UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
 
-_WORDS: Final[dict[str, Callable[[], LogicalType]]] = {
-    **{word: partial(AtomicType, atomic.name) for atomic in ATOMIC.values() for word in atomic.words},
-    "STRING": TextType,
-    "BYTES": BytesType,
-    "DATE": DateType,
-}
-"""Types of one word."""
+_LONGEST: Final[Mapping[str, Callable[[], LogicalType]]] = {"STRING": TextType, "BYTES": BytesType}
+"""Names of types with the greatest length."""
+_NAMED: Final = {name: known for known in SQL_TYPES for name in known.names}
 
 
 def parse_logical_type(text: str) -> LogicalType:
@@ -95,11 +86,23 @@ class _Parser:
     def _plain(self) -> LogicalType:
         start = self._position
         word = self._next().upper()
-        if word in _WORDS:
-            return _WORDS[word]()
-        if word in _LONGER:
-            return _LONGER[word](self)
+        if word in _LONGEST:
+            return _LONGEST[word]()
+        if word in _OF_OWN_SYNTAX:
+            return _OF_OWN_SYNTAX[word](self)
+        if word in _NAMED:
+            return self._named(word)
         raise self._problem(f"{word!r} is not a type of Flink SQL", start)
+
+    def _named(self, name: str) -> LogicalType:
+        """Parse the rest of a name, and numbers in parentheses."""
+        longer = f"{name} {self._peek().upper()}"
+        if longer in _NAMED:
+            self._next()
+        known = _NAMED.get(longer, _NAMED[name])
+        parameters = known.numbers
+        numbers = self._numbers(*(p.default for p in parameters)) if parameters else ()
+        return known.make(True, {p.attribute: number for p, number in zip(parameters, numbers, strict=True)})
 
     def _numbers(self, *defaults: int) -> list[int]:
         """Parse numbers in parentheses, at most as many as there are defaults."""
@@ -120,25 +123,6 @@ class _Parser:
         if not token.isdecimal() or int(token) > MAX_LENGTH:
             raise self._problem("expected a number", start)
         return int(token)
-
-    def _double(self) -> LogicalType:
-        self._take("PRECISION")
-        return AtomicType("DOUBLE")
-
-    def _char(self) -> LogicalType:
-        return TextType("VARCHAR" if self._take("VARYING") else "CHAR", *self._numbers(1))
-
-    def _varchar(self) -> LogicalType:
-        return TextType("VARCHAR", *self._numbers(1))
-
-    def _binary(self) -> LogicalType:
-        return BytesType("VARBINARY" if self._take("VARYING") else "BINARY", *self._numbers(1))
-
-    def _varbinary(self) -> LogicalType:
-        return BytesType("VARBINARY", *self._numbers(1))
-
-    def _decimal(self) -> LogicalType:
-        return DecimalType(*self._numbers(*_DECIMAL))
 
     def _time(self) -> LogicalType:
         (precision,) = self._numbers(0)
@@ -255,13 +239,7 @@ class _Parser:
         return OptionError(f"type {self._text!r}, at character {position}: {what}")
 
 
-_LONGER: Final[dict[str, Callable[[_Parser], LogicalType]]] = {
-    "DOUBLE": _Parser._double,
-    "CHAR": _Parser._char,
-    "VARCHAR": _Parser._varchar,
-    "BINARY": _Parser._binary,
-    "VARBINARY": _Parser._varbinary,
-    **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC"), _Parser._decimal),
+_OF_OWN_SYNTAX: Final[dict[str, Callable[[_Parser], LogicalType]]] = {
     "TIME": _Parser._time,
     "TIMESTAMP": _Parser._timestamp,
     "TIMESTAMP_LTZ": _Parser._timestamp_ltz,
@@ -271,4 +249,4 @@ _LONGER: Final[dict[str, Callable[[_Parser], LogicalType]]] = {
     "MAP": _Parser._map,
     "ROW": _Parser._row,
 }
-"""Types of several words, or with parameters in brackets."""
+"""Types with words behind their parameters, and types with nested types."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.records import dataclass
-from state_processor.serializers.table.atomic_types import ATOMIC
 
 PACKAGE: Final = "org.apache.flink.table.types.logical."
 MAX_LENGTH: Final = 2**31 - 1
@@ -45,9 +44,24 @@ _MICROS: Final = 6
 """Digits of a second in microseconds."""
 
 
+_ATOMIC: Final = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "NULL": pa.null(),
+    "VARIANT": pa.struct([("value", pa.binary()), ("metadata", pa.binary())]),
+    "BITMAP": pa.binary(),
+}
+"""The types of columns of types without parameters."""
+
+
 @dataclass(frozen=True)
 class AtomicType(LogicalType):
-    """A type without parameters, by its name in SQL (:mod:`~state_processor.serializers.table.atomic_types`)."""
+    """A type without parameters, by its name in SQL."""
 
     name: str
 
@@ -56,7 +70,7 @@ class AtomicType(LogicalType):
         return self.name
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return ATOMIC[self.name].arrow
+        return _ATOMIC[self.name]
 
 
 @dataclass(frozen=True)

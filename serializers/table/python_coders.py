@@ -23,7 +23,7 @@ from state_processor.serializers.core.scalar_type import PythonCoder
 from state_processor.serializers.core.scalars import scalar_type_of
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.table.python_rows import PythonBigDecimalSerializer, PythonDateSerializer, PythonTimeSerializer
+from state_processor.serializers.table.python_values import PythonBigDecimalSerializer, PythonDateSerializer, PythonTimeSerializer
 from state_processor.serializers.table.single_values import StringDataSerializer, TimestampDataSerializer
 
 _MILLISECONDS: Final = 3

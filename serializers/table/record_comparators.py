@@ -25,20 +25,13 @@ from state_processor.serializers.table.logical_types import (
     TimestampType,
     TimeType,
 )
+from state_processor.serializers.table.type_descriptors import codecs_of
 
 _RUNTIME: Final = "org.apache.flink.table.runtime."
 _COMPARATOR: Final = f"{_RUNTIME}operators.rank.ComparableRecordComparator"
 _GENERATED: Final = f"{_RUNTIME}generated.GeneratedRecordComparator"
 _TEXT: Final = "Ljava/lang/String;"
 _CLASS_NAME: Final = "RowOrder"
-_NUMBERS: Final = {
-    "TINYINT": "Byte",
-    "SMALLINT": "Short",
-    "INT": "Int",
-    "BIGINT": "Long",
-    "FLOAT": "Float",
-    "DOUBLE": "Double",
-}
 _DESCRIPTIONS: Final = (
     JavaClassDescription(
         _COMPARATOR,
@@ -137,8 +130,8 @@ def _access(type_: LogicalType, row: str, at: int) -> tuple[str, str, bool] | No
     match type_:
         case AtomicType(name="BOOLEAN"):
             return "int", f"({row}.getBoolean({at}) ? 1 : 0)", False
-        case AtomicType(name=name) if name in _NUMBERS:
-            return _NUMBERS[name].lower(), f"{row}.get{_NUMBERS[name]}({at})", False
+        case AtomicType() if number := codecs_of(type_).number:
+            return number.lower(), f"{row}.get{number.capitalize()}({at})", False
         case DateType() | TimeType():
             return "int", f"{row}.getInt({at})", False
         case TextType():

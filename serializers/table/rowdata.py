@@ -18,21 +18,18 @@ from state_processor.serializers.base import (
     write_nested_snapshots,
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import OptionError, UnsupportedFormatError
+from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.murmur import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
 from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
-from state_processor.serializers.table.atomic_types import ATOMIC
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
 from state_processor.serializers.table.binary_slots import BytesSlot, SerializedSlot, Slot
-from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.linked_lists import LinkedListSerializer
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
 from state_processor.serializers.table.logical_type_streams import (
@@ -43,31 +40,23 @@ from state_processor.serializers.table.logical_type_streams import (
 from state_processor.serializers.table.logical_types import (
     MAP_VIEW,
     ArrayType,
-    AtomicType,
-    BytesType,
     DateType,
-    DecimalType,
-    IntervalType,
     LinkedListType,
     LogicalType,
     MapType,
     MultisetType,
     RowType,
-    TextType,
     TimestampType,
     TimeType,
     without_name_and_alias,
 )
 from state_processor.serializers.table.single_values import (
     TABLE,
-    BitmapSerializer,
-    DecimalDataSerializer,
     NullSerializer,
     RawValueDataSerializer,
-    StringDataSerializer,
     TimestampDataSerializer,
-    VariantSerializer,
 )
+from state_processor.serializers.table.type_descriptors import codecs_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -425,31 +414,12 @@ def external_serializer(type_: LogicalType) -> TypeSerializer:
     return ExternalSerializer(inner, lambda _: snapshot)
 
 
-_NOT_NUMBERS: Final[dict[str, Callable[[], TypeSerializer]]] = {
-    "NULL": NullSerializer,
-    "VARIANT": VariantSerializer,
-    "BITMAP": BitmapSerializer,
-}
-
-
-def _atomic(type_: AtomicType) -> TypeSerializer:
-    make = _NOT_NUMBERS.get(type_.name)
-    return NumberSerializer(ATOMIC[type_.name].number) if make is None else make()
-
-
-_INTERNAL: Final[dict[type, Callable[[Any], TypeSerializer]]] = {
-    AtomicType: _atomic,
-    DateType: lambda t: DateDataSerializer(),
-    TimeType: lambda t: TimeDataSerializer(t.precision),
-    TextType: lambda t: StringDataSerializer(),
-    BytesType: lambda t: BytesSerializer(),
-    DecimalType: lambda t: DecimalDataSerializer(t.precision, t.scale),
-    TimestampType: lambda t: TimestampDataSerializer(t.precision),
-    IntervalType: lambda t: NumberSerializer("INT" if t.in_months else "LONG"),
+_CONTAINERS: Final[dict[type, Callable[[Any], TypeSerializer]]] = {
     ArrayType: ArrayDataSerializer,
     MapType: MapDataSerializer,
     RowType: RowDataSerializer,
 }
+"""Serializers of types with nested types. Other types have theirs in their descriptor."""
 
 
 def internal_serializer(type_: LogicalType) -> TypeSerializer:
@@ -463,9 +433,8 @@ def internal_serializer(type_: LogicalType) -> TypeSerializer:
     held = without_name_and_alias(type_)
     if replace(held, nullable=True) == MAP_VIEW:
         return RawValueDataSerializer(NullSerializer())
-    if type(held) not in _INTERNAL:
-        raise UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
-    return _INTERNAL[type(held)](held)
+    make = _CONTAINERS.get(type(held)) or codecs_of(held).serializer
+    return make(held)
 
 
 def _list_slot(type_: LinkedListType) -> Slot:

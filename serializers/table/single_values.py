@@ -28,7 +28,7 @@ from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
 from state_processor.serializers.java.murmur import hash_bytes, hash_words
 from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, Op
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.table.binary_format import null_bytes
+from state_processor.serializers.table.binary_slots import null_bytes
 from state_processor.serializers.table.binary_values import (
     TimestampData,
     Variant,

@@ -25,8 +25,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
-from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
+from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.build import SavepointBuild, Uid

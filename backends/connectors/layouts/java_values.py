@@ -17,8 +17,10 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaInstance, class_name, read_java_object
 from state_processor.serializers.java.object_output import (
+    BOX_CLASSES,
     ENUMERATION,
     EXTERNAL,
+    NUMBER,
     WRITES_MORE,
     JavaArray,
     JavaClassDescription,
@@ -27,7 +29,6 @@ from state_processor.serializers.java.object_output import (
 )
 from state_processor.serializers.records import dataclass
 
-NUMBER: Final = "java.lang.Number"
 OBJECTS: Final = "[Ljava.lang.Object;"
 STRING_TYPE: Final = "Ljava/lang/String;"
 CLASS: Final = "class"
@@ -37,10 +38,6 @@ VALUE: Final = "value"
 def described(*descriptions: JavaClassDescription) -> dict[str, JavaClassDescription]:
     """Return descriptions by name."""
     return {description.name: description for description in descriptions}
-
-
-def _box(name: str, uid: int, type_: str, parent: str = NUMBER) -> JavaClassDescription:
-    return JavaClassDescription(f"java.lang.{name}", uid, ((type_, "value"),), parent)
 
 
 _BIG_INTEGER: Final = JavaClassDescription(
@@ -57,15 +54,7 @@ _BIG_DECIMAL: Final = JavaClassDescription(
     "java.math.BigDecimal", 6108874887143696463, (("I", "scale"), ("Ljava/math/BigInteger;", "intVal")), NUMBER, WRITES_MORE
 )
 JDK: Final = described(
-    JavaClassDescription(NUMBER, -8742448824652078965),
-    _box("Byte", -7183698231559129828, "B"),
-    _box("Short", 7515723908773894738, "S"),
-    _box("Integer", 1360826667806852920, "I"),
-    _box("Long", 4290774380558885855, "J"),
-    _box("Float", -2671257302660747028, "F"),
-    _box("Double", -9172774392245257468, "D"),
-    _box("Boolean", -3665804199014368530, "Z", ""),
-    _box("Character", 3786198910865385080, "C", ""),
+    *BOX_CLASSES,
     _BIG_INTEGER,
     _BIG_DECIMAL,
     JavaClassDescription("java.util.Date", 7523967970034938905, flags=WRITES_MORE),

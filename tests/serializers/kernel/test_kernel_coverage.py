@@ -15,7 +15,7 @@ import pytest
 import state_processor.serializers as package
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.table.python_rows import PythonDecimalSerializer
+from state_processor.serializers.table.python_values import PythonDecimalSerializer
 
 _MIGRATION = "reads values that a migration converts in Python anyway"
 _RECORDS = "a job rarely has many of them"

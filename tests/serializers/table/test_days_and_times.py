@@ -12,7 +12,7 @@ from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
-from state_processor.serializers.table.python_rows import PythonDateSerializer, PythonTimeSerializer
+from state_processor.serializers.table.python_values import PythonDateSerializer, PythonTimeSerializer
 from tests.serializers.harness import PLAIN, check_codec, decode_with_kernel
 
 TEXT = DecodeOptions(nanos="string")

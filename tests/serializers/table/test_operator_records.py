@@ -34,15 +34,17 @@ from state_processor.serializers.table.operator_records import (
     WindowKeySerializer,
 )
 from state_processor.serializers.table.python_rows import (
-    PYTHON,
     PythonArrayDataSerializer,
+    PythonMapDataSerializer,
+    python_serializer,
+)
+from state_processor.serializers.table.python_values import (
+    PYTHON,
     PythonBigDecimalSerializer,
     PythonDateSerializer,
     PythonDecimalSerializer,
-    PythonMapDataSerializer,
     PythonTimeSerializer,
     PythonTimestampSerializer,
-    python_serializer,
 )
 from state_processor.serializers.table.single_values import TABLE, NullSerializer
 from tests.serializers import java_streams as js

@@ -20,7 +20,6 @@ from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
 from state_processor.serializers.table.pickles import PickleSerializer, json_of
 from state_processor.serializers.table.python_coders import python_coder
-from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
 from state_processor.serializers.table.python_state import (
     CountedPiecesSerializer,
     FramedSerializer,
@@ -29,6 +28,7 @@ from state_processor.serializers.table.python_state import (
     PythonKeySerializer,
     framed,
 )
+from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from tests.serializers.harness import check_codec, decode_with_kernel
 
 ROW = Types.ROW_NAMED(["name", "count"], [Types.STRING(), Types.INT()])
