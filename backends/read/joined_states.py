@@ -23,7 +23,6 @@ from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
-from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.late import pc
@@ -50,13 +49,9 @@ class JoinedStatesReader(PlannedReader):
             raise NotFoundError(f"{stored.label} does not have keyed state outside windows; name one of its states: {names}")
         self._columns = _column_names(beside)
         self._plans = self._plans_of_states()
-        keys = plan.options.keys
-        self._keys = None if keys is None else keys_to_read(self._named(next(iter(beside.values()))[0]), keys)
         self._readers = {name: KeyedStateReader(stored, v, self._plans[name]) for name, v in beside.items()}
-
-    def _named(self, state: KeyedDescription) -> KeyedDescription:
-        """Return a state with the names of its rows: keys are looked up by these names."""
-        return with_names(state, dict(self._plan.types.names).get(state.name, {}))
+        keys, first = plan.options.keys, next(iter(beside))
+        self._keys = None if keys is None else keys_to_read(evolved(beside[first][0], self._plans[first].types), keys)
 
     def _plans_of_states(self) -> dict[str, ReadPlan]:
         """Return the plan of each state. A column of the whole read is the value of its state."""
@@ -100,7 +95,7 @@ class JoinedStatesReader(PlannedReader):
         """Read a few key groups at a time. A key has the same key group in every state."""
         source = split.handle.open(self._stored.snapshot)
         found = (state for name in self._readers if (state := source.describe(name)) is not None)
-        states = {state.name: self._named(state) for state in found}
+        states = {state.name: evolved(state, self._plans[state.name].types) for state in found}
         wanted = None
         if split.keys is not None and states:
             wanted = wanted_keys(next(iter(states.values())), split.keys, self._stored.operator.max_parallelism)
@@ -117,9 +112,8 @@ class JoinedStatesReader(PlannedReader):
         keys: Keys | None,
     ) -> Iterator[pa.RecordBatch]:
         tables: dict[str, pa.Table] = {}
-        for name, registered in states.items():
+        for name, state in states.items():
             plan = self._selecting(name)
-            state = evolved(registered, plan.types)
             with naming_state(name, self._stored.operator), blaming_declared_type(name, plan.types.python_type(name)):
                 batches = [b for b in read_state(source, state, plan, key_groups, keys, key_bytes=True) if b.num_rows]
             if batches:

@@ -22,11 +22,9 @@ from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, UnionReader, open_state
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
-from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.errors import NotFoundError
 
 RowsByState: TypeAlias = dict[str, pa.Table]
@@ -61,7 +59,7 @@ class KeyReader:
         self._options = options
         if options.python_types:
             check_known(options.python_types, stored.survey()[0], stored.label)
-        self._of_key = replace(options, fields=tuple((path, names) for path, names in options.fields if path == "key"))
+        self._of_key = _of_key(options)
         self._described = self._describe()
         self._owners: Kept[int, tuple[int, ...]] = Kept(_KEPT_GROUPS)
         self._readers: Kept[tuple[int, ...] | None, _Readers] = Kept(_KEPT_SUBTASKS)
@@ -101,9 +99,7 @@ class KeyReader:
                 described = next((source.describe(s.name) for s in source.header.states), None)
             if described is None:
                 continue
-            types = plan_read(self._stored, [described], self._of_key).types
-            described = with_names(described, dict(types.names).get(described.name, {}))
-            return in_time_zone(described, java_zone(types.time_zone))
+            return evolved(described, plan_read(self._stored, [described], self._of_key).types)
         raise NotFoundError(f"{self._stored.label} has no keyed state: keys can't be looked up")
 
     def _find_owners(self, key_group: int) -> tuple[int, ...]:
@@ -132,9 +128,7 @@ class KeyReader:
         readers = {shown_name(name): KeyedStateReader(owning, found, plan) for name, found in plain.items()}
         if len(plain) == len(keyed):
             return _Readers(stored.snapshot, handles, readers)
-        # jobs of Java and Python have the same timers
-        of_timers = replace(self._of_key, python_type=None, python_types=(), unpickle=False, ttl=None)
-        timers = open_state(owning, None, TIMER_KIND, of_timers)
+        timers = open_state(owning, None, TIMER_KIND, self._of_key)
         assert isinstance(timers, UnionReader)
         return _Readers(stored.snapshot, handles, readers, timers)
 
@@ -189,6 +183,13 @@ class _Readers:
             if source.stays_open:
                 self._open[id(handle)] = source
         return source
+
+
+def _of_key(options: ReadOptions) -> ReadOptions:
+    """Return the options that act on keys and timers. Jobs of Java and Python have the same keys and timers."""
+    names = tuple((path, names) for path, names in options.fields if path == "key")
+    of_key = replace(options, fields=names, python_type=None, python_types=(), unpickle=False)
+    return replace(of_key, ttl=None, as_of=None, expired="hide")
 
 
 def _owns(subtask: OperatorSubtaskState, key_group: int) -> bool:

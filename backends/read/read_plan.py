@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.state.column_types import ColumnTypes
-from state_processor.backends.state.part_names import DeclaredNames
+from state_processor.backends.state.column_types import ColumnTypes, DeclaredNames
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.late import pc
 from state_processor.serializers.records import dataclass

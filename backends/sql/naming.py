@@ -11,8 +11,8 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.sql.meaning import key_of, meaning_of
 from state_processor.backends.sql.plan import PlanOperator
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names
+from state_processor.backends.state.column_types import DeclaredNames
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer

@@ -1,18 +1,19 @@
-"""States that are read with other types than they were written with: the part of a state that each given type applies to.
+"""The columns of a state as they are read: given types and given names, and the part of the state that each applies to.
 
-There are two kinds of given types. A type of a whole column: Flink's rules of state migration apply. A Java type of a part that
-Kryo wrote: it adds information that Kryo's bytes lack.
+:func:`evolved` applies all of them to a state. There are three kinds of given types. A type of a whole column: Flink's rules of
+state migration apply. A Java type of a part that Kryo wrote: it adds information that Kryo's bytes lack. A type of PyFlink:
+snapshots do not record it (:mod:`~state_processor.backends.state.python_states`). Names are for fields of rows (``Row``,
+``RowData``), which headers do not contain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
 from state_processor.backends.state.header_cache import DESCRIBED, Same
-from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
@@ -23,15 +24,20 @@ from state_processor.serializers.errors import OptionError, StateMigrationError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside, join, moved
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import transform
 
 if TYPE_CHECKING:
     from state_processor.serializers.kryo.serializer import KryoSerializer
+    from state_processor.serializers.table.row_names import RowNames
 
 # A read without types of its own imports neither the rules of evolution nor Kryo
 
 TypeByPath = tuple[str, PortableType | JavaType]
 """A column and its type, or the path of a part that Kryo wrote and its Java type."""
+
+DeclaredNames: TypeAlias = "Mapping[str, RowNames]"
+"""Names of rows by the part of a state: ``key``, ``namespace``, ``map_key`` or ``value``."""
 
 Undescribed = Literal["error", "bytes"]
 """Treatment of values of an undescribed subclass of a POJO: an error, or a column of their bytes."""
@@ -204,3 +210,49 @@ def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> C
         if verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
             raise StateMigrationError(f"{where}: {written} needs a migration to {wanted}; Flink does not migrate keys")
     return resolved
+
+
+def declared_names(state: StateDescription) -> DeclaredNames:
+    """Return the names of rows in the types of a state; parts without rows are omitted."""
+    from state_processor.serializers.table.row_names import row_names
+
+    found = {role: row_names(serializer) for role, serializer in state.serializers.items()}
+    return {part: names for part, names in found.items() if names}
+
+
+def with_names(state: _State, names: DeclaredNames) -> _State:
+    """Return the state with these names of rows."""
+    if not names:
+        return state
+    from state_processor.serializers.table.row_names import with_row_names  # most reads have the written names
+
+    return state.with_serializers(**{part: with_row_names(getattr(state, part), own) for part, own in names.items()})
+
+
+def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:
+    """Return the state with the names in the declared types of its columns.
+
+    Raises
+    ------
+    OptionError
+        If the state does not have a column, or the column has another type.
+    """
+    found = by_role(state, types.items())
+    return with_names(state, {part: names_in(given, getattr(state, part), f"column {name!r}") for name, part, given in found})
+
+
+def names_in(given: TypeSerializer, written: TypeSerializer, where: str) -> RowNames:
+    """Return the names in a declared type; the written type may have other names.
+
+    Raises
+    ------
+    OptionError
+        If the types differ in more than names.
+    """
+    from state_processor.serializers.table.row_names import row_names
+
+    if isinstance(written, TtlSerializer) and not isinstance(given, TtlSerializer):
+        given = TtlSerializer.of(given)
+    if written.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
+        raise OptionError(f"{where} is of type {written}, not {given}; a type given here can only name the fields of rows")
+    return row_names(given)

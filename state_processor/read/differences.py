@@ -20,8 +20,8 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import surveys
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names
+from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name
 from state_processor.display.text_tables import json_text
 from state_processor.options.access import SnapshotAccess

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any
 
+from state_processor.backends.state.column_types import DeclaredNames, declared_names
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
-from state_processor.backends.state.part_names import DeclaredNames, declared_names
 from state_processor.backends.state.python_states import PythonType
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.serializers.base import TypeSerializer

@@ -12,12 +12,10 @@ from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.column_types import declared
+from state_processor.backends.state.column_types import DeclaredNames, declared, declared_names, named_by, names_in, with_names
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
-from state_processor.backends.state.part_names import DeclaredNames, declared_names, with_names
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
-from state_processor.backends.state.row_field_names import named_by, names_in
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
+from state_processor.backends.state.column_types import DeclaredNames, with_names
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.write.assembly import SubtaskHandles
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, BlobAddress, with_phase

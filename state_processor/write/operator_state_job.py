@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
+from state_processor.backends.state.column_types import declared_names
 from state_processor.backends.state.descriptions import BroadcastDescription
-from state_processor.backends.state.part_names import declared_names
 from state_processor.backends.state.state_registration import operator_header, register
 from state_processor.backends.write.operator_writer import encode_broadcast
 from state_processor.backends.write.staging import Staging

@@ -13,6 +13,7 @@ from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handl
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state import state_headers
+from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import (
     KeyedDescription,
     OperatorDescription,
@@ -20,7 +21,6 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
     key_of,
 )
-from state_processor.backends.state.part_names import with_names
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from state_processor.backends.state import state_headers
-from state_processor.backends.state.column_types import undescribed_as_bytes
+from state_processor.backends.state.column_types import DeclaredNames, undescribed_as_bytes, with_names
 from state_processor.backends.state.descriptions import (
     KeyedDescription,
     OperatorDescription,
@@ -19,7 +19,6 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
 )
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
-from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, with_python_type
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.options.task_registrations import TaskSerializers

@@ -28,10 +28,10 @@ from state_processor.backends.read.state_listing import Survey, operator_header,
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
 from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.state_headers import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint

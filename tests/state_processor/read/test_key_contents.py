@@ -59,6 +59,14 @@ def test_an_absent_key_has_nothing() -> None:
     assert str(found) == "operator orders, key 'nobody': nothing"
 
 
+def test_expired_values_beside_timers() -> None:
+    options = {"ttl": "PT1H", "as_of": "2100-01-01T00:00:00Z"}
+    found = sp.arrow.lookup(ORDERS_PATH, "orders", "amelia", expired="only", **options)
+    assert [name for name, table in found.states.items() if table.num_rows] == ["session"]
+    assert found.timers is not None
+    assert sp.arrow.lookup(ORDERS_PATH, "orders", "amelia", **options).states["session"].num_rows == 0
+
+
 def test_text() -> None:
     lines = str(sp.arrow.lookup(ORDERS_PATH, "orders", "amelia")).splitlines()
     assert lines[0] == "operator orders, key 'amelia'"

@@ -9,8 +9,8 @@ import pyspark.sql.types as st
 import pytest
 
 import state_processor as sp
+from state_processor.backends.state.column_types import declared_names, with_names
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.part_names import declared_names, with_names
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer

@@ -37,7 +37,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
     return path
 
 
-def column(path: str, state: str, name: str, **options: Any) -> list[Any]:
+def column(path: str, state: str | None, name: str, **options: Any) -> list[Any]:
     batches = list(sp.arrow.read_state(path, "visits", state, **options))
     return sorted(value for batch in batches for value in batch.column(name).to_pylist())
 
@@ -69,6 +69,7 @@ def test_a_write_reports_the_zone_of_its_dates(spark: SparkSession, tmp_path: Pa
 def test_keys_are_found_in_the_zone(written: str) -> None:
     found = column(written, "day", "key", time_zone=ZONE, keys=DAYS[1:3])
     assert found == DAYS[1:3]
+    assert column(written, None, "key", time_zone=ZONE, keys=DAYS[1:3]) == DAYS[1:3]
     assert sp.arrow.lookup(written, "visits", DAYS[3], time_zone=ZONE).states["day"].column("value").to_pylist() == [DAYS[3]]
     assert column(written, "day", "key", keys=DAYS[1:3]) == []
 
