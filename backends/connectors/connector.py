@@ -1,13 +1,17 @@
-"""Descriptions of source connectors: the formats of their splits in a snapshot.
+"""Descriptions of connectors: the formats of their state in a snapshot, and its columns.
 
 A source (FLIP-27) is split in two. Its readers keep the splits they work on in a list state, each written by the connector's
-split serializer. Its enumerator keeps waiting or assigned splits in the coordinator's state. Both are
-bytes with a version (Flink: ``SimpleVersionedSerializer``) and without the name of what wrote them.
+split serializer. Its enumerator keeps waiting or assigned splits in the coordinator's state.
+
+A sink (Sink V2, FLIP-191) is split in two as well. Its writers keep their state in a list, each element written by the serializer
+of the writer's state. Its committers keep committables: results of a checkpoint that become visible when it is complete.
+
+All of these are bytes with a version (Flink: ``SimpleVersionedSerializer``) and without the name of what wrote them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from logging import getLogger
@@ -28,8 +32,16 @@ UNASSIGNED: Final = "UNASSIGNED"
 PROCESSED: Final = "PROCESSED"
 SPLIT_ID: Final = "split_id"
 
+WRITER: Final = "WRITER"
+COMMITTABLE: Final = "COMMITTABLE"
+
+ROLE: Final = "role"
+CHECKPOINT: Final = "checkpoint_id"
+STATUS: Final = "commit_status"
+RETRIES: Final = "retries"
+
 Values = dict[str, Any]
-"""A split: its id under :data:`SPLIT_ID`, and the connector's columns."""
+"""A row: the columns of a connector, and for a split its id under :data:`SPLIT_ID`."""
 
 T = TypeVar("T")
 
@@ -244,3 +256,43 @@ class Connector:
     keeps_assigned: bool = False
     complete: Callable[[Values], Values] = dict
     layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+
+
+def _keep(values: Values, dropped: Collection[Values]) -> Values:
+    return values
+
+
+def _element_per_row(row: Values, number: int) -> Hashable:
+    return number
+
+
+_NO_WRITER_STATE: Final[Formats[list[Values]]] = Formats("writers without state", {})
+_NO_COMMITTABLES: Final[Formats[Values]] = Formats("a sink without committables", {})
+
+
+@dataclass(frozen=True, slots=True)
+class SinkConnector:
+    """A sink: its name for users, its columns, and the formats of its writers' state and of its committables.
+
+    An element of the writers' list is one or more rows, by default one; ``element_of`` returns the same value for all rows of one
+    element, given a row and its number. ``required`` are the columns that rows of writers can't be without.
+    ``forget`` returns a row of a writer without its memory of dropped committables. ``layouts`` are the codecs of
+    its serializers, by Java class and version.
+
+    Some sinks have committers of their own. ``own_committer`` are the formats of the elements of their list. An element is one or
+    more rows. With ``keeps_emptied``, an element is written without rows if all of its rows were left out. By default, it is
+    dropped. ``own_states`` maps roles to the names of list states, if they are not Flink's names. Elements of these lists are
+    stored without a version; their formats have version 0.
+    """
+
+    name: str
+    fields: tuple[pa.Field, ...]
+    writer: Formats[list[Values]] = _NO_WRITER_STATE
+    committables: Formats[Values] = _NO_COMMITTABLES
+    element_of: Callable[[Values, int], Hashable] = _element_per_row
+    required: tuple[str, ...] = ()
+    forget: Callable[[Values, Collection[Values]], Values] = _keep
+    layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    own_committer: Formats[list[Values]] | None = None
+    keeps_emptied: bool = False
+    own_states: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Connectors whose splits and enumerators are layouts: columns are parts of the content.
+"""Connectors whose splits, enumerators or committables are layouts: columns are parts of the content.
 
 A row is read by taking the columns from the content of a split. It is written by changing these parts in the content of the bytes
 that it was read from (``raw``), so that everything else stays.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow as pa
 from state_processor.backends.connectors.connector import (
     SPLIT_ID,
     UNASSIGNED,
+    Connector,
     EnumeratedSplit,
     EnumeratorState,
     Format,
@@ -145,63 +145,6 @@ def changed_content(parts: Sequence[Part], base: Content, row: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ContentSplits:
-    """Splits of a layout: their columns and their id, and the content of new splits."""
-
-    what: str
-    versions: Versions
-    parts: tuple[Part, ...]
-    split_id: Callable[[Content], str]
-    new: Callable[[Values, int], Content]
-    extra: tuple[pa.Field, ...] = field(default=())
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        """All columns of the connector; the last one has the state of the enumerator."""
-        return (*(p.field for p in self.parts), *self.extra, pa.field(ENUMERATOR, pa.string()))
-
-    def row(self, content: Content) -> Values:
-        """Return the row of a split."""
-        blank = dict.fromkeys(f.name for f in self.fields)
-        return blank | row_of(self.parts, content) | {SPLIT_ID: self.split_id(content)}
-
-    def content(self, row: Mapping[str, Any], version: int) -> Content:
-        """Return the content of a split, from its bytes with the changes of the row."""
-        raw, written = row.get(RAW), row.get(VERSION)
-        if raw is None or written is None:
-            return self.new(dict(row), version)
-        source = DataInput(bytes(raw), f"split {row.get(SPLIT_ID)!r}, raw")
-        return changed_content(self.parts, read_all(self.versions[written], source), row)
-
-    def formats(self) -> Formats[Values]:
-        """Return the formats of single splits."""
-        return Formats(self.what, {version: (self._format(version, codec),) for version, codec in self.versions.items()})
-
-    def _format(self, version: int, codec: Codec) -> Format[Values]:
-        def write(row: Values, target: DataOutput) -> None:
-            codec.write(self.content(row, version), target)
-
-        return Format(lambda source: self.row(codec.read(source)), write)
-
-
-def refuse_new(what: str) -> Callable[[Values, int], Content]:
-    """Return a function that refuses splits without bytes.
-
-    Raises
-    ------
-    InvalidRowError
-        On each call; the message names the split.
-    """
-
-    def refuse(row: Values, version: int) -> Content:
-        raise InvalidRowError(
-            f"split {row.get(SPLIT_ID)!r}: new splits of {what} can't be written; keep the columns {VERSION!r} and {RAW!r}"
-        )
-
-    return refuse
-
-
-@dataclass(frozen=True, slots=True)
 class SplitListing:
     """A list of splits in the state of an enumerator.
 
@@ -219,45 +162,124 @@ Listings = Callable[[Content], Sequence[SplitListing]]
 
 
 @dataclass(frozen=True, slots=True)
-class ContentEnumerator:
-    """The state of an enumerator with lists of splits; the rest of it is JSON in a row of its own.
+class ContentSource:
+    """A source whose splits and enumerator are layouts. Every change of a split is a change of the content in ``raw``.
 
-    ``listings`` returns the lists in content, ``version`` the field with the version of the splits, ``new`` the content of an
-    enumerator without base. ``root`` returns the part of the content with the lists. ``tidy`` adapts this part, given its former
-    content, to the splits that are left. ``listed`` tells splits that enumerators remember from others.
+    Parameters
+    ----------
+    name
+        The name for users.
+    what
+        The name in messages: "splits of Iceberg".
+    layouts, splits, enumerator
+        Codecs by Java class and version, and which of these classes write splits and the state of the enumerator.
+    parts
+        The columns of a split.
+    split_id
+        The id in the content of a split.
+    new_state
+        The content of the state of an enumerator without base. The lists of splits in it are empty.
+    split_version
+        The version of the splits in the state of an enumerator; by default the newest.
+    new_split
+        The content of a split without bytes, in a version; ``None`` if such splits are refused.
+    listings
+        The lists of splits in the state of an enumerator. The rest of the state is JSON in a row of its own.
+    root
+        The part of this state with the lists.
+    tidy
+        Adapts this part, given its former content, to the splits that are left.
+    listed
+        Whether an enumerator remembers a split.
+    role, usual, keeps_assigned, complete
+        What messages call the enumerator; see :class:`Formats` and :class:`Connector`.
     """
 
+    name: str
     what: str
-    versions: Versions
-    splits: ContentSplits
-    version: Callable[[Content], int]
-    listings: Listings
-    new: Callable[[Sequence[Values]], Content]
-    tidy: Callable[[Content, Content], None] = lambda content, before: None
+    layouts: Mapping[str, Versions]
+    splits: str
+    enumerator: str
+    parts: tuple[Part, ...]
+    split_id: Callable[[Content], str]
+    new_state: Callable[[Sequence[Values]], Content]
+    split_version: Callable[[Content], int] | None = None
+    new_split: Callable[[Values, int], Content] | None = None
+    listings: Listings = lambda content: ()
     root: Callable[[Content], Content] = lambda content: content
+    tidy: Callable[[Content, Content], None] = lambda content, before: None
     listed: Callable[[Values], bool] = lambda row: True
+    role: str = "enumerator"
     usual: int | None = None
+    keeps_assigned: bool = False
+    complete: Callable[[Values], Values] = dict
 
-    def formats(self) -> Formats[EnumeratorState]:
-        """Return the formats of the state."""
-        by_version = {version: (self._format(codec),) for version, codec in self.versions.items()}
-        return Formats(self.what, by_version, self.usual)
+    def connector(self) -> Connector:
+        """Return the connector."""
+        splits, states = self.layouts[self.splits], self.layouts[self.enumerator]
+        return Connector(
+            name=self.name,
+            fields=self.fields,
+            splits=Formats(f"splits of {self.what}", {n: (self._split_format(n, codec),) for n, codec in splits.items()}),
+            enumerator=Formats(self._enumerator_name, {n: (self._format(codec),) for n, codec in states.items()}, self.usual),
+            keeps_assigned=self.keeps_assigned,
+            complete=self.complete,
+            layouts={name: self.layouts[name] for name in (self.splits, self.enumerator)},
+        )
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """All columns of the connector; the last one has the state of the enumerator."""
+        return (*(p.field for p in self.parts), pa.field(ENUMERATOR, pa.string()))
+
+    def _split_version(self, content: Content) -> int:
+        return max(self.layouts[self.splits]) if self.split_version is None else self.split_version(content)
+
+    @property
+    def _enumerator_name(self) -> str:
+        return f"{self.role} of {self.what}"
+
+    # Splits
+
+    def _split_format(self, version: int, codec: Codec) -> Format[Values]:
+        def write(row: Values, target: DataOutput) -> None:
+            codec.write(self._content(row, version), target)
+
+        return Format(lambda source: self._row(codec.read(source)), write)
+
+    def _row(self, content: Content) -> Values:
+        return dict.fromkeys(f.name for f in self.fields) | row_of(self.parts, content) | {SPLIT_ID: self.split_id(content)}
+
+    def _content(self, row: Mapping[str, Any], version: int) -> Content:
+        """Return the content of a split, from its bytes with the changes of the row."""
+        raw, written = row.get(RAW), row.get(VERSION)
+        if raw is not None and written is not None:
+            source = DataInput(bytes(raw), f"split {row.get(SPLIT_ID)!r}, raw")
+            return changed_content(self.parts, read_all(self.layouts[self.splits][written], source), row)
+        if self.new_split is None:
+            raise InvalidRowError(
+                f"split {row.get(SPLIT_ID)!r}: new splits of {self.what} can't be written; "
+                f"keep the columns {VERSION!r} and {RAW!r}"
+            )
+        return self.new_split(dict(row), version)
+
+    # State of the enumerator
 
     def _format(self, codec: Codec) -> Format[EnumeratorState]:
         return Format(lambda source: self._read(codec, source), lambda state, target: self._write(codec, state, target))
 
     def _read(self, codec: Codec, source: DataInput) -> EnumeratorState:
         content = codec.read(source)
-        return EnumeratorState(tuple(self._listed(content)), {ENUMERATOR: content})
+        return EnumeratorState(tuple(self._enumerated(content)), {ENUMERATOR: content})
 
-    def _listed(self, content: Content) -> Iterator[EnumeratedSplit]:
-        version = self.version(content)
+    def _enumerated(self, content: Content) -> Iterator[EnumeratedSplit]:
+        version = self._split_version(content)
         for listing in self.listings(content):
             for entry in self.root(content)[listing.name]:
                 split = listing.split(entry)
-                written = Versioned(version, to_bytes(self.splits.versions[version], split))
-                yield EnumeratedSplit(self.splits.row(split), listing.assignment(entry), split=written)
-        blank = dict.fromkeys(f.name for f in self.splits.fields)
+                written = Versioned(version, to_bytes(self.layouts[self.splits][version], split))
+                yield EnumeratedSplit(self._row(split), listing.assignment(entry), split=written)
+        blank = dict.fromkeys(f.name for f in self.fields)
         yield EnumeratedSplit(blank | {SPLIT_ID: ENUMERATOR, ENUMERATOR: self._rest(content)}, ENUMERATOR.upper())
 
     def _rest(self, content: Content) -> str:
@@ -274,22 +296,46 @@ class ContentEnumerator:
         if rest is not None and (before is None or rest != self._rest(before)):
             content = with_kept_parts(parsed(ENUMERATOR, rest), before)
         else:
-            content = self.new([split.values for split in rows]) if before is None else deepcopy(before)
-        version = self.version(content)
+            content = self.new_state([split.values for split in rows]) if before is None else deepcopy(before)
+        version = self._split_version(content)
         lists = self.listings(content)
         waiting = [split.values[SPLIT_ID] for split in rows if split.assignment == UNASSIGNED]
         if waiting and not lists:
-            raise InvalidRowError(f"split {waiting[0]!r} needs a reader: the {self.what} does not hold splits; set 'subtask'")
+            raise InvalidRowError(
+                f"split {waiting[0]!r} needs a reader: the {self._enumerator_name} does not hold splits; set 'subtask'"
+            )
         root = self.root(content)
         for listing in lists:
             chosen = [split for split in rows if listing.accepts(split.assignment)]
-            root[listing.name] = [listing.entry(self._content(split, version), split.assignment) for split in chosen]
+            root[listing.name] = [listing.entry(self._enumerated_content(split, version), split.assignment) for split in chosen]
         if before is not None:
             self.tidy(root, self.root(before))
         codec.write(content, target)
 
-    def _content(self, split: EnumeratedSplit, version: int) -> Content:
+    def _enumerated_content(self, split: EnumeratedSplit, version: int) -> Content:
         row = split.values
         if split.split is not None:
             row = row | {RAW: split.split.data, VERSION: split.split.version}
-        return self.splits.content(row, version)
+        return self._content(row, version)
+
+
+# Sinks
+
+
+def committables(what: str, versions: Versions, *parts: Part) -> dict[str, Any]:
+    """Return the arguments of a sink with committables of a layout and without state of writers. Each committable is a row."""
+    fields = tuple(p.field for p in parts)
+
+    def formats(codec: Codec) -> Format[Values]:
+        def write(row: Values, target: DataOutput) -> None:
+            if row.get(RAW) is None or row.get(VERSION) not in versions:
+                raise InvalidRowError(f"{what} can't be added; keep the columns 'version' and 'raw'")
+            base = read_all(versions[row[VERSION]], DataInput(bytes(row[RAW]), f"{what}, raw"))
+            codec.write(changed_content(parts, base, row), target)
+
+        return Format(lambda source: row_of(parts, codec.read(source)), write)
+
+    return {
+        "fields": fields,
+        "committables": Formats(what, {version: (formats(codec),) for version, codec in versions.items()}),
+    }

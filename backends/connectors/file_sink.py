@@ -11,8 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import Format, Formats, Values, Versioned
-from state_processor.backends.connectors.sinks import CHECKPOINT, SinkConnector
+from state_processor.backends.connectors.connector import CHECKPOINT, Format, Formats, SinkConnector, Values, Versioned
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 

@@ -11,20 +11,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import Connector, Format, Formats, Values
+from state_processor.backends.connectors.connector import COMMITTABLE, Format, Formats, SinkConnector, Values
 from state_processor.backends.connectors.content_rows import (
-    ContentEnumerator,
-    ContentSplits,
+    ContentSource,
     Part,
     SplitListing,
+    committables,
     json_part,
     part,
-    refuse_new,
 )
-from state_processor.backends.connectors.content_sinks import committables
 from state_processor.backends.connectors.layouts import iceberg
 from state_processor.backends.connectors.layouts.codecs import Content
-from state_processor.backends.connectors.sinks import COMMITTABLE, SinkConnector
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 
@@ -54,30 +51,27 @@ def _pending(content: Content) -> Sequence[SplitListing]:
     )
 
 
-_SPLITS: Final = ContentSplits(
-    "splits of Iceberg",
-    iceberg.SPLIT,
-    (
+ICEBERG: Final = ContentSource(
+    name="iceberg",
+    what="Iceberg",
+    layouts=iceberg.LAYOUTS,
+    splits=iceberg.SPLITS,
+    enumerator=iceberg.ENUMERATOR,
+    parts=(
         part("file_offset", pa.int32(), "fileOffset"),
         part("record_offset", pa.int64(), "recordOffset"),
         Part(pa.field("files", pa.list_(_FILE)), _files, _fixed),
     ),
     split_id=lambda content: ",".join(f"{f['location']}:{f['start']}+{f['length']}" for f in _files(content)),
-    new=refuse_new("Iceberg"),
-)
-ICEBERG: Final = Connector(
-    name="iceberg",
-    fields=_SPLITS.fields,
-    splits=_SPLITS.formats(),
-    enumerator=ContentEnumerator(
-        "enumerator of Iceberg",
-        iceberg.LAYOUTS[iceberg.ENUMERATOR],
-        _SPLITS,
-        lambda content: int(content["splitVersion"]),
-        _pending,
-        lambda rows: {"lastEnumeratedPosition": None, "splitVersion": 3, "pendingSplits": [], "enumerationSplitCountHistory": []},
-    ).formats(),
-)
+    split_version=lambda content: int(content["splitVersion"]),
+    listings=_pending,
+    new_state=lambda rows: {
+        "lastEnumeratedPosition": None,
+        "splitVersion": 3,
+        "pendingSplits": [],
+        "enumerationSplitCountHistory": [],
+    },
+).connector()
 """The state of the enumerator has the last snapshot that was planned (``lastEnumeratedPosition``)."""
 
 _COMMIT: Final = (
@@ -89,11 +83,7 @@ _COMMIT: Final = (
 
 ICEBERG_SINK: Final = SinkConnector(
     name="iceberg",
-    **committables(
-        "committables of Iceberg",
-        iceberg.LAYOUTS[iceberg.COMMITTABLES],
-        *_COMMIT,
-    ),
+    **committables("committables of Iceberg", iceberg.LAYOUTS[iceberg.COMMITTABLES], *_COMMIT),
 )
 
 DYNAMIC_SINK: Final = SinkConnector(
@@ -150,9 +140,6 @@ def _write_entries(rows: list[Values], target: DataOutput) -> None:
 FILES_COMMITTER: Final = SinkConnector(
     name="iceberg-files-committer",
     fields=_COMMITTED,
-    writer=Formats("writers of Iceberg's sink, which keep no state", {}),
-    committables=Formats("committables of Iceberg's sink", {}),
-    element_of=lambda row, number: number,
     own_committer=Formats("files of Iceberg's sink", {0: (Format(_read_entries, _write_entries),)}),
     keeps_emptied=True,
     own_states={COMMITTABLE: iceberg.COMMITTER_STATE_NAME},

@@ -1,13 +1,15 @@
-"""Splits of ``KafkaSource``, and the state of the ``FlinkKafkaConsumer`` that was there before it.
+"""Sources and sinks of Kafka: splits, transactions, and the state of the ``FlinkKafkaConsumer`` that was there before.
 
-Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``, ``FlinkKafkaConsumerBase``. The layouts follow the
-connector's source code: no tested savepoint is of a job with Kafka.
+Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``, ``FlinkKafkaConsumerBase``,
+``KafkaWriterStateSerializer``, ``KafkaCommittableSerializer``, ``TransactionOwnership``; flink-connector-kafka 3.1:
+``DynamicKafkaSource``. The layouts follow the connector's source code: no tested savepoint is of a job with Kafka.
 
 Offsets below zero are marks that the broker resolves: :data:`EARLIEST`, :data:`LATEST`, :data:`COMMITTED`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,15 +17,19 @@ import pyarrow as pa
 from state_processor.backends.connectors.connector import (
     ASSIGNED,
     SPLIT_ID,
-    UNASSIGNED,
     Connector,
     EnumeratedSplit,
     EnumeratorState,
     Format,
     Formats,
+    SinkConnector,
     Values,
     Versioned,
 )
+from state_processor.backends.connectors.content_rows import ContentSource, part
+from state_processor.backends.connectors.layouts import kafka
+from state_processor.backends.connectors.layouts.codecs import Codec, Content, to_bytes
+from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 
 EARLIEST: Final = -2
@@ -36,144 +42,95 @@ STARTING: Final = "starting_offset"
 STOPPING: Final = "stopping_offset"
 DISCOVERED: Final = "initial_discovery_finished"
 
-_UNKNOWN_OFFSET: Final = -(1 << 63)
-_SMALLEST_NAME: Final = 6
-_STATUS: Final = {0: ASSIGNED, 1: UNASSIGNED, 2: "TOMBSTONED"}
-_STATUS_CODES: Final = {status: code for code, status in _STATUS.items()}
 _SPLIT_VERSION: Final = 0
+_OFFSETS: Final = {STARTING: "startingOffset", STOPPING: "stoppingOffset"}
 
 
-def _offset(value: int) -> int | None:
-    return None if value == _UNKNOWN_OFFSET else value
-
-
-def _stored(offset: int | None) -> int:
-    return _UNKNOWN_OFFSET if offset is None else offset
+# KafkaSource
 
 
 def _partition(topic: str, partition: int) -> Values:
     return {SPLIT_ID: f"{topic}-{partition}", TOPIC: topic, PARTITION: partition, STARTING: None, STOPPING: None}
 
 
-def _read_partition(source: DataInput) -> Values:
-    start = source.position
-    values = _partition(source.read_utf(), source.read_int())
-    if values[PARTITION] < 0:
-        raise source.corrupt(f"partition {values[PARTITION]} of a topic", start)
-    return values
+def _row(content: Content, source: DataInput, start: int) -> Values:
+    """Return the row of a split, or of a partition without offsets.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        A number is not one that Kafka has. ``start`` is the offset of the content, for the message.
+    """
+    row = _partition(content["topic"], content["partition"])
+    if row[PARTITION] < 0:
+        raise source.corrupt(f"partition {row[PARTITION]} of a topic", start)
+    row |= {name: content.get(key) for name, key in _OFFSETS.items()}
+    if any(row[name] is not None and row[name] < COMMITTED for name in _OFFSETS):
+        raise source.corrupt(f"offsets {row[STARTING]} and {row[STOPPING]}", start)
+    return row
 
 
-def _write_partition(values: Values, target: DataOutput) -> None:
-    target.write_utf(values[TOPIC])
-    target.write_int(values[PARTITION])
+def _content(row: Values) -> Content:
+    return {"topic": row[TOPIC], "partition": row[PARTITION]} | {key: row[name] for name, key in _OFFSETS.items()}
 
 
 def _read_split(source: DataInput) -> Values:
-    values = _read_partition(source)
     start = source.position
-    values[STARTING], values[STOPPING] = _offset(source.read_long()), _offset(source.read_long())
-    if any(offset is not None and offset < COMMITTED for offset in (values[STARTING], values[STOPPING])):
-        raise source.corrupt(f"offsets {values[STARTING]} and {values[STOPPING]}", start)
-    return values
+    return _row(kafka.SPLIT[_SPLIT_VERSION].read(source), source, start)
 
 
-def _write_split(values: Values, target: DataOutput) -> None:
-    _write_partition(values, target)
-    target.write_long(_stored(values[STARTING]))
-    target.write_long(_stored(values[STOPPING]))
+def _write_split(row: Values, target: DataOutput) -> None:
+    kafka.SPLIT[_SPLIT_VERSION].write(_content(row), target)
 
 
-_SPLITS: Final = Formats("splits of Kafka", {_SPLIT_VERSION: (Format(_read_split, _write_split),)})
+def _enumerated(state: Content) -> Iterator[tuple[Content, str, int | None]]:
+    """Yield the splits in the state of an enumerator: their content, assignment and reader. Each version has one of the lists."""
+    for reader in state.get("readers", ()):
+        for split in reader["splits"]:
+            yield split, ASSIGNED, reader["subtask"]
+    for partition in state.get("assignedPartitions", ()):
+        yield partition, ASSIGNED, None
+    for partition in state.get("partitions", ()):
+        yield partition, partition["assignmentStatus"], None
+    for entry in state.get("splits", ()):
+        yield entry["split"], entry["assignmentStatus"], None
 
 
-def _read_sized_split(source: DataInput, version: int) -> tuple[Values, Versioned]:
-    split = Versioned(version, source.read_bytes(source.read_count("bytes"), "split"))
-    return _SPLITS.read(split, source.source), split
-
-
-def _write_sized_split(values: Values, target: DataOutput) -> None:
-    data = _SPLITS.write(values, _SPLIT_VERSION).data
-    target.write_int(len(data))
-    target.write_bytes(data)
-
-
-def _read_assignment(source: DataInput) -> str:
-    code = source.read_int()
-    if code not in _STATUS:
-        raise source.corrupt(f"assignment status {code}", source.position - 4)
-    return _STATUS[code]
-
-
-def _read_v0(source: DataInput) -> EnumeratorState:
-    """Read the splits of each reader (Flink: ``SerdeUtils.serializeSplitAssignments``)."""
-    readers = source.read_count("readers", 8)
-    version = source.read_int()
-    splits = []
-    for _ in range(readers):
-        subtask = source.read_int()
-        for _ in range(source.read_count("splits", 4)):
-            values, split = _read_sized_split(source, version)
-            splits.append(EnumeratedSplit(values, ASSIGNED, subtask, split))
-    return EnumeratorState(tuple(splits))
-
-
-def _write_v0(state: EnumeratorState, target: DataOutput) -> None:
-    by_subtask: dict[int, list[EnumeratedSplit]] = {}
+def _state(state: EnumeratorState) -> Content:
+    """Return the content of the state of an enumerator in all versions: each codec writes the fields of its version."""
+    readers: dict[int, list[Content]] = {}
     for split in state.splits:
         if split.subtask is not None:
-            by_subtask.setdefault(split.subtask, []).append(split)
-    target.write_int(len(by_subtask))
-    target.write_int(_SPLIT_VERSION)
-    for subtask, splits in by_subtask.items():
-        target.write_int(subtask)
-        target.write_int(len(splits))
-        for split in splits:
-            _write_sized_split(split.values, target)
+            readers.setdefault(split.subtask, []).append(_content(split.values))
+    contents = [(_content(split.values), split.assignment) for split in state.splits]
+    return {
+        "splitSerializerVersion": _SPLIT_VERSION,
+        "readers": [{"subtask": subtask, "splits": splits} for subtask, splits in readers.items()],
+        "assignedPartitions": [content for content, assignment in contents if assignment == ASSIGNED],
+        "partitions": [content | {"assignmentStatus": assignment} for content, assignment in contents],
+        "splits": [{"split": content, "assignmentStatus": assignment} for content, assignment in contents],
+        "initialDiscoveryFinished": state.details.get(DISCOVERED, True),
+    }
 
 
-def _read_v1(source: DataInput) -> EnumeratorState:
-    count = source.read_count("partitions", _SMALLEST_NAME)
-    return EnumeratorState(tuple(EnumeratedSplit(_read_partition(source), ASSIGNED) for _ in range(count)))
+def _enumerator_format(codec: Codec) -> Format[EnumeratorState]:
+    def read(source: DataInput) -> EnumeratorState:
+        start = source.position
+        state = codec.read(source)
+        version = state.get("splitSerializerVersion")
+        splits = tuple(
+            EnumeratedSplit(
+                _row(content, source, start),
+                assignment,
+                subtask,
+                None if version is None else Versioned(version, to_bytes(kafka.SPLIT[version], content)),
+            )
+            for content, assignment, subtask in _enumerated(state)
+        )
+        found = state.get("initialDiscoveryFinished")
+        return EnumeratorState(splits, {} if found is None else {DISCOVERED: found})
 
-
-def _write_v1(state: EnumeratorState, target: DataOutput) -> None:
-    assigned = [s for s in state.splits if s.assignment == ASSIGNED]
-    target.write_int(len(assigned))
-    for split in assigned:
-        _write_partition(split.values, target)
-
-
-def _read_v2(source: DataInput) -> EnumeratorState:
-    count = source.read_count("partitions", _SMALLEST_NAME + 4)
-    splits = tuple(EnumeratedSplit(_read_partition(source), _read_assignment(source)) for _ in range(count))
-    return EnumeratorState(splits, {DISCOVERED: source.read_boolean()})
-
-
-def _write_v2(state: EnumeratorState, target: DataOutput) -> None:
-    target.write_int(len(state.splits))
-    for split in state.splits:
-        _write_partition(split.values, target)
-        target.write_int(_STATUS_CODES[split.assignment])
-    target.write_boolean(state.details.get(DISCOVERED, True))
-
-
-def _read_v3(source: DataInput) -> EnumeratorState:
-    count = source.read_count("splits", 8)
-    version = source.read_int()
-    splits = []
-    for _ in range(count):
-        values, split = _read_sized_split(source, version)
-        splits.append(EnumeratedSplit(values, _read_assignment(source), split=split))
-    return EnumeratorState(tuple(splits), {DISCOVERED: source.read_boolean()})
-
-
-def _write_v3(state: EnumeratorState, target: DataOutput) -> None:
-    target.write_int(len(state.splits))
-    target.write_int(_SPLIT_VERSION)
-    for split in state.splits:
-        _write_sized_split(split.values, target)
-        target.write_int(_STATUS_CODES[split.assignment])
-    target.write_boolean(state.details.get(DISCOVERED, True))
+    return Format(read, lambda state, target: codec.write(_state(state), target))
 
 
 KAFKA: Final = Connector(
@@ -184,20 +141,14 @@ KAFKA: Final = Connector(
         pa.field(STARTING, pa.int64()),
         pa.field(STOPPING, pa.int64()),
     ),
-    splits=_SPLITS,
+    splits=Formats("splits of Kafka", {_SPLIT_VERSION: (Format(_read_split, _write_split),)}),
     enumerator=Formats(
-        "enumerator of Kafka",
-        {
-            0: (Format(_read_v0, _write_v0),),
-            1: (Format(_read_v1, _write_v1),),
-            2: (Format(_read_v2, _write_v2),),
-            3: (Format(_read_v3, _write_v3),),
-        },
-        usual=2,
+        "enumerator of Kafka", {version: (_enumerator_format(codec),) for version, codec in kafka.STATE.items()}, usual=2
     ),
     required=(TOPIC, PARTITION),
     required_of_readers=(STARTING,),
     keeps_assigned=True,
+    layouts={name: kafka.LAYOUTS[name] for name in (kafka.SPLITS, kafka.ENUMERATOR)},
     complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | {n: v for n, v in values.items() if n != SPLIT_ID},
 )
 """``starting_offset`` is the next offset to read, ``stopping_offset`` the first one not to read; null for a
@@ -206,6 +157,9 @@ read without an end.
 The enumerator knows partitions, from version 3 on with the offsets they start at, and which of them are assigned; null stands
 for an offset that it does not know.
 """
+
+
+# FlinkKafkaConsumer
 
 CONSUMER_STATE: Final = "topic-partition-offset-states"
 """The union state of ``FlinkKafkaConsumer``."""
@@ -227,3 +181,129 @@ def consumer_values(element: dict[str, Any]) -> Values:
     topic, partition = element["f0"]["topic"], element["f0"]["partition"]
     last = element["f1"]
     return _partition(topic, partition) | {STARTING: _CONSUMER_MARKS[last] if last in _CONSUMER_MARKS else last + 1}
+
+
+# DynamicKafkaSource: partitions of topics in several clusters
+
+CLUSTER: Final = "cluster_id"
+RETAINED: Final = "retained_until"
+
+
+def _dynamic_id(content: Content) -> str:
+    split = content["split"]
+    return f"{content['clusterId']}-{split['topic']}-{split['partition']}"
+
+
+DYNAMIC_KAFKA: Final = ContentSource(
+    name="dynamic-kafka",
+    what="DynamicKafkaSource",
+    layouts=kafka.LAYOUTS,
+    splits=kafka.DYNAMIC_SPLITS,
+    enumerator=kafka.DYNAMIC_ENUMERATOR,
+    parts=(
+        part(CLUSTER, pa.string(), "clusterId"),
+        part(TOPIC, pa.string(), "split", "topic"),
+        part(PARTITION, pa.int32(), "split", "partition"),
+        part(STARTING, pa.int64(), "split", "startingOffset"),
+        part(STOPPING, pa.int64(), "split", "stoppingOffset"),
+        part(RETAINED, pa.int64(), "retainedUntilMs"),
+    ),
+    split_id=_dynamic_id,
+    new_state=lambda rows: {"streams": [], "stateVersion": 2, "clusters": []},
+    usual=1,
+).connector()
+"""The state of the enumerator has the streams and what it knows about the partitions of each cluster."""
+
+
+# KafkaSink
+
+PREFIX: Final = "transactional_id_prefix"
+OWNED: Final = "owned_subtask"
+TOTAL: Final = "total_owned_subtasks"
+OWNERSHIP: Final = "ownership"
+TRANSACTIONS: Final = "transactions"
+TRANSACTION: Final = "transactional_id"
+PRODUCER: Final = "producer_id"
+EPOCH: Final = "epoch"
+
+_CHECKPOINT: Final = "checkpoint_id"
+_OF_WRITER: Final = {
+    PREFIX: "transactionalIdPrefix",
+    OWNED: "ownedSubtaskId",
+    TOTAL: "totalNumberOfOwnedSubtasks",
+    OWNERSHIP: "transactionOwnership",
+}
+_OF_TRANSACTION: Final = {TRANSACTION: "transactionalId", _CHECKPOINT: "checkpointId"}
+_OF_COMMITTABLE: Final = {TRANSACTION: "transactionalId", PRODUCER: "producerId", EPOCH: "epoch"}
+_PRECOMMITTED: Final = "precommittedTransactionalIds"
+
+
+def _columns(content: Mapping[str, Any], names: Mapping[str, str]) -> Values:
+    """Return columns of content: null for fields that a version does not have."""
+    return {name: content.get(key) for name, key in names.items()}
+
+
+def _fields(row: Mapping[str, Any], names: Mapping[str, str]) -> Content:
+    return {key: row[name] for name, key in names.items()}
+
+
+def _writer_format(codec: Codec) -> Format[list[Values]]:
+    def read(source: DataInput) -> list[Values]:
+        found = codec.read(source)
+        transactions = [_columns(one, _OF_TRANSACTION) for one in found[_PRECOMMITTED]] if _PRECOMMITTED in found else None
+        return [_NOTHING | _columns(found, _OF_WRITER) | {TRANSACTIONS: transactions}]
+
+    def write(rows: list[Values], target: DataOutput) -> None:
+        (row,) = rows
+        transactions = [_fields(one, _OF_TRANSACTION) for one in row[TRANSACTIONS] or ()]
+        try:
+            codec.write(_fields(row, _OF_WRITER) | {_PRECOMMITTED: transactions}, target)
+        except InvalidRowError as error:
+            raise ValueError(str(error)) from None  # it names a field of the content: the caller adds the row with its columns
+
+    return Format(read, write)
+
+
+def _committable_format(codec: Codec) -> Format[Values]:
+    return Format(
+        lambda source: _NOTHING | _columns(codec.read(source), _OF_COMMITTABLE),
+        lambda row, target: codec.write(_fields(row, _OF_COMMITTABLE), target),
+    )
+
+
+_NOTHING: Final = dict.fromkeys((*_OF_WRITER, TRANSACTIONS, *_OF_COMMITTABLE))
+
+
+def _without_transactions(row: Values, dropped: Collection[Values]) -> Values:
+    """Return a writer's row without the transactions that are not to be committed: the sink aborts those it does not know."""
+    if row[TRANSACTIONS] is None:
+        return row
+    ids = {committable[TRANSACTION] for committable in dropped}
+    return row | {TRANSACTIONS: [t for t in row[TRANSACTIONS] if t[TRANSACTION] not in ids]}
+
+
+KAFKA_SINK: Final = SinkConnector(
+    name="kafka",
+    fields=(
+        pa.field(PREFIX, pa.string()),
+        pa.field(OWNED, pa.int32()),
+        pa.field(TOTAL, pa.int32()),
+        pa.field(OWNERSHIP, pa.string()),
+        pa.field(TRANSACTIONS, pa.list_(pa.struct([(TRANSACTION, pa.string()), (_CHECKPOINT, pa.int64())]))),
+        pa.field(TRANSACTION, pa.string()),
+        pa.field(PRODUCER, pa.int64()),
+        pa.field(EPOCH, pa.int16()),
+    ),
+    writer=Formats(
+        "writer state of KafkaSink", {n: (_writer_format(codec),) for n, codec in kafka.LAYOUTS[kafka.WRITER].items()}
+    ),
+    committables=Formats(
+        "committables of KafkaSink", {n: (_committable_format(codec),) for n, codec in kafka.LAYOUTS[kafka.COMMITTABLE].items()}
+    ),
+    layouts={name: kafka.LAYOUTS[name] for name in (kafka.WRITER, kafka.COMMITTABLE)},
+    required=(PREFIX,),
+    forget=_without_transactions,
+)
+"""A writer has a row with the prefix of its transactional ids and, since version 4.0 of the connector, the subtask whose ids it
+owns, out of how many, and the transactions that are not to be aborted. A transaction to be committed is a row of its own.
+"""

@@ -12,12 +12,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Values
-from state_processor.backends.connectors.content_rows import ContentEnumerator, ContentSplits, Part, json_part, part
-from state_processor.backends.connectors.content_sinks import committables
+from state_processor.backends.connectors.connector import SPLIT_ID, SinkConnector, Values
+from state_processor.backends.connectors.content_rows import ContentSource, Part, committables, json_part, part
 from state_processor.backends.connectors.layouts import pulsar
 from state_processor.backends.connectors.layouts.codecs import Content
-from state_processor.backends.connectors.sinks import SinkConnector
 from state_processor.serializers.errors import InvalidRowError
 
 CONSUMER_STATE: Final = "topic-offset-states"
@@ -78,10 +76,20 @@ def _new_split(row: Values, version: int) -> Content:
 
 
 _MESSAGE_COLUMNS: Final = {"ledger_id": "ledgerId", "entry_id": "entryId"}
-_SPLITS: Final = ContentSplits(
-    "splits of Pulsar",
-    pulsar.LAYOUTS[pulsar.SPLITS],
-    (
+
+
+def _new_state(rows: Sequence[Values]) -> Content:
+    """Return the state of an enumerator that contains the topics of the splits: it does not assign them again."""
+    return {"appendedPartitions": [_partition(row) for row in rows]}
+
+
+PULSAR: Final = ContentSource(
+    name="pulsar",
+    what="Pulsar",
+    layouts=pulsar.LAYOUTS,
+    splits=pulsar.SPLITS,
+    enumerator=pulsar.ENUMERATOR,
+    parts=(
         part("topic", pa.string(), "partition", "topic"),
         part("partition", pa.int32(), "partition", "partitionId"),
         json_part("ranges", "partition", "ranges"),
@@ -90,30 +98,11 @@ _SPLITS: Final = ContentSplits(
         json_part("uncommitted_transaction_id", "uncommittedTransactionId"),
     ),
     split_id=_split_id,
-    new=_new_split,
-)
-
-
-def _new_state(rows: Sequence[Values]) -> Content:
-    """Return the state of an enumerator that contains the topics of the splits: it does not assign them again."""
-    return {"appendedPartitions": [_partition(row) for row in rows]}
-
-
-PULSAR: Final = Connector(
-    name="pulsar",
-    fields=_SPLITS.fields,
-    splits=_SPLITS.formats(),
-    enumerator=ContentEnumerator(
-        "enumerator of Pulsar",
-        pulsar.LAYOUTS[pulsar.ENUMERATOR],
-        _SPLITS,
-        lambda content: max(pulsar.LAYOUTS[pulsar.SPLITS]),
-        lambda content: (),
-        _new_state,
-    ).formats(),
+    new_split=_new_split,
+    new_state=_new_state,
     keeps_assigned=True,
     complete=lambda values: values | {SPLIT_ID: values[SPLIT_ID] or _split_id({"partition": _partition(values)})},
-)
+).connector()
 """``ledger_id`` and ``entry_id`` are the last message that was read; the next one follows. Null means the start cursor."""
 
 

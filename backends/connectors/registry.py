@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.built_in import SINKS, SOURCES
-from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Format, Formats
+from state_processor.backends.connectors.aws import DYNAMODB, DYNAMODB_SINK, FIREHOSE_SINK, KINESIS, KINESIS_SINK, SQS_SINK
+from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Format, Formats, SinkConnector
+from state_processor.backends.connectors.file import FILE
+from state_processor.backends.connectors.file_sink import FILE_SINK
+from state_processor.backends.connectors.flink_cdc import CDC, MYSQL_CDC
+from state_processor.backends.connectors.hybrid import HYBRID
+from state_processor.backends.connectors.iceberg import DYNAMIC_SINK, FILES_COMMITTER, ICEBERG, ICEBERG_SINK
+from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFKA_SINK
 from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.tables import LAYOUTS
-from state_processor.backends.connectors.sinks import SinkConnector
+from state_processor.backends.connectors.paimon import PAIMON, PAIMON_SINK
+from state_processor.backends.connectors.pulsar import PULSAR, PULSAR_SINK
+from state_processor.backends.connectors.sequence import SEQUENCE
+from state_processor.backends.connectors.write_ahead import WRITE_AHEAD
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.installed_packages import entry_points
@@ -31,6 +40,15 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"
 RESERVED: Final = ("raw", "kafka-consumer", "kinesis-consumer", "pulsar-consumer")
 """Names with a meaning of their own."""
+
+SOURCES: Final[tuple[Connector, ...]] = (
+    *(SEQUENCE, KAFKA, DYNAMIC_KAFKA, FILE, HYBRID),
+    *(MYSQL_CDC, CDC, KINESIS, DYNAMODB, ICEBERG, PAIMON, PULSAR),
+)
+SINKS: Final[tuple[SinkConnector, ...]] = (
+    *(KAFKA_SINK, FILE_SINK, ICEBERG_SINK, DYNAMIC_SINK, FILES_COMMITTER, PAIMON_SINK, PULSAR_SINK),
+    *(KINESIS_SINK, FIREHOSE_SINK, SQS_SINK, DYNAMODB_SINK, WRITE_AHEAD),
+)
 
 _LOG: Final = getLogger("state_processor")
 

@@ -12,10 +12,22 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.backends.connectors.committables import COLLECTORS, Collector
-from state_processor.backends.connectors.connector import Formats, Values, Versioned, fits, naming_foreign_code
+from state_processor.backends.connectors.connector import (
+    CHECKPOINT,
+    COMMITTABLE,
+    RETRIES,
+    ROLE,
+    STATUS,
+    WRITER,
+    Formats,
+    SinkConnector,
+    Values,
+    Versioned,
+    fits,
+    naming_foreign_code,
+)
 from state_processor.backends.connectors.list_elements import undecoded_elements, versioned_elements
 from state_processor.backends.connectors.registry import sinks
-from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, SUBTASK, VERSION
 from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
 from state_processor.backends.metadata.snapshot import Snapshot

@@ -19,7 +19,19 @@ from state_processor.backends.connectors.committables import (
     Collector,
     Request,
 )
-from state_processor.backends.connectors.connector import Values, Versioned, check_types, refuse_others
+from state_processor.backends.connectors.connector import (
+    CHECKPOINT,
+    COMMITTABLE,
+    RETRIES,
+    ROLE,
+    STATUS,
+    WRITER,
+    SinkConnector,
+    Values,
+    Versioned,
+    check_types,
+    refuse_others,
+)
 from state_processor.backends.connectors.sink_state import (
     ListOfBytes,
     SinkState,
@@ -30,7 +42,6 @@ from state_processor.backends.connectors.sink_state import (
     sink_schema,
     writer_values,
 )
-from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
 from state_processor.backends.connectors.source_splits import RAW_BYTES, SUBTASK, VERSION
 from state_processor.serializers.errors import InvalidRowError, StateProcessorError
 from state_processor.serializers.records import dataclass

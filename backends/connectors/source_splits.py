@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.backends.connectors import connector as c
+from state_processor.backends.connectors.aws import KINESIS, consumer_shard
 from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, Values, Versioned
 from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
 from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
@@ -22,7 +23,6 @@ from state_processor.backends.connectors.list_elements import list_elements, ver
 from state_processor.backends.connectors.pulsar import CONSUMER_STATE as PULSAR_STATE
 from state_processor.backends.connectors.pulsar import PULSAR, consumer_topic
 from state_processor.backends.connectors.registry import sources
-from state_processor.backends.connectors.streams import KINESIS, consumer_shard
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import operator_label, state_variants

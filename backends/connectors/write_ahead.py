@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import Format, Formats, Values
-from state_processor.backends.connectors.sinks import COMMITTABLE, SinkConnector
+from state_processor.backends.connectors.connector import COMMITTABLE, Format, Formats, SinkConnector, Values
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaInstance, class_name, read_java_object

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.backends.connectors import file_sink, kafka_sink
+from state_processor.backends.connectors import file_sink, kafka
+from state_processor.backends.connectors.connector import ROLE, WRITER
 from state_processor.backends.connectors.registry import sinks
-from state_processor.backends.connectors.sinks import ROLE, WRITER
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, VERSION
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import PRINTING, SNAPSHOT, UID_HELP, argument, command, flags, repeated, several
@@ -92,14 +92,14 @@ def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
 
 def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
     """Drop a transaction: it is not committed, and the writer does not abort it."""
-    known = kafka_sink.TRANSACTIONS
+    known = kafka.TRANSACTIONS
     left = [
-        {**row, known: [t for t in row[known] if t[kafka_sink.TRANSACTION] != id_]} if row.get(known) else row
+        {**row, known: [t for t in row[known] if t[kafka.TRANSACTION] != id_]} if row.get(known) else row
         for row in rows
-        if row.get(kafka_sink.TRANSACTION) != id_
+        if row.get(kafka.TRANSACTION) != id_
     ]
     if left == rows:
-        ids = {t[kafka_sink.TRANSACTION] for row in rows for t in (row, *(row.get(known) or ())) if kafka_sink.TRANSACTION in t}
+        ids = {t[kafka.TRANSACTION] for row in rows for t in (row, *(row.get(known) or ())) if kafka.TRANSACTION in t}
         raise NotFoundError.naming_nearest("transaction", id_, filter(None, ids), "the sink")
     return left
 
@@ -113,6 +113,6 @@ def _without_file(path: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def _with_prefix(prefix: str, rows: Sequence[Row]) -> list[Row]:
-    if not any(row.get(kafka_sink.PREFIX) for row in rows):
+    if not any(row.get(kafka.PREFIX) for row in rows):
         raise OptionError(f"--prefix {prefix}: the sink does not have a writer with a prefix of transactional ids")
-    return [{**row, kafka_sink.PREFIX: prefix} if row[ROLE] == WRITER else row for row in rows]
+    return [{**row, kafka.PREFIX: prefix} if row[ROLE] == WRITER else row for row in rows]

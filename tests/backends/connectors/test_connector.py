@@ -233,7 +233,7 @@ def test_damaged_state_of_kafkas_enumerator_is_refused(version: int) -> None:
             KAFKA.enumerator.read(Versioned(version, damaged), "here")
     if version >= 2:
         status = data[:-2] + b"\x09" + data[-1:]
-        with pytest.raises(CorruptSnapshotError, match="assignment status 9"):
+        with pytest.raises(CorruptSnapshotError, match="assignmentStatus 9; expected one of 0, 1, 2"):
             KAFKA.enumerator.read(Versioned(version, status), "here")
 
 

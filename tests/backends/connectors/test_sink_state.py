@@ -17,7 +17,7 @@ from state_processor.backends.connectors.committables import COLLECTORS, Collect
 from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.connectors.file_sink import FILE_SINK
 from state_processor.backends.connectors.kafka import KAFKA as KAFKA_SOURCE
-from state_processor.backends.connectors.kafka_sink import KAFKA_SINK
+from state_processor.backends.connectors.kafka import KAFKA_SINK
 from state_processor.backends.connectors.sink_state import (
     COMMITTER_STATE,
     SinkState,
@@ -390,7 +390,7 @@ def test_rows_that_do_not_fit() -> None:
         ([row | {"transactional_id_prefix": None} for row in writers], "row 0: a writer needs 'transactional_id_prefix'"),
         ([row | {"prefix": "new"} for row in rows], "row 0: column 'prefix' would be ignored; expected are role, subtask, trans"),
         ([row | {"raw": None} for row in committables], "row 0: a committable needs 'raw'"),
-        ([row | {"ownership": "MINE"} for row in writers], "state of a sink can't be written"),
+        ([row | {"ownership": "MINE"} for row in writers], "state of a sink can't be written .*'MINE'; expected one of"),
         ([row | {"commit_status": "LOST"} for row in committables], "'commit_status' is 'LOST'; expected one of 'RECEIVED'"),
         ([*rows, committables[0]], "a committable of checkpoint 7, subtask 0, is not one of the source savepoint"),
         ([row | {"checkpoint_id": 9} for row in committables], "can be changed or left out, but not added or moved"),

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 
 from state_processor import connectors
-from state_processor.backends.connectors.connector import Connector, EnumeratorState, Format, Formats, Versioned
+from state_processor.backends.connectors.connector import Connector, EnumeratorState, Format, Formats, SinkConnector, Versioned
 from state_processor.backends.connectors.file_sink import FILE_SINK
 from state_processor.backends.connectors.registry import layouts, sinks, sources
 from state_processor.backends.connectors.sink_state import ListOfBytes, SinkState, read_sink_state
-from state_processor.backends.connectors.sinks import SinkConnector
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.serializers import registrations
 from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, OptionError, StateProcessorError

@@ -13,13 +13,11 @@ import pyarrow as pa
 
 from state_processor.backends.connectors.connector import ASSIGNED, Connector, Values
 from state_processor.backends.connectors.content_rows import (
-    ContentEnumerator,
-    ContentSplits,
+    ContentSource,
     Part,
     SplitListing,
     json_part,
     part,
-    refuse_new,
 )
 from state_processor.backends.connectors.layouts import flink_cdc
 from state_processor.backends.connectors.layouts.codecs import Content
@@ -135,10 +133,6 @@ def _columns(*offsets: Part) -> tuple[Part, ...]:
     )
 
 
-def _split_id(content: Content) -> str:
-    return str(content["splitId"])
-
-
 def _state(content: Content) -> Any:
     return content["snapshotPendingSplits"] if content[KIND] == "hybrid" else content
 
@@ -204,26 +198,24 @@ _USUAL: Final = {flink_cdc.MYSQL_ASSIGNER: 5}
 
 
 def _connector(name: str, what: str, splits: str, assigner: str, *offsets: Part) -> Connector:
-    rows = ContentSplits(f"splits of {what}", flink_cdc.LAYOUTS[splits], _columns(*offsets), _split_id, refuse_new(what))
-    enumerator = ContentEnumerator(
-        f"assigner of {what}",
-        flink_cdc.LAYOUTS[assigner],
-        rows,
-        lambda content: int(_state(content)["splitVersion"]),
-        _listings,
-        _no_state,
+    return ContentSource(
+        name=name,
+        what=what,
+        layouts=flink_cdc.LAYOUTS,
+        splits=splits,
+        enumerator=assigner,
+        parts=_columns(*offsets),
+        split_id=lambda content: str(content["splitId"]),
+        split_version=lambda content: int(_state(content)["splitVersion"]),
+        listings=_listings,
+        new_state=_no_state,
         tidy=forget_dropped,
         root=_state,
         listed=lambda row: row[KIND] == "snapshot",
+        role="assigner",
         usual=_USUAL.get(assigner),
-    )
-    return Connector(
-        name=name,
-        fields=rows.fields,
-        splits=rows.formats(),
-        enumerator=enumerator.formats(),
         keeps_assigned=True,
-    )
+    ).connector()
 
 
 MYSQL_CDC: Final = _connector(

@@ -1,29 +1,34 @@
-"""Splits of the sources of Kinesis and of DynamoDB streams: a split is a shard.
+"""Sources and sinks of AWS: splits of Kinesis and of DynamoDB streams, and requests that the writers of sinks have buffered.
 
-flink-connector-aws: ``KinesisShardSplit``, ``KinesisStreamsSourceEnumeratorState``, ``DynamoDbStreamsShardSplit``,
-``DynamoDbStreamsSourceEnumeratorState``; flink-connector-aws 5: ``FlinkKinesisConsumer``.
+A split is a shard. flink-connector-aws: ``KinesisShardSplit``, ``KinesisStreamsSourceEnumeratorState``,
+``DynamoDbStreamsShardSplit``, ``DynamoDbStreamsSourceEnumeratorState``, ``KinesisStreamsStateSerializer``,
+``KinesisFirehoseStateSerializer``, ``SqsStateSerializer``, ``DynamoDbWriterStateSerializer``; flink-connector-aws 5:
+``FlinkKinesisConsumer``. Flink: ``AsyncSinkWriter``, ``BufferedRequestState``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import ASSIGNED, SPLIT_ID, UNASSIGNED, Connector, Values
-from state_processor.backends.connectors.content_rows import (
-    ContentEnumerator,
-    ContentSplits,
-    Listings,
-    SplitListing,
-    json_part,
-    part,
-    refuse_new,
+from state_processor.backends.connectors.connector import (
+    ASSIGNED,
+    SPLIT_ID,
+    UNASSIGNED,
+    Format,
+    Formats,
+    SinkConnector,
+    Values,
 )
+from state_processor.backends.connectors.content_rows import ContentSource, Part, SplitListing, json_part, parsed, part
 from state_processor.backends.connectors.layouts import aws
 from state_processor.backends.connectors.layouts.codecs import Content
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.io import DataInput, DataOutput
 
 ARN: Final = "stream_arn"
 SHARD: Final = "shard_id"
@@ -62,7 +67,7 @@ def _kinesis_listings(content: Content) -> Sequence[SplitListing]:
     return (_with_status((ASSIGNED, UNASSIGNED)),)
 
 
-def _version(content: Content) -> int:
+def _split_version(content: Content) -> int:
     return int(content[_VERSION])
 
 
@@ -74,7 +79,9 @@ def _kinesis_marker(row: Mapping[str, Any]) -> Content:
     return {"epochMillis": row[TIME]} if row.get(TIME) is not None else None
 
 
-def _put_marker(name: str, other: str) -> Any:
+def _marker_part(column: str, type_: pa.DataType, name: str, other: str) -> Part:
+    """Return a column with a position. A shard has one of two positions."""
+
     def put(content: Content, value: Any) -> None:
         marker = dict(content["startingMarker"] or {})
         if value is None:
@@ -84,12 +91,7 @@ def _put_marker(name: str, other: str) -> Any:
             marker[name] = value
         content["startingMarker"] = marker or None
 
-    return put
-
-
-def _marker_part(column: str, type_: pa.DataType, name: str, other: str) -> Any:
-    plain = part(column, type_, "startingMarker", name)
-    return type(plain)(plain.field, plain.take, _put_marker(name, other))
+    return replace(part(column, type_, "startingMarker", name), put=put)
 
 
 def _new_kinesis(row: Values, version: int) -> Content:
@@ -110,10 +112,18 @@ def _new_kinesis(row: Values, version: int) -> Content:
     }
 
 
-_KINESIS_SPLITS: Final = ContentSplits(
-    "splits of Kinesis",
-    aws.KINESIS_SPLIT,
-    (
+def _new_kinesis_state(rows: Sequence[Values]) -> Content:
+    last = max((row[SHARD] for row in rows), default=None)
+    return {"lastSeenShardId": last, _VERSION: max(aws.KINESIS_SPLIT), "knownSplits": []}
+
+
+KINESIS: Final = ContentSource(
+    name="kinesis",
+    what="Kinesis",
+    layouts=aws.LAYOUTS,
+    splits=aws.KINESIS_SPLITS,
+    enumerator=aws.KINESIS_ENUMERATOR,
+    parts=(
         *_COMMON,
         _marker_part(SEQUENCE, pa.string(), "sequenceNumber", "epochMillis"),
         _marker_part(TIME, pa.int64(), "epochMillis", "sequenceNumber"),
@@ -123,38 +133,22 @@ _KINESIS_SPLITS: Final = ContentSplits(
         part("finished", pa.bool_(), "finished"),
     ),
     split_id=lambda content: str(content["shardId"]),
-    new=_new_kinesis,
-)
-
-
-def _new_kinesis_state(rows: Sequence[Values]) -> Content:
-    last = max((row[SHARD] for row in rows), default=None)
-    return {"lastSeenShardId": last, _VERSION: max(aws.KINESIS_SPLIT), "knownSplits": []}
-
-
-_KINESIS_LISTINGS: Listings = _kinesis_listings
-KINESIS: Final = Connector(
-    name="kinesis",
-    fields=_KINESIS_SPLITS.fields,
-    splits=_KINESIS_SPLITS.formats(),
-    enumerator=ContentEnumerator(
-        "enumerator of Kinesis",
-        aws.KINESIS_STATE,
-        _KINESIS_SPLITS,
-        _version,
-        _KINESIS_LISTINGS,
-        _new_kinesis_state,
-    ).formats(),
+    split_version=_split_version,
+    new_split=_new_kinesis,
+    new_state=_new_kinesis_state,
+    listings=_kinesis_listings,
     keeps_assigned=True,
     complete=lambda values: values | {SPLIT_ID: values[SPLIT_ID] or values[SHARD]},
-)
+).connector()
 """``sequence_number`` or ``starting_timestamp`` (milliseconds) is the position, depending on ``iterator_type``."""
 
-
-_DYNAMODB_SPLITS: Final = ContentSplits(
-    "splits of DynamoDB streams",
-    aws.DYNAMODB_SPLIT,
-    (
+DYNAMODB: Final = ContentSource(
+    name="dynamodb",
+    what="DynamoDB streams",
+    layouts=aws.LAYOUTS,
+    splits=aws.DYNAMODB_SPLITS,
+    enumerator=aws.DYNAMODB_ENUMERATOR,
+    parts=(
         *_COMMON,
         part(SEQUENCE, pa.string(), "startingMarker"),
         part("parent_shard_id", pa.string(), "parentShardId"),
@@ -162,22 +156,11 @@ _DYNAMODB_SPLITS: Final = ContentSplits(
         json_part("child_splits", "childSplits"),
     ),
     split_id=lambda content: str(content["shardId"]),
-    new=refuse_new("DynamoDB streams"),
-)
-DYNAMODB: Final = Connector(
-    name="dynamodb",
-    fields=_DYNAMODB_SPLITS.fields,
-    splits=_DYNAMODB_SPLITS.formats(),
-    enumerator=ContentEnumerator(
-        "enumerator of DynamoDB streams",
-        aws.LAYOUTS[aws.DYNAMODB_ENUMERATOR],
-        _DYNAMODB_SPLITS,
-        _version,
-        lambda content: (_with_status((ASSIGNED, UNASSIGNED, "FINISHED")),),
-        lambda rows: {_VERSION: max(aws.DYNAMODB_SPLIT), "knownSplits": [], "startTimestampMillis": 0},
-    ).formats(),
+    split_version=_split_version,
+    new_state=lambda rows: {_VERSION: max(aws.DYNAMODB_SPLIT), "knownSplits": [], "startTimestampMillis": 0},
+    listings=lambda content: (_with_status((ASSIGNED, UNASSIGNED, "FINISHED")),),
     keeps_assigned=True,
-)
+).connector()
 
 
 # The source before FLIP-27
@@ -213,3 +196,85 @@ def consumer_shard(element: Mapping[str, Any]) -> Values:
         "ending_hash_key": metadata["endingHashKey"],
         "finished": number == _ENDED,
     }
+
+
+# Sinks
+
+DATA: Final = "data"
+KEY: Final = "partition_key"
+BODY: Final = "message_body"
+MESSAGE: Final = "message_id"
+TYPE: Final = "request_type"
+ITEM: Final = "item"
+SIZE: Final = "size"
+_ENTRIES: Final = "bufferedRequestEntries"
+
+
+def _sink(
+    name: str, serializer: str, fields: tuple[pa.Field, ...], row: Callable[[Content], Values], entry: Callable[[Values], Content]
+) -> SinkConnector:
+    """Return a sink. ``row`` and ``entry`` convert a request to a row and back. A state without requests is a row of nulls."""
+    names = [f.name for f in fields]
+
+    def whole(values: Values) -> Content:
+        missing = [n for n in names if values.get(n) is None]
+        if missing:
+            raise InvalidRowError(f"a request of the sink {name!r} needs {' and '.join(map(repr, missing))}")
+        return entry(values)
+
+    def formats(codec: Any) -> Format[list[Values]]:
+        def read(source: DataInput) -> list[Values]:
+            return [row(found) for found in codec.read(source)[_ENTRIES]] or [dict.fromkeys(names)]
+
+        def write(rows: list[Values], target: DataOutput) -> None:
+            requests = [values for values in rows if any(values.get(n) is not None for n in names)]
+            codec.write({_ENTRIES: [whole(values) for values in requests]}, target)
+
+        return Format(read, write)
+
+    return SinkConnector(
+        name=name,
+        fields=fields,
+        writer=Formats(
+            f"buffered requests of the sink {name!r}", {v: (formats(codec),) for v, codec in aws.LAYOUTS[serializer].items()}
+        ),
+        element_of=lambda row, number: _element(row, names, number),
+    )
+
+
+def _element(row: Values, names: list[str], number: int) -> Any:
+    """Return the element of a row: all requests of one state have its bytes."""
+    if row.get("raw") is None:
+        return "new"
+    return bytes(row["raw"]) if any(row.get(name) is not None for name in names) else number
+
+
+KINESIS_SINK: Final = _sink(
+    "kinesis",
+    aws.KINESIS_WRITER,
+    (pa.field(DATA, pa.binary()), pa.field(KEY, pa.string())),
+    lambda entry: {DATA: bytes.fromhex(entry["data"]), KEY: entry["partitionKey"]},
+    lambda row: {"size": len(row[DATA]), "data": row[DATA].hex(), "partitionKey": row[KEY]},
+)
+FIREHOSE_SINK: Final = _sink(
+    "firehose",
+    aws.FIREHOSE_WRITER,
+    (pa.field(DATA, pa.binary()),),
+    lambda entry: {DATA: bytes.fromhex(entry["data"])},
+    lambda row: {"size": len(row[DATA]), "data": row[DATA].hex()},
+)
+SQS_SINK: Final = _sink(
+    "sqs",
+    aws.SQS_WRITER,
+    (pa.field(BODY, pa.string()), pa.field(MESSAGE, pa.string())),
+    lambda entry: {BODY: entry["messageBody"], MESSAGE: entry["id"]},
+    lambda row: {"size": len(row[BODY].encode()), "messageBody": row[BODY], "id": row[MESSAGE]},
+)
+DYNAMODB_SINK: Final = _sink(
+    "dynamodb",
+    aws.DYNAMODB_WRITER,
+    (pa.field(TYPE, pa.string()), pa.field(ITEM, pa.string()), pa.field(SIZE, pa.int64())),
+    lambda entry: {TYPE: entry["type"], ITEM: json.dumps(entry["item"], ensure_ascii=False), SIZE: entry["size"]},
+    lambda row: {"size": row[SIZE], "type": row[TYPE], "item": parsed(ITEM, row[ITEM])},
+)
+"""``item`` has the attributes as JSON, in the order of the sink. ``size`` is the sink's own measure of a request."""
