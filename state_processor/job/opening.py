@@ -1,19 +1,26 @@
-"""Signatures of jobs, from a snapshot or from a file in one of the known forms."""
+"""Signatures of jobs: from a snapshot, and from a file in one of the known forms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, Final, Unpack
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.state_listing import Survey, surveys
+from state_processor.backends.sql.meaning import has_state
+from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.backends.state import state_headers
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.python_states import shown_name
+from state_processor.backends.write.store_writer import FORST, ROCKSDB
 from state_processor.job.job_graph import JobGraph, graph_of
-from state_processor.job.plan_signature import signature_of_graph, signature_of_plan
-from state_processor.job.signature import JobSignature
+from state_processor.job.signature import VALUE, JobSignature, OperatorSignature, StateSignature
 from state_processor.job.signature_file import parse_signature
-from state_processor.job.snapshot_signature import signature_of_snapshot
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
@@ -23,6 +30,7 @@ from state_processor.serializers.json_text import parse_json
 
 Described = JobSignature | CompiledPlan | JobGraph
 
+_STORES: Final = (ROCKSDB, FORST)
 _FORMS: Final = (
     "expected a file of `state-processor signature`, the JSON of COMPILE PLAN, of the REST paths /jobs/:id or /jobs/:id/plan, or "
     "of getExecutionPlan(), or YAML with operators"
@@ -110,3 +118,72 @@ def _yaml(text: str, where: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise OptionError(f"{where}: {_FORMS}; found text that is not YAML: {error}") from None
+
+
+def signature_of_snapshot(snapshot: Snapshot) -> JobSignature:
+    """Return the signature of the job that wrote a snapshot, from the headers of its state files."""
+    operators = snapshot.metadata.operators
+    found = (_operator_of(snapshot, *pair) for pair in zip(operators, surveys(snapshot, operators), strict=True))
+    return JobSignature(tuple(found), flink=f"{snapshot.flink_major}.x")
+
+
+def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) -> OperatorSignature:
+    variants, unread = surveyed
+    states = {shown_name(name): _state_of(variants[name]) for name in sorted(variants)}
+    for left in unread:
+        name = "" if left.name is None else shown_name(left.name)
+        states[name] = StateSignature(name, left.kind or "", unread=str(left.error))
+    backends = {state.backend for found in variants.values() for state in found if state.is_keyed}
+    backend = ", ".join(sorted(backends)) or None
+    return OperatorSignature(
+        operator.uid,
+        operator.operator_id,
+        operator.name,
+        operator.parallelism,
+        operator.max_parallelism,
+        states,
+        asynchronous=_is_asynchronous(snapshot, operator) if backend in _STORES else None,
+        backend=backend,
+        has_state=operator.has_state,
+    )
+
+
+def _state_of(variants: Iterable[StateDescription]) -> StateSignature:
+    """Return the signature of a state, by the registration of the first subtask that has it."""
+    state = next(iter(variants))
+    parts = {part: serializer.snapshot() for part, serializer in state.serializers.items()}
+    if state.is_timer:
+        parts.pop(VALUE, None)
+    return StateSignature(shown_name(state.name), state.kind, parts, state.has_ttl)
+
+
+def _is_asynchronous(snapshot: Snapshot, operator: OperatorState) -> bool:
+    """Return whether the first file registers its states for the asynchronous API."""
+    headers = (handle.open(snapshot).header for handle in keyed_handles(operator, snapshot) if not handle.raw)
+    first = next(headers, None)
+    return first is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in first.states)
+
+
+def signature_of_plan(plan: CompiledPlan) -> JobSignature:
+    """Return the operators of a plan that may have state, with the uids of the default format of Flink 1.16 and later."""
+    uids: dict[str, list[PlanOperator]] = {}
+    for operator in plan.operators.values():
+        uids.setdefault(operator.label, []).append(operator)
+    found = []
+    for label, (first, *others) in uids.items():
+        if has_state(first.transformation) or first.transformation in ("source", "sink"):
+            other = tuple(operator.uid for operator in others)
+            found.append(OperatorSignature(first.uid, first.uid_hash, label, other_uids=other))
+    return JobSignature(tuple(found))
+
+
+def signature_of_graph(graph: JobGraph) -> JobSignature:
+    """Return the operators of a graph. Flink prints no uids; the id of a task is the hash of its first operator."""
+    return JobSignature(
+        tuple(
+            OperatorSignature(
+                uid_hash=node.uid_hash, name=node.name, parallelism=node.parallelism, max_parallelism=node.max_parallelism
+            )
+            for node in graph.nodes
+        )
+    )

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import OPERATOR_KINDS, TIMERS
-from state_processor.job.declared import VOID_NAMESPACE, encoded_snapshot, follows_from_text
 from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, write_versioned_snapshot
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.io import DataOutput
 from state_processor.serializers.records import dataclass
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import walk
+from state_processor.types.type_parser import parse_type
 
 VERSION: Final = 1
 """The version of the format of signature files."""
@@ -27,6 +31,8 @@ MAP_KEY: Final = "map_key"
 VALUE: Final = "value"
 ROLES: Final = (KEY, NAMESPACE, MAP_KEY, VALUE)
 """The parts of a state with a type, in their order in files."""
+VOID_NAMESPACE: Final = str(VoidNamespaceSerializer())
+"""The text of the namespace of states without windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +205,30 @@ def _classes(serializer: TypeSerializer) -> Iterator[tuple[str, Any]]:
             yield part.enum_class, list(part.names)
         elif isinstance(part, AvroSerializer):
             yield part.class_name, json.loads(part.schema.text)
+
+
+def declared_snapshot(text: str, *, ttl: bool = False) -> TypeSerializerSnapshot:
+    """Return the serializer snapshot of a type that a text declares.
+
+    Raises
+    ------
+    OptionError
+        If the text does not describe a type completely.
+    """
+    serializer = VoidNamespaceSerializer() if text == VOID_NAMESPACE else parse_type(text)
+    return (TtlSerializer.of(serializer) if ttl else serializer).snapshot()
+
+
+def follows_from_text(encoded: str, text: str | None, *, ttl: bool) -> bool:
+    """Return whether the text of a type is enough to make an encoded serializer snapshot."""
+    try:
+        return text is not None and encoded_snapshot(declared_snapshot(text, ttl=ttl)) == encoded
+    except OptionError:
+        return False
+
+
+def encoded_snapshot(snapshot: TypeSerializerSnapshot) -> str:
+    """Return a serializer snapshot with class name and version, in Base64."""
+    target = DataOutput()
+    write_versioned_snapshot(snapshot, target)
+    return b64encode(target.to_bytes()).decode()

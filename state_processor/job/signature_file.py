@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from state_processor.backends.state import descriptions as kinds
-from state_processor.job.declared import VOID_NAMESPACE, declared_snapshot
 from state_processor.job.signature import (
     KEY,
     MAP_KEY,
@@ -20,9 +19,11 @@ from state_processor.job.signature import (
     ROLES,
     VALUE,
     VERSION,
+    VOID_NAMESPACE,
     JobSignature,
     OperatorSignature,
     StateSignature,
+    declared_snapshot,
 )
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.base import TypeSerializerSnapshot

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.lake.position import Position
 from state_processor.lake.row_identity import is_plain
-from state_processor.lake.targets import Changes, ConflictError
+from state_processor.lake.targets import Changes, ConflictError, Position
 from state_processor.options.packages import require
 from state_processor.serializers.errors import OptionError, WriteError
 

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage, storage_errors
-from state_processor.lake.position import Position
-from state_processor.lake.targets import Changes
+from state_processor.lake.targets import Changes, Position
 from state_processor.serializers.errors import WriteError
 
 

@@ -20,8 +20,7 @@ from state_processor.backends.analysis.changes import DELETE
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.lake.choice import target_of
-from state_processor.lake.position import Position
-from state_processor.lake.targets import Changes, ConflictError, Target
+from state_processor.lake.targets import Changes, ConflictError, Position, Target
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DiffOptions, DiffSnapshotOptions
 from state_processor.options.keywords import check_arguments, takes_options

@@ -14,10 +14,11 @@ from os import PathLike, fspath
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.options.allowed_modules import is_module_name
-from state_processor.options.key_tables import as_key_table, is_table, rows_of
+from state_processor.options.given_tables import as_key_table, rows_of
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
@@ -173,7 +174,7 @@ def _check_keys(keys: Any) -> Any:
 
 
 def _encode_keys(keys: Any) -> str:
-    return json.dumps(rows_of(keys) if is_table(keys) else keys, default=_json_of_key)
+    return json.dumps(rows_of(keys) if isinstance(keys, pa.Table) else keys, default=_json_of_key)
 
 
 def _json_of_key(value: Any) -> Any:

@@ -10,18 +10,43 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from state_processor.display.text_tables import count_text, size_text
-from state_processor.report.axes import count_ticks, size_ticks
 from state_processor.report.distribution import Distribution, Numbers
 from state_processor.report.time_histogram import TimeHistogram
 
 _HEIGHT: Final = 100
 _WIDTH: Final = 1000
 _MOST_CELLS: Final = 128
-_FEWEST_BARS: Final = 30
+FEWEST_BARS: Final = 30
 _FAINTEST: Final = 0.06
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_STEPS: Final = 4
+_ROUND: Final = (1, 2, 5)
+"""First digits of the distances between ticks."""
 _UNITS: Final = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
+
+
+def count_ticks(highest: int) -> list[int]:
+    """Return ticks for numbers up to ``highest``, at equal distances."""
+    return _ticks(highest, 1)
+
+
+def size_ticks(highest: int) -> list[int]:
+    """Return ticks for bytes up to ``highest``: round numbers in the unit of ``highest``."""
+    unit = 1
+    while highest >= 1024 * unit:
+        unit *= 1024
+    return _ticks(highest, unit)
+
+
+def _ticks(highest: int, unit: int) -> list[int]:
+    power = 1
+    while True:
+        for number in _ROUND:
+            step = number * power * unit
+            if highest <= _MOST_STEPS * step:
+                return [i * step for i in range(max(1, -(-highest // step)) + 1)]
+        power *= 10
 
 
 class Scale(NamedTuple):
@@ -131,14 +156,14 @@ def _axis(left: str, right: str) -> str:
 
 def times(histogram: TimeHistogram) -> str:
     """Return a bar chart of timestamps."""
-    bins = histogram.bins(behind=_FEWEST_BARS)
+    bins = histogram.bins(behind=FEWEST_BARS)
     titles = [f"{instant_text(b.start)} to {instant_text(b.end)}: {count_text(b.points)}" for b in bins]
     return bars([b.points for b in bins], titles, instant_text(bins[0].start), instant_text(bins[-1].end)) if bins else ""
 
 
 def ages(histogram: TimeHistogram, as_of: int) -> str:
     """Return a bar chart of ages at ``as_of`` (epoch milliseconds), from the oldest to the newest."""
-    bins = histogram.bins(before=_FEWEST_BARS)
+    bins = histogram.bins(before=FEWEST_BARS)
     titles = [f"{duration_text(as_of - b.end)} to {duration_text(as_of - b.start)}: {count_text(b.points)}" for b in bins]
     if not bins:
         return ""

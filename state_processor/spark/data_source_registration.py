@@ -24,10 +24,10 @@ from state_processor.serializers.errors import OptionError
 from state_processor.serializers.records import dataclass
 from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
-from state_processor.spark.packages import send_package
 from state_processor.spark.storage_settings import settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
+from state_processor.spark.worker_process import send_package
 
 _SOURCES: Final[tuple[type[DataSource], ...]] = (
     FlinkSavepointDataSource,

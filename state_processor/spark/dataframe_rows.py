@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
-from state_processor.options.key_tables import as_table
+from state_processor.options.given_tables import as_table
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.records import dataclass
 from state_processor.spark.same_keys import identity, quoted

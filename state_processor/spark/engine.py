@@ -19,14 +19,13 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted
 from state_processor.spark import small_changes
-from state_processor.spark.packages import send_package
 from state_processor.spark.row_batches import with_counted_batches
 from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
-from state_processor.spark.worker_process import freeze_imported_objects
+from state_processor.spark.worker_process import freeze_imported_objects, send_package
 from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex
 from state_processor.write.engines import RowsPass, StateFiles, Written
 from state_processor.write.local_engine import LocalEngine

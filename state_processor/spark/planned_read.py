@@ -16,11 +16,10 @@ from pyspark.sql.types import StructType
 
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.records import dataclass
-from state_processor.spark.packages import send_package
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import pushes_filters
-from state_processor.spark.worker_process import freeze_imported_objects
+from state_processor.spark.worker_process import freeze_imported_objects, send_package
 
 
 class PartReader(Protocol):

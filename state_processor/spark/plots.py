@@ -12,7 +12,7 @@ from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.display.plotting import new_axes, pyplot, show_dates, show_whole_numbers
 from state_processor.display.text_tables import size_text
-from state_processor.report.charts import unit_of
+from state_processor.report.charts import FEWEST_BARS, unit_of
 from state_processor.report.time_histogram import TimeHistogram
 from state_processor.serializers.errors import NotFoundError
 from state_processor.spark.time_counts import time_counts
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Uid = str | OperatorIdentifier
 
 _BAR_INCHES: Final = 0.28
-_FEWEST_BARS: Final = 30
 _DAY: Final = 24 * 60 * 60 * 1000
 
 
@@ -148,7 +147,7 @@ class SnapshotPlots:
             raise NotFoundError(
                 f"operator {uid}, state {state!r} is declared without time-to-live: snapshots do not record accesses"
             )
-        bins = times.bins(before=_FEWEST_BARS)
+        bins = times.bins(before=FEWEST_BARS)
         name, unit = unit_of((times.last - bins[0].start) // 2 if bins else 0)
         if bins:
             width = (bins[0].end - bins[0].start) / unit

@@ -14,8 +14,7 @@ from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, L
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.arrays import of_values
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
-from state_processor.options.key_tables import as_table
-from state_processor.options.plain_columns import with_plain_columns
+from state_processor.options.given_tables import as_table, with_plain_columns
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS

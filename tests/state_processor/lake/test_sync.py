@@ -19,7 +19,7 @@ from pyiceberg.catalog import load_catalog
 import state_processor as sp
 from state_processor import cli
 from state_processor.lake.delta import DeltaTarget
-from state_processor.lake.position import CHECKPOINT_ID
+from state_processor.lake.targets import CHECKPOINT_ID
 from state_processor.read.checkpoint_changes import StepReader
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import ORDERS_PATH

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from state_processor.report.axes import count_ticks, size_ticks
+from state_processor.report.charts import count_ticks, size_ticks
 
 KIB, MIB = 1024, 1 << 20
 

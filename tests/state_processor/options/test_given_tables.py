@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from state_processor.options.key_tables import as_key_table, as_table
+from state_processor.options.given_tables import as_key_table, as_table
 from state_processor.serializers.errors import OptionError
 
 TEXT = pa.array(["a", "b", "a", None])

@@ -1,17 +1,20 @@
-"""Columns of Arrow tables of other libraries in the types that Spark and the encoder know.
+"""Tables that users give as keys or rows: of Spark, pandas, Arrow, or another library with a stream of Arrow batches.
 
-Polars gives text as views and categories as dictionaries; pandas gives nanoseconds and unsigned numbers. No value changes:
-values that the plain type can't hold are refused.
+They get the types that Spark and the encoder know. Polars gives text as views and categories as dictionaries; pandas gives
+nanoseconds and unsigned numbers. No value changes: values that the plain type can't hold are refused.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import sys
+from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.late import pc
+
+KEY: Final = "key"
 
 _PLAIN: Final = {
     pa.string_view(): pa.large_string(),
@@ -22,6 +25,41 @@ _PLAIN: Final = {
     pa.uint64(): pa.int64(),
     pa.float16(): pa.float32(),
 }
+
+
+def as_key_table(keys: Any) -> pa.Table | None:
+    """Return keys as a table with a row for each; ``None`` if they are not a table. They may be a list.
+
+    The rows of a Spark DataFrame are collected in the driver.
+    """
+    if hasattr(keys, "toArrow"):  # a DataFrame of Spark, or of Spark Connect
+        return keys.toArrow()
+    if isinstance(keys, pa.Array | pa.ChunkedArray):
+        return with_plain_columns(pa.table({KEY: keys}))
+    return as_table(keys) if _is_pandas(keys) or hasattr(keys, "columns") else None
+
+
+def as_table(rows: Any) -> pa.Table | None:
+    """Return rows of pandas, or of a library with a stream of Arrow batches, as a plain table; ``None`` for others."""
+    if _is_pandas(rows):
+        return with_plain_columns(pa.Table.from_pandas(rows, preserve_index=False))
+    if isinstance(rows, pa.RecordBatch):
+        return with_plain_columns(pa.Table.from_batches([rows]))
+    if not hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pa.ChunkedArray):
+        return None
+    return with_plain_columns(pa.RecordBatchReader.from_stream(rows).read_all())
+
+
+def _is_pandas(rows: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def rows_of(table: pa.Table) -> list[Any]:
+    """Return the keys of a table as Python values: the values of its one column ``key``, or a dictionary for each row."""
+    if table.column_names == [KEY]:
+        return list(table.column(KEY).to_pylist())
+    return list(table.to_pylist())
 
 
 def with_plain_columns(table: pa.Table) -> pa.Table:
