@@ -72,9 +72,10 @@ class Declaration:
         The normal form of the value if the option is not given.
     least
         The smallest number that is accepted; ``None`` for any number of the kind.
-    flag
-        The argument of the command line and its operand: ``--time-zone ZONE``. An operand with ``=`` may be repeated, and the
-        value is a mapping. With ``...`` the value is a list. Without an operand the flag inverts the default.
+    operand
+        What follows its flag on the command line, such as ``ZONE``; ``None`` if it has no flag. A flag with ``=`` in its operand
+        may be repeated, and the value is a mapping. With ``...`` the value is a list. With an empty operand the flag inverts the
+        default.
     prefix
         For a mapping whose entries are options of the data source: the prefix of their names.
     on
@@ -91,7 +92,7 @@ class Declaration:
     doc: str
     default: Any = None
     least: int | None = None
-    flag: str = ""
+    operand: str | None = None
     prefix: str = ""
     on: frozenset[Kind] = ALL
     holds_on: frozenset[Kind] = frozenset()

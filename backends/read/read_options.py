@@ -30,7 +30,7 @@ class ReadOptions:
         "boolean",
         "Lists and maps have a row per element; if false, one row per key with an array or map.",
         True,
-        flag="--no-flatten",
+        operand="",
         on=NAMED,
         holds_on=VALUES - NAMED,
     )
@@ -38,7 +38,7 @@ class ReadOptions:
         "boolean",
         "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).",
         False,
-        flag="--metadata",
+        operand="",
         on=VALUES - DIFFERENCES,
     )
     columns: tuple[str, ...] | None = option(
@@ -60,27 +60,27 @@ class ReadOptions:
         "types that declare nanoseconds (`TIMESTAMP(9)` of Flink SQL, `timestamp-nanos` of Avro) are refused before a value is "
         "read; with `check` they are read as long as all values are whole microseconds.",
         "error",
-        flag="--nanos HOW",
+        operand="HOW",
         on=VALUES,
     )
     row_kind: bool = option(
         "boolean",
         "Gives `Row` and `RowData` a first field `row_kind`.",
         False,
-        flag="--row-kind",
+        operand="",
         on=VALUES - {Kind.COUNTS},
     )
     ttl: int | None = option(
         "duration",
         "Leaves out values whose last access is this long or longer before `as_of`, as Flink's `NeverReturnExpired` does.",
-        flag="--ttl DURATION",
+        operand="DURATION",
         on=KEYED,
         needs=("as_of",),
     )
     as_of: int | None = option(
         "instant",
         "The time that decides which values are expired; needed with `ttl`. A time without a zone is in UTC.",
-        flag="--as-of TIME",
+        operand="TIME",
         on=KEYED,
         needs=("ttl",),
     )
@@ -89,7 +89,7 @@ class ReadOptions:
         "With `ttl`: omit expired values, omit all other values, or omit nothing. States without time-to-live don't have expired "
         "values.",
         "hide",
-        flag="--expired WHICH",
+        operand="WHICH",
         on=KEYED,
         needs=("ttl",),
     )
@@ -98,7 +98,7 @@ class ReadOptions:
         "Types of collections that Kryo wrote, which snapshots do not record, by path: the column, then names of fields, "
         "`element` of lists, `key` and `value` of maps. Such a part is an array or a map, and JSON text otherwise.",
         (),
-        flag="--types PATH=TYPE",
+        operand="PATH=TYPE",
         on=NAMED | OPERATOR | {Kind.WHOLE},
     )
     python_type: PythonType | None = option(
@@ -106,14 +106,14 @@ class ReadOptions:
         "Type that a PyFlink job declares for the state, which snapshots do not record: values are decoded, and value, "
         "reducing and aggregating state have one row per key. A list state is `ListState(Types.LONG())`, as text "
         "`ListState<LONG>`; a map state and broadcast state `Types.MAP(…)`.",
-        flag="--python-type TYPE",
+        operand="TYPE",
         on=PYTHON,
     )
     python_types: tuple[tuple[str, PythonType], ...] = option(
         "python_types",
         "The same for several states, by name in the job.",
         (),
-        flag="--python-types STATE=TYPE",
+        operand="STATE=TYPE",
         on=PYTHON | {Kind.WHOLE, Kind.DIFF},
     )
     unpickle: Unpickled = option(
@@ -131,7 +131,7 @@ class ReadOptions:
         "Names of the fields of rows of Flink SQL, by `key`, the name of the state, or state and column where several columns "
         "are rows (`data-state.map_key`). They take precedence over names from `plan`.",
         (),
-        flag="--fields STATE=NAMES",
+        operand="STATE=NAMES",
         on=VALUES - DIFFERENCES,
     )
     undescribed: Undescribed = option(
@@ -139,7 +139,7 @@ class ReadOptions:
         "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
         "the format records their length (values and map values of canonical savepoints and RocksDB). Decoding is slower.",
         "error",
-        flag="--undescribed HOW",
+        operand="HOW",
         on=VALUES - {Kind.TIMERS},
     )
     batch_memory: int = option(
@@ -147,7 +147,7 @@ class ReadOptions:
         "Memory that one batch may take while it is decoded. A row that needs more is refused: a damaged or hostile snapshot can "
         "describe values of any size.",
         BATCH_MEMORY,
-        flag="--batch-memory SIZE",
+        operand="SIZE",
         on=VALUES,
     )
 

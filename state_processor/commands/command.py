@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
-from state_processor.options.flags import add_flags
+from state_processor.options.flags import add_flag, add_flags
+from state_processor.options.option import Option
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
@@ -108,6 +109,11 @@ def _add_all(parser: Any, arguments: Iterable[Argument]) -> None:
 def flags(*kinds: Kind, without: Collection[str] = ()) -> Argument:
     """Return the flags of the options that act on some kinds of reads; see :func:`~state_processor.options.flags.add_flags`."""
     return lambda parser: add_flags(parser, kinds, without=without)
+
+
+def flag(option: Option, note: str = "") -> Argument:
+    """Return the flag of an option; a note extends its help."""
+    return lambda parser: add_flag(parser, option, note)
 
 
 UID_HELP: Final = "the operator, by uid or by the 32 digits of its hash"

@@ -15,6 +15,7 @@ from state_processor.commands.command import (
     Command,
     argument,
     command,
+    flag,
     flags,
     group,
     positive,
@@ -60,7 +61,7 @@ _FORMATS: Final = group(
         "do not copy unchanged files of RocksDB and ForSt: the native savepoint refers to the files of IN, and "
         "can't be restored without them",
     ),
-    argument("--scratch", metavar="DIR", help=SCRATCH.doc.replace("`", "")),
+    flag(SCRATCH),
 )
 _STATE: Final = argument("--state", required=True, help="name of the state")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.commands.command import argument
+from state_processor.commands.command import argument, flag
 from state_processor.options.flags import flag_values
 from state_processor.options.table import STATE_KIND
 from state_processor.serializers.errors import OptionError
@@ -22,7 +22,7 @@ WHERE: Final = argument(
     metavar="EXPRESSION",
     help='only rows that match this expression of Spark SQL, such as "value > 100"; it starts Spark in this process',
 )
-KIND: Final = argument("--kind", metavar="KIND", help=f"{STATE_KIND.doc.replace('`', '')} It is {STATE_KIND.kind.expected}.")
+KIND: Final = flag(STATE_KIND, f" It is {STATE_KIND.kind.expected}.")
 COLUMNS: Final = argument(
     "--columns",
     type=lambda given: [name.strip() for name in given.split(",")],

@@ -34,14 +34,14 @@ class SnapshotAccess:
         "path_mapping",
         "Recorded prefix to present prefix, if files of a moved checkpoint are not found without it.",
         {},
-        flag="--map OLD=NEW",
+        operand="OLD=NEW",
     )
     allow_paths: tuple[str, ...] = option(
         "paths",
         "Directories and URLs outside of the storage of the snapshot that paths recorded in it may refer to. The storage is the "
         "bucket or, for local snapshots, the directory and the job's checkpoint directory.",
         (),
-        flag="--allow PATH...",
+        operand="PATH...",
     )
     serializers: tuple[str, ...] = option(
         "modules",
@@ -49,7 +49,7 @@ class SnapshotAccess:
         f"of a data source, only modules that the owner of the session allows with `{ALLOWED_CONF}` or `register(spark, "
         "allow_serializers=…)`.",
         (),
-        flag="--serializers MODULE",
+        operand="MODULE",
         on=OPENED - {Kind.RAW, Kind.CHANNELS},
         holds_on=frozenset({Kind.RAW, Kind.CHANNELS}),
     )
@@ -58,14 +58,14 @@ class SnapshotAccess:
         "The compiled plan of the query of Flink SQL that wrote the snapshot: the file that `COMPILE PLAN` writes, or its text. "
         "Operators have the names and uids of the plan, and rows the columns of the query.",
         shown=False,
-        flag="--plan FILE",
+        operand="FILE",
         on=OPENED,
     )
     uids: str | tuple[str, ...] | None = option(
         "uids",
         "Uids that the job may use. Snapshots of Flink 1.x record only the hashes of uids: operators get the uid with their hash,"
         " and so do committers of sinks. Uids that match no operator are reported.",
-        flag="--uids FILE",
+        operand="FILE",
         on=OPENED,
     )
     storage_options: Mapping[str, Any] = option(
@@ -76,14 +76,14 @@ class SnapshotAccess:
         "(`spark.hadoop.fs.s3a.…`), then of the environment.",
         {},
         shown=False,
-        flag="--storage KEY=VALUE",
+        operand="KEY=VALUE",
         prefix="storage.",
     )
     time_zone: str | None = option(
         "time_zone",
         "The time zone of the JVM of the job, such as `America/New_York`; UTC by default. A `SQL_DATE` or `SQL_TIME` is "
         "stored as the point in time when clocks in this zone show it. Rows of Flink SQL do not depend on the zone.",
-        flag="--time-zone ZONE",
+        operand="ZONE",
         on=VALUES - {Kind.COUNTS} | {Kind.SIZES, Kind.REPORTS},
     )
 

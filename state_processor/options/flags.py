@@ -11,9 +11,10 @@ from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.values import FIELDS
+from state_processor.serializers.doors import flag_name
 from state_processor.serializers.errors import OptionError
 
-_READING: Final = tuple(option for option in READ_OPTIONS if option.flag)
+_READING: Final = tuple(option for option in READ_OPTIONS if option.operand is not None)
 """Options of reading state that have a flag."""
 
 
@@ -36,19 +37,20 @@ def add_flags(parser: argparse.ArgumentParser, kinds: Collection[Kind], *, witho
         if shown:
             group = parser.add_argument_group(title)
             for option in shown:
-                _add_flag(group, option)
+                add_flag(group, option)
 
 
-def _add_flag(group: argparse._ArgumentGroup, option: Option) -> None:
-    flag, _, operand = option.flag.partition(" ")
-    text = option.doc.replace("`", "")
+def add_flag(parser: argparse._ActionsContainer, option: Option, note: str = "") -> None:
+    """Add the flag of an option; a note extends its help."""
+    flag, operand = flag_name(option.argument), option.operand
+    text = option.doc.replace("`", "") + note
     if not operand:
-        group.add_argument(flag, dest=option.argument, action="store_const", const=not option.default, help=text)
+        parser.add_argument(flag, dest=option.argument, action="store_const", const=not option.default, help=text)
     elif _is_repeated(operand):
         name = operand.removesuffix("...")
-        group.add_argument(flag, dest=option.argument, metavar=name, action="append", help=f"{text} May be repeated.")
+        parser.add_argument(flag, dest=option.argument, metavar=name, action="append", help=f"{text} May be repeated.")
     else:
-        group.add_argument(flag, dest=option.argument, metavar=operand, help=text)
+        parser.add_argument(flag, dest=option.argument, metavar=operand, help=text)
 
 
 def _is_repeated(operand: str) -> bool:
@@ -64,16 +66,15 @@ def flag_values(given: argparse.Namespace) -> dict[str, Any]:
         If a flag has an operand of another form.
     """
     values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
-    return {o.argument: _pairs(o, v) if "=" in o.flag else v for o, v in values if v is not None}
+    return {o.argument: _pairs(o, v) if "=" in (o.operand or "") else v for o, v in values if v is not None}
 
 
 def _pairs(option: Option, given: list[str]) -> dict[str, Any]:
     pairs = [text.partition("=") for text in given]
     for text, (name, _, value) in zip(given, pairs, strict=True):
         if not name or not value:
-            flag, _, operand = option.flag.partition(" ")
             shown = "" if option.kind.is_secret else f" {text}"
-            raise OptionError(f"{flag}{shown}: expected {operand}")
+            raise OptionError(f"{flag_name(option.argument)}{shown}: expected {option.operand}")
     if option.kind is FIELDS:
         return {name: value.split(",") for name, _, value in pairs}
     return {name: value for name, _, value in pairs}

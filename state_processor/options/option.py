@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from state_processor.backends.read.option import Declaration, Kind, declarations
 from state_processor.options.values import VALUES, ValueKind, one_of
-from state_processor.serializers.doors import text_name
+from state_processor.serializers.doors import flag_name, text_name
 from state_processor.serializers.records import dataclass
 
 
@@ -28,6 +28,11 @@ class Option(Declaration):
     def applies_to(self) -> frozenset[Kind]:
         """The kinds of reads that accept it."""
         return self.on | self.holds_on
+
+    @property
+    def flag(self) -> str:
+        """Its flag on the command line with the operand; empty if it has no flag."""
+        return "" if self.operand is None else f"{flag_name(self.argument)} {self.operand}".rstrip()
 
     @property
     def name(self) -> str:

@@ -53,7 +53,7 @@ class SourceOptions:
         StateKind,
         "The expected kind of state. `TIMER` without a state reads all timers; `RAW_KEYED` and `RAW_OPERATOR`, without a state, "
         "read the bytes that the operator wrote itself.",
-        flag="--kind KIND",
+        operand="KIND",
         on=ROWS,
     )
     table: str = option(Table, "One row per operator, state, or stored piece.", "operators")

@@ -36,7 +36,7 @@ SCRATCH: Final = Option(
     "path",
     "Directory, on every machine that writes, for new files of RocksDB and ForSt, and for encoded entries of remote savepoints "
     "that are written without Spark. By default `STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
-    flag="--scratch DIR",
+    operand="DIR",
     on=frozenset({Kind.COPIES}),
     code_only=True,
     argument="scratch",

@@ -29,7 +29,7 @@ from state_processor.options.source import READ_OPTIONS, READING_OPTIONS
 from state_processor.options.table import EFFECTIVE_OPTIONS, KEYWORD_OPTIONS, PUSHDOWN
 from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
-from state_processor.serializers.doors import Door, entered, flag_name, read_with, registering, spelled, text_name
+from state_processor.serializers.doors import Door, entered, read_with, registering, spelled, text_name
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from tests.state_processor.options.option_samples import SAMPLES
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
@@ -246,8 +246,3 @@ def test_names_at_each_door() -> None:
             is_code = door in (Door.METHODS, Door.FUNCTIONS)
             assert (registering("register_snapshot()") == "register_snapshot()") is is_code
     assert spelled("as_of") == "as_of"
-
-
-@pytest.mark.parametrize("option", EFFECTIVE_OPTIONS, ids=lambda o: o.argument)
-def test_flags_are_named_in_one_place(option: Option) -> None:
-    assert not option.flag or option.flag.split()[0] == flag_name(option.argument)
