@@ -11,11 +11,12 @@ import pyarrow as pa
 from state_processor.serializers.avro.scalars import AvroBytes, AvroType
 from state_processor.serializers.big_numbers import EXACT, to_decimal, to_java_bytes
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.core.temporal import present_date, present_time
+from state_processor.serializers.core.temporal import date_type, present_date, present_time
 from state_processor.serializers.core.time_values import (
+    NANOS_OF_SECOND,
+    SECONDS_OF_DAY,
     Instant,
     LocalDate,
-    LocalDateTime,
     LocalTime,
     to_instant,
     to_local_date,
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
-_NANOS: Final = 1_000_000_000
 _MAX_DECIMAL: Final = 38
-_DAY: Final = 86_400
 _SINCE_MIDNIGHT: Final = 2
 _TEXT_FORMS: Final = {
     "date": DATE_TEXT,
@@ -75,7 +74,7 @@ class AvroLogical(AvroType):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if self.kind == "date":
-            return pa.string() if options.as_text else pa.date32()
+            return date_type(options)
         if self.kind.startswith("time-") or options.as_text:
             return pa.string()
         arrow = pa.timestamp("us", tz=None if self.kind.startswith("local-") else "UTC")
@@ -84,14 +83,15 @@ class AvroLogical(AvroType):
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
         if self.kind == "date":
             return present_date(LocalDate.of_epoch_day(value), options)
-        seconds, nano = divmod(value * self._nanos, _NANOS)
+        seconds, nano = divmod(value * self._nanos, NANOS_OF_SECOND)
         if self.kind.startswith("time-"):
-            if not 0 <= seconds < _DAY:
+            if not 0 <= seconds < SECONDS_OF_DAY:
                 raise UndecodableValueError(f"expected a time of day of Avro's {self.kind}, found {value}")
-            return str(LocalTime(seconds // 3600, seconds // 60 % 60, seconds % 60, nano))
+            return str(LocalTime.of_second(seconds, nano))
         local = self.kind.startswith("local-")
         if options.as_text:
-            return _local_text(seconds, nano) if local else str(Instant(seconds, nano))
+            instant = Instant(seconds, nano)
+            return str(instant.utc if local else instant)
         return present_time(seconds, nano, options, None if local else UTC)
 
     def from_column(self, value: Any) -> Any:
@@ -101,12 +101,9 @@ class AvroLogical(AvroType):
             return to_local_date(value).epoch_day
         if self.kind.startswith("time-"):
             nanos = to_local_time(value).nano_of_day
-        elif self.kind.startswith("local-"):
-            local = to_local_date_time(value)
-            nanos = local.date.epoch_day * _DAY * _NANOS + local.time.nano_of_day
         else:
-            seconds, nano = to_instant(value)
-            nanos = seconds * _NANOS + nano
+            seconds, nano = to_local_date_time(value).in_utc if self.kind.startswith("local-") else to_instant(value)
+            nanos = seconds * NANOS_OF_SECOND + nano
         units, lost = divmod(nanos, self._nanos)
         if lost:
             raise ValueError(f"{value} is finer than Avro's {self.kind}")
@@ -127,7 +124,7 @@ class AvroLogical(AvroType):
     @property
     def _units(self) -> int:
         """Units of a second; 0 for days."""
-        return 0 if self.kind == "date" else _NANOS // self._nanos
+        return 0 if self.kind == "date" else NANOS_OF_SECOND // self._nanos
 
     @property
     def _nanos(self) -> int:
@@ -136,11 +133,6 @@ class AvroLogical(AvroType):
 
     def hash_code(self, value: Any) -> int:
         return self.base.hash_code(value)
-
-
-def _local_text(seconds: int, nano: int) -> str:
-    day, second = divmod(seconds, _DAY)
-    return str(LocalDateTime(LocalDate.of_epoch_day(day), LocalTime(second // 3600, second // 60 % 60, second % 60, nano)))
 
 
 class AvroDecimal(AvroLogical):

@@ -63,10 +63,6 @@ def _text_type(options: DecodeOptions) -> pa.DataType:
     return pa.string()
 
 
-def _of_millis(millis: int) -> Instant:
-    return Instant(millis // 1000, millis % 1000 * 1_000_000)
-
-
 def _present_day(millis: int, zone: JavaZone, options: DecodeOptions) -> Any:
     day = zone.local(millis) // MILLIS_OF_DAY
     if options.as_text:
@@ -79,7 +75,7 @@ def _present_day(millis: int, zone: JavaZone, options: DecodeOptions) -> Any:
 
 def _clock(millis: int) -> str:
     """Return ``java.sql.Time`` as text: with seconds, and with milliseconds unless they are 0."""
-    text = str(_of_millis(millis % MILLIS_OF_DAY))
+    text = str(Instant.of_millis(millis % MILLIS_OF_DAY))
     return text[text.index("T") + 1 : -1]
 
 
@@ -104,7 +100,7 @@ _MILLIS: Final = {
             "Date",
             Op.DATE_MS,
             instant_type,
-            lambda v, zone, o: present_instant(_of_millis(v), o),
+            lambda v, zone, o: present_instant(Instant.of_millis(v), o),
             lambda v, zone: exact_millis(to_instant(v)),
             is_zoned=False,
         ),
@@ -177,11 +173,11 @@ class MillisSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._kind.arrow_type(options)
 
-    def to_column(self, value: int | None, options: DecodeOptions) -> Any:
-        return None if value is None else self._kind.to_column(value, self.zone, options)
+    def _shown(self, value: int, options: DecodeOptions) -> Any:
+        return self._kind.to_column(value, self.zone, options)
 
-    def from_column(self, value: Any) -> int | None:
-        return None if value is None else value if type(value) is int else self._kind.from_column(value, self.zone)
+    def _parsed(self, value: Any) -> int:
+        return value if type(value) is int else self._kind.from_column(value, self.zone)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         return fold_long(signed(encode(), 0, 8))
@@ -248,13 +244,11 @@ class SqlTimestampSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return instant_type(options)
 
-    def to_column(self, value: SqlTimestamp | None, options: DecodeOptions) -> datetime | str | None:
-        return None if value is None else present_instant(_instant_of(value, self.zone), options)
+    def _shown(self, value: SqlTimestamp, options: DecodeOptions) -> datetime | str:
+        return present_instant(_instant_of(value, self.zone), options)
 
-    def from_column(self, value: Any) -> SqlTimestamp | None:
-        if value is None or isinstance(value, SqlTimestamp):
-            return value
-        return _sql_timestamp(to_instant(value), self.zone)
+    def _parsed(self, value: Any) -> SqlTimestamp:
+        return value if isinstance(value, SqlTimestamp) else _sql_timestamp(to_instant(value), self.zone)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()

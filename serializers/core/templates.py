@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -17,7 +16,7 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.core.temporal import present_time
+from state_processor.serializers.core.temporal import instant_type, present_instant
 from state_processor.serializers.core.time_values import Instant, exact_millis, to_instant
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
@@ -381,11 +380,10 @@ class EpochMillisSerializer(NumberSerializer):
         super().__init__("LONG")
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string() if options.as_text else pa.timestamp("us", tz="UTC")
+        return instant_type(options)
 
     def to_column(self, value: int, options: DecodeOptions) -> Any:
-        seconds, nano = value // 1000, value % 1000 * 1_000_000
-        return str(Instant(seconds, nano)) if options.as_text else present_time(seconds, nano, options, UTC)
+        return present_instant(Instant.of_millis(value), options)
 
     def from_column(self, value: Any) -> int:
         return value if type(value) is int else exact_millis(to_instant(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,6 @@ from state_processor.serializers.core.time_values import (
     INSTANT_MAX,
     INSTANT_MIN,
     NANOS_OF_SECOND,
-    SECONDS_OF_DAY,
     Instant,
     LocalDate,
     LocalDateTime,
@@ -109,6 +109,20 @@ class TemporalSerializer(SimpleSerializer):
     def __str__(self) -> str:
         return self.name
 
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self._shown(value, options)
+
+    def _shown(self, value: Any, options: DecodeOptions) -> Any:
+        """Return a value that is not null for a column."""
+        return str(value)
+
+    def from_column(self, value: Any) -> Any:
+        return None if value is None else self._parsed(value)
+
+    @abstractmethod
+    def _parsed(self, value: Any) -> Any:
+        """Return the value of a column's value that is not null."""
+
     def hash_code(self, value: Any) -> int:
         return 0 if value is None else super().hash_code(value)
 
@@ -144,11 +158,11 @@ class InstantSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return instant_type(options)
 
-    def to_column(self, value: Instant | None, options: DecodeOptions) -> datetime | str | None:
-        return None if value is None else present_instant(value, options)
+    def _shown(self, value: Instant, options: DecodeOptions) -> datetime | str:
+        return present_instant(value, options)
 
-    def from_column(self, value: Any) -> Instant | None:
-        return None if value is None else to_instant(value)
+    def _parsed(self, value: Any) -> Instant:
+        return to_instant(value)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()
@@ -184,11 +198,11 @@ class LocalDateSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return date_type(options)
 
-    def to_column(self, value: LocalDate | None, options: DecodeOptions) -> date | str | None:
-        return None if value is None else present_date(value, options)
+    def _shown(self, value: LocalDate, options: DecodeOptions) -> date | str:
+        return present_date(value, options)
 
-    def from_column(self, value: Any) -> LocalDate | None:
-        return None if value is None else to_local_date(value)
+    def _parsed(self, value: Any) -> LocalDate:
+        return to_local_date(value)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()
@@ -227,11 +241,8 @@ class LocalTimeSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
-    def to_column(self, value: LocalTime | None, options: DecodeOptions) -> str | None:
-        return None if value is None else str(value)
-
-    def from_column(self, value: Any) -> LocalTime | None:
-        return None if value is None else to_local_time(value)
+    def _parsed(self, value: Any) -> LocalTime:
+        return to_local_time(value)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values = encode()
@@ -266,16 +277,11 @@ class LocalDateTimeSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string() if options.as_text else _LOCAL_TYPE
 
-    def to_column(self, value: LocalDateTime | None, options: DecodeOptions) -> datetime | str | None:
-        if value is None:
-            return None
-        if options.as_text:
-            return str(value)
-        second, nano = divmod(value.time.nano_of_day, NANOS_OF_SECOND)
-        return present_time(value.date.epoch_day * SECONDS_OF_DAY + second, nano, options, None)
+    def _shown(self, value: LocalDateTime, options: DecodeOptions) -> datetime | str:
+        return str(value) if options.as_text else present_time(*value.in_utc, options, None)
 
-    def from_column(self, value: Any) -> LocalDateTime | None:
-        return None if value is None else to_local_date_time(value)
+    def _parsed(self, value: Any) -> LocalDateTime:
+        return to_local_date_time(value)
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
         values, size = encode(), self._date.length

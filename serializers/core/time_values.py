@@ -6,6 +6,7 @@ Java's fields; their ``str`` equals the output of Java's ``toString``. All point
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, time
 from typing import Any, Final, NamedTuple
 
@@ -72,6 +73,11 @@ class LocalTime(NamedTuple):
         text = f"{self.hour:02}:{self.minute:02}"
         return text + f":{self.second:02}{_fraction(self.nano)}" if self.second or self.nano else text
 
+    @classmethod
+    def of_second(cls, second: int, nano: int) -> LocalTime:
+        """Return the time of a second of the day, and nanoseconds."""
+        return cls(second // 3600, second // 60 % 60, second % 60, nano)
+
     @property
     def nano_of_day(self) -> int:
         """Nanoseconds since midnight."""
@@ -92,12 +98,29 @@ class LocalDateTime(NamedTuple):
     def __str__(self) -> str:
         return f"{self.date}T{self.time}"
 
+    @property
+    def in_utc(self) -> Instant:
+        """The point in time that has this date and time in UTC."""
+        second, nano = divmod(self.time.nano_of_day, NANOS_OF_SECOND)
+        return Instant(self.date.epoch_day * SECONDS_OF_DAY + second, nano)
+
 
 class Instant(NamedTuple):
     """``java.time.Instant``: seconds since 1970-01-01T00:00:00Z and nanoseconds of the second."""
 
     seconds: int
     nano: int
+
+    @classmethod
+    def of_millis(cls, millis: int, nano_of_milli: int = 0) -> Instant:
+        """Return the point in time of milliseconds since 1970, and nanoseconds of the millisecond."""
+        return cls(millis // 1000, millis % 1000 * 1_000_000 + nano_of_milli)
+
+    @property
+    def utc(self) -> LocalDateTime:
+        """The date and time in UTC."""
+        day, second = divmod(self.seconds, SECONDS_OF_DAY)
+        return LocalDateTime(LocalDate.of_epoch_day(day), LocalTime.of_second(second, self.nano))
 
     def __str__(self) -> str:
         day, second = divmod(self.seconds, SECONDS_OF_DAY)
@@ -131,11 +154,16 @@ def _fraction(nano: int) -> str:
     return f".{digits}"
 
 
-def _date_of(text: Any) -> LocalDate:
-    match = text_grammar.DATE.fullmatch(text) if isinstance(text, str) else None
+def _matched(grammar: re.Pattern[str], value: Any, expected: str) -> re.Match[str]:
+    """Return the match of a whole text."""
+    match = grammar.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"expected a date like 2024-02-29, found {text!r}")
-    return LocalDate(*map(int, match.groups()))
+        raise ValueError(f"expected {expected}, found {value!r}")
+    return match
+
+
+def _date_of(text: Any) -> LocalDate:
+    return LocalDate(*map(int, _matched(text_grammar.DATE, text, "a date like 2024-02-29").groups()))
 
 
 def to_local_date(value: Any) -> LocalDate:
@@ -170,9 +198,7 @@ def to_local_time(value: Any) -> LocalTime:
     elif isinstance(value, time) and value.tzinfo is None:
         found = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
     else:
-        match = text_grammar.CLOCK.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            raise ValueError(f"expected a time of day like 08:30:00.5, found {value!r}")
+        match = _matched(text_grammar.CLOCK, value, "a time of day like 08:30:00.5")
         hour, minute, second, fraction = match.groups("0")
         found = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
     if not found.is_valid:
@@ -192,9 +218,7 @@ def to_local_date_time(value: Any) -> LocalDateTime:
         return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
     if isinstance(value, datetime) and value.tzinfo is None:
         return LocalDateTime(to_local_date(value.date()), to_local_time(value.time()))
-    match = text_grammar.LOCAL.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"expected a date and time without a zone, like 2024-02-29T08:30:00.5, found {value!r}")
+    match = _matched(text_grammar.LOCAL, value, "a date and time without a zone, like 2024-02-29T08:30:00.5")
     return LocalDateTime(to_local_date(match["date"]), to_local_time(match["clock"] or "00:00"))
 
 
@@ -216,8 +240,7 @@ def to_instant(value: Any) -> Instant:
         date_of = _date_of(day)  # the years of an instant reach further than the years of a local date
         if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
             raise ValueError(f"expected a day of the calendar, found {day}")
-        second, nano = divmod(to_local_time(clock).nano_of_day, NANOS_OF_SECOND)
-        found = Instant(date_of.epoch_day * SECONDS_OF_DAY + second, nano)
+        found = LocalDateTime(date_of, to_local_time(clock)).in_utc
     else:
         raise ValueError(f"expected a point in time like 2024-02-29T08:30:00Z, found {value!r}")
     if not (INSTANT_MIN <= found.seconds <= INSTANT_MAX and 0 <= found.nano < NANOS_OF_SECOND):

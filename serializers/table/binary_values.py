@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from state_processor.serializers.big_numbers import EXACT
 from state_processor.serializers.core.temporal import present_time
 from state_processor.serializers.core.time_values import (
+    MILLIS_OF_DAY,
     Instant,
-    LocalDate,
-    LocalDateTime,
     LocalTime,
     to_instant,
     to_local_date,
@@ -28,8 +27,6 @@ from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.table.logical_types import DecimalType, TimestampType
 from state_processor.serializers.text_grammar import shown, to_number
 
-_DAY_MS: Final = 86_400_000
-
 
 class TimestampData(NamedTuple):
     """Milliseconds since 1970-01-01T00:00:00 and nanoseconds of the millisecond (Flink: ``TimestampData``)."""
@@ -40,7 +37,7 @@ class TimestampData(NamedTuple):
     @property
     def instant(self) -> Instant:
         """The same as seconds and nanoseconds of the second."""
-        return Instant(self.millis // 1000, self.millis % 1000 * 1_000_000 + self.nano_of_milli)
+        return Instant.of_millis(self.millis, self.nano_of_milli)
 
 
 class Variant(NamedTuple):
@@ -64,17 +61,16 @@ def to_millis_of_day(value: Any) -> int:
         If it is not in a day, or more precise than milliseconds.
     """
     millis, rest = (value, 0) if isinstance(value, int) else divmod(to_local_time(value).nano_of_day, 1_000_000)
-    if rest or not 0 <= millis < _DAY_MS:
+    if rest or not 0 <= millis < MILLIS_OF_DAY:
         raise InvalidRowError(f"{value} is not a time of day in milliseconds")
     return millis
 
 
 def time_text(millis: int) -> str:
     """Return the milliseconds of the day as ``LocalTime`` prints them."""
-    if not 0 <= millis < _DAY_MS:
+    if not 0 <= millis < MILLIS_OF_DAY:
         raise CorruptSnapshotError(f"{millis} milliseconds: {outcomes.decoding_problem(outcomes.BAD_TIME)}")
-    seconds = millis // 1000
-    return str(LocalTime(seconds // 3600, seconds // 60 % 60, seconds % 60, millis % 1000 * 1_000_000))
+    return str(LocalTime.of_second(*Instant.of_millis(millis)))
 
 
 def decode_text(data: bytes) -> str:
@@ -162,12 +158,7 @@ def to_timestamp(value: Any, type_: TimestampType) -> TimestampData:
     """
     if isinstance(value, str | datetime):
         zoned = value.endswith("Z") if isinstance(value, str) else value.tzinfo is not None
-        if zoned:
-            seconds, nano = to_instant(value)
-        else:
-            local = to_local_date_time(value)
-            second, nano = divmod(local.time.nano_of_day, 1_000_000_000)
-            seconds = local.date.epoch_day * 86_400 + second
+        seconds, nano = to_instant(value) if zoned else to_local_date_time(value).in_utc
         value = TimestampData(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
     millis, nano = value
     if type_.is_compact and nano:
@@ -180,8 +171,4 @@ def present_timestamp(value: TimestampData, type_: TimestampType, options: Decod
     instant = value.instant
     if not options.as_text:
         return present_time(*instant, options, UTC if type_.local_zoned else None)
-    if type_.local_zoned:
-        return str(instant)
-    day, second = divmod(instant.seconds, 86_400)
-    clock = LocalTime(second // 3600, second // 60 % 60, second % 60, instant.nano)
-    return str(LocalDateTime(LocalDate.of_epoch_day(day), clock))
+    return str(instant if type_.local_zoned else instant.utc)
