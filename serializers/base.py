@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
@@ -25,9 +25,6 @@ from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import check_outer_version, find_snapshot_class, provide_snapshots
 from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
 from state_processor.serializers.user_registrations import SnapshotReader
-
-if TYPE_CHECKING:
-    pass
 
 
 class TypeSerializer(Codec):

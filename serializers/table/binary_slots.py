@@ -22,6 +22,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowE
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
 from state_processor.serializers.table.binary_values import (
+    OfSqlType,
     TimestampData,
     Variant,
     checked_timestamp,
@@ -96,7 +97,7 @@ def null_bytes(arity: int) -> int:
     return (arity + 63 + HEADER_BITS) // 64 * 8
 
 
-class Slot(ABC):
+class Slot(OfSqlType, ABC):
     """Layout of a type's values in rows and arrays.
 
     ``width`` is the size of an array's element; every slot of a row has eight bytes.
@@ -116,10 +117,6 @@ class Slot(ABC):
     @abstractmethod
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         """Write a value of :meth:`get` or :meth:`to_column`."""
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Return the Arrow type of a column."""
-        return self.type.arrow_type(options)
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
         """Return a value as a column has it."""

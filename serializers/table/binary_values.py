@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from state_processor.serializers.big_numbers import EXACT
 from state_processor.serializers.core.temporal import present_time
 from state_processor.serializers.core.time_values import (
@@ -24,8 +26,21 @@ from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.columns import Column
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.table.logical_types import DecimalType, TimestampType
+from state_processor.serializers.table.logical_types import DecimalType, LogicalType, TimestampType
 from state_processor.serializers.text_grammar import shown, to_number
+
+
+class OfSqlType:
+    """A part of serializers and slots: their name and their columns follow from the type of their values."""
+
+    type: LogicalType
+
+    def __str__(self) -> str:
+        return self.type.summary
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """Return the Arrow type of a column."""
+        return self.type.arrow_type(options)
 
 
 class TimestampData(NamedTuple):

@@ -15,7 +15,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, Op
-from state_processor.serializers.table.binary_values import time_text, to_epoch_day, to_millis_of_day
+from state_processor.serializers.table.binary_values import OfSqlType, time_text, to_epoch_day, to_millis_of_day
 from state_processor.serializers.table.logical_types import DateType, TimeType
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SINCE_MIDNIGHT: Final = 2
 _MILLIS: Final = 1000
 
 
-class _CountSerializer(SimpleSerializer):
+class _CountSerializer(OfSqlType, SimpleSerializer):
     """An int that counts the days since 1970, or the milliseconds of a day."""
 
     snapshot_class = f"{BASE}IntSerializer$IntSerializerSnapshot"
@@ -38,17 +38,11 @@ class _CountSerializer(SimpleSerializer):
     """Units of a second; 0 for days."""
     _text_form: int
 
-    def __str__(self) -> str:
-        return self.type.summary
-
     def read(self, source: DataInput) -> int:
         return source.read_int()
 
     def write(self, value: int, target: DataOutput) -> None:
         target.write_int(value)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.type.arrow_type(options)
 
     @abstractmethod
     def from_column(self, value: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.base import (
     TypeSerializer,
@@ -33,9 +33,6 @@ from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.record_comparators import OrderedField, comparator_object
 from state_processor.serializers.table.rowdata import worst_of_nested
 from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
-
-if TYPE_CHECKING:
-    pass
 
 MULTISET: Final = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 SORTED_LONG_SNAPSHOT: Final = "org.apache.flink.table.runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot"

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.codec import Codec
+from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer
 from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
+from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -34,7 +35,7 @@ PYTHON_PREFIX: Final = "python-state-"
 _ONE: Final = (1).to_bytes(4, "big")
 
 
-class FramedSerializer(TypeSerializer):
+class FramedSerializer(DelegatingSerializer):
     """A value of a Python coder in a byte array: the number of bytes, and the value, which uses all of them.
 
     Parameters
@@ -46,27 +47,27 @@ class FramedSerializer(TypeSerializer):
     """
 
     child_names = ("",)
-
-    min_size = 4
+    content: TypeSerializer
 
     def __init__(self, inner: TypeSerializer, array: TypeSerializer) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.array = array
+        self.length, self.min_size = VARIABLE, 4
 
     def __str__(self) -> str:
-        return str(self.inner)
+        return str(self.content)
 
     @property
     def children(self) -> Sequence[TypeSerializer]:
-        return (self.inner,)
+        return (self.content,)
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        (inner,) = children
-        return self._copy_with(inner=inner)
+        (content,) = children
+        return self._copy_with(content=content)
 
     def read(self, source: DataInput) -> Any:
         part = _frame(source)
-        value = self.inner.read(part)
+        value = self.content.read(part)
         if not part.at_end():
             raise part.corrupt(f"{part.remaining} bytes are left over after a value of type {self}")
         return value
@@ -75,7 +76,7 @@ class FramedSerializer(TypeSerializer):
         _frame(source)
 
     def write(self, value: Any, target: DataOutput) -> None:
-        data = self.inner.serialize(value)
+        data = self.content.serialize(value)
         target.write_int(len(data))
         target.write_bytes(data)
 
@@ -83,26 +84,17 @@ class FramedSerializer(TypeSerializer):
     def writes_null(self) -> bool:
         return False  # Java has null instead of a byte array then; the coder's bytes for None do not matter
 
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.inner.arrow_type(options)
-
-    def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return self.inner.to_column(value, options)
-
-    def from_column(self, value: Any) -> Any:
-        return self.inner.from_column(value)
-
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         if column is DISCARD:
             builder.op(Op.BYTES, DISCARD)
             return
         with builder.frame():
-            self.inner.emit_decode(builder, column)
+            self.content.emit_decode(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
         with builder.frame():
-            self.inner.emit_encode(builder, column)
+            self.content.emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self.array.snapshot()
@@ -210,7 +202,7 @@ def check_element(element: TypeSerializer) -> None:
     UnsupportedFormatError
         If the type has such values.
     """
-    if not _framed(element).inner.min_size:
+    if not _framed(element).content.min_size:
         raise UnsupportedFormatError(f"elements of type {element} may be empty: their number in a list state is ambiguous")
 
 
@@ -218,14 +210,14 @@ def _piece(element: Codec, source: DataInput) -> Iterator[Any]:
     """Read the elements of one piece, each with its time if it has one."""
     is_timed_ = isinstance(element, TtlSerializer)
     last_access = source.read_long() if is_timed_ else 0
-    part, inner = _frame(source), _framed(element).inner
+    part, inner = _frame(source), _framed(element).content
     while not part.at_end():
         value = inner.read(part)
         yield TtlValue(last_access, value) if is_timed_ else value
 
 
 def _emit_piece(element: Codec, builder: DecodeBuilder, column: Column) -> None:
-    inner = _framed(element).inner
+    inner = _framed(element).content
     if not isinstance(element, TtlSerializer):
         with builder.frame(), builder.until_end():
             inner.emit_decode(builder, column)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-import pyarrow as pa
-
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, register_simple
 from state_processor.serializers.big_numbers import to_decimal
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.table.binary_values import decode_text, encode_text, present_decimal, to_unscaled
+from state_processor.serializers.table.binary_values import OfSqlType, decode_text, encode_text, present_decimal, to_unscaled
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.logical_types import DecimalType
 from state_processor.serializers.table.single_values import NumbersSnapshot, StringDataSerializer, TimestampDataSerializer
@@ -53,17 +51,15 @@ class PythonBigDecimalSerializer(StringDataSerializer):
 DECIMAL_SNAPSHOT: Final = f"{PYTHON}DecimalDataSerializer$DecimalSerializerSnapshot"
 
 
-class PythonDecimalSerializer(TypeSerializer):
+class PythonDecimalSerializer(OfSqlType, TypeSerializer):
     """A decimal as its text (Flink: ``DecimalDataSerializer`` of the Python package)."""
 
+    type: DecimalType
     min_size = 5
 
     def __init__(self, precision: int, scale: int, snapshot_class: str = DECIMAL_SNAPSHOT) -> None:
         self.type = DecimalType(precision, scale)
         self._snapshot_class = snapshot_class
-
-    def __str__(self) -> str:
-        return self.type.summary
 
     def read(self, source: DataInput) -> Decimal:
         start = source.position
@@ -78,9 +74,6 @@ class PythonDecimalSerializer(TypeSerializer):
         data = encode_text(str(value))
         target.write_int(len(data))
         target.write_bytes(data)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.type.arrow_type(options)
 
     def from_column(self, value: Any) -> Decimal:
         return to_decimal(to_unscaled(value, self.type), self.type.scale)

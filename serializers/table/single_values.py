@@ -30,6 +30,7 @@ from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, Op
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.binary_slots import null_bytes
 from state_processor.serializers.table.binary_values import (
+    OfSqlType,
     TimestampData,
     Variant,
     checked_timestamp,
@@ -45,10 +46,7 @@ from state_processor.serializers.table.binary_values import (
     to_unscaled,
     to_variant,
 )
-from state_processor.serializers.table.logical_types import (
-    DecimalType,
-    TimestampType,
-)
+from state_processor.serializers.table.logical_types import AtomicType, DecimalType, TextType, TimestampType
 from state_processor.serializers.table.sql_limits import limits_of
 
 if TYPE_CHECKING:
@@ -166,14 +164,12 @@ class BinaryRowDataSerializerSnapshot(NumbersSnapshot):
     serializer = BinaryRowDataSerializer
 
 
-class StringDataSerializer(SimpleSerializer):
+class StringDataSerializer(OfSqlType, SimpleSerializer):
     """``StringData``: an int size and UTF-8 (Flink: ``StringDataSerializer``; before 1.11 ``BinaryStringSerializer``)."""
 
     snapshot_class = f"{TABLE}StringDataSerializer$StringDataSerializerSnapshot"
     min_size = 4
-
-    def __str__(self) -> str:
-        return "STRING"
+    type = TextType()
 
     def read(self, source: DataInput) -> str:
         return decode_text(source.read_bytes(source.read_int(), "text"))
@@ -182,9 +178,6 @@ class StringDataSerializer(SimpleSerializer):
         data = encode_text(value)
         target.write_int(len(data))
         target.write_bytes(data)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string()
 
     def to_column(self, value: str, options: DecodeOptions) -> str:
         return present_text(value)
@@ -202,19 +195,18 @@ class StringDataSerializer(SimpleSerializer):
 DECIMAL_SNAPSHOT: Final = f"{TABLE}DecimalDataSerializer$DecimalSerializerSnapshot"
 
 
-class DecimalDataSerializer(TypeSerializer):
+class DecimalDataSerializer(OfSqlType, TypeSerializer):
     """``DecimalData``: a long up to 18 digits, else an int size and bytes.
 
     Flink: ``DecimalDataSerializer``; before 1.11 ``DecimalSerializer``.
     """
 
+    type: DecimalType
+
     def __init__(self, precision: int, scale: int, snapshot_class: str = DECIMAL_SNAPSHOT) -> None:
         self.type = DecimalType(precision, scale)
         self.min_size = 8 if self.type.is_compact else 5
         self._snapshot_class = snapshot_class
-
-    def __str__(self) -> str:
-        return self.type.summary
 
     def read(self, source: DataInput) -> Decimal:
         if self.type.is_compact:
@@ -230,9 +222,6 @@ class DecimalDataSerializer(TypeSerializer):
             data = to_java_bytes(unscaled)
             target.write_int(len(data))
             target.write_bytes(data)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.type.arrow_type(options)
 
     def to_column(self, value: Decimal, options: DecodeOptions) -> Decimal:
         return present_decimal(value, self.type)
@@ -265,13 +254,15 @@ class DecimalDataSerializerSnapshot(NumbersSnapshot):
 TIMESTAMP_SNAPSHOT: Final = f"{TABLE}TimestampDataSerializer$TimestampDataSerializerSnapshot"
 
 
-class TimestampDataSerializer(TypeSerializer):
+class TimestampDataSerializer(OfSqlType, TypeSerializer):
     """``TimestampData``: long milliseconds, above precision 3 also int nanoseconds of the millisecond.
 
     Flink: ``TimestampDataSerializer``; before 1.11 ``SqlTimestampSerializer``.
 
     The snapshot does not distinguish ``TIMESTAMP`` and ``TIMESTAMP_LTZ``, so columns lack a zone.
     """
+
+    type: TimestampType
 
     def __init__(self, precision: int, snapshot_class: str = TIMESTAMP_SNAPSHOT) -> None:
         self.type = TimestampType(precision)
@@ -282,9 +273,6 @@ class TimestampDataSerializer(TypeSerializer):
         """Return the same serializer with a column of a type that may have a zone."""
         return self._copy_with(type=type_)
 
-    def __str__(self) -> str:
-        return self.type.summary
-
     def read(self, source: DataInput) -> TimestampData:
         millis = source.read_long()
         return TimestampData(millis) if self.type.is_compact else checked_timestamp(millis, source.read_int())
@@ -294,9 +282,6 @@ class TimestampDataSerializer(TypeSerializer):
         target.write_long(millis)
         if not self.type.is_compact:
             target.write_int(nano)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.type.arrow_type(options)
 
     def to_column(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
         return present_timestamp(value, self.type, options)
@@ -330,14 +315,12 @@ class TimestampDataSerializerSnapshot(NumbersSnapshot):
     serializer = TimestampDataSerializer
 
 
-class NullSerializer(SimpleSerializer):
+class NullSerializer(OfSqlType, SimpleSerializer):
     """A zero byte for a field that is always null, such as a data view: its content is another state."""
 
     snapshot_class = f"{DATA_VIEW}NullSerializer$NullSerializerSnapshot"
     length = min_size = 1
-
-    def __str__(self) -> str:
-        return "NULL"
+    type = AtomicType("NULL")
 
     def read(self, source: DataInput) -> None:
         if source.read_byte():
@@ -345,9 +328,6 @@ class NullSerializer(SimpleSerializer):
 
     def write(self, value: None, target: DataOutput) -> None:
         target.write_byte(0)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.null()
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.expect(0)
@@ -402,14 +382,12 @@ class RawValueDataSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return RawValueDataSerializer(nested[0], self.class_name)
 
 
-class VariantSerializer(SimpleSerializer):
+class VariantSerializer(OfSqlType, SimpleSerializer):
     """``Variant``: the sizes of value and dictionary as ints, the value, the dictionary (since 2.1)."""
 
     snapshot_class = f"{BASE}VariantSerializer$VariantSerializerSnapshot"
     min_size = 8
-
-    def __str__(self) -> str:
-        return "VARIANT"
+    type = AtomicType("VARIANT")
 
     def read(self, source: DataInput) -> Variant:
         value, metadata = source.read_int(), source.read_int()
@@ -421,9 +399,6 @@ class VariantSerializer(SimpleSerializer):
         target.write_int(len(metadata))
         target.write_bytes(content)
         target.write_bytes(metadata)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
 
     def to_column(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
         return value._asdict()
@@ -441,13 +416,11 @@ class VariantSerializer(SimpleSerializer):
         builder.op(Op.VARIANT, column, value=value, dictionary=dictionary)
 
 
-class BitmapSerializer(SimpleSerializer, SizedBytesSerializer):
+class BitmapSerializer(OfSqlType, SimpleSerializer, SizedBytesSerializer):
     """``Bitmap``: an int size and its bytes (since 2.3); a column contains the bytes."""
 
     snapshot_class = f"{BASE}BitmapSerializer$BitmapSerializerSnapshot"
-
-    def __str__(self) -> str:
-        return "BITMAP"
+    type = AtomicType("BITMAP")
 
 
 provide_snapshots(
