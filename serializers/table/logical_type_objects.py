@@ -1,4 +1,4 @@
-"""Types of Flink SQL from the Java objects in snapshots of the table serializers; the inverse of ``logical_type_streams``."""
+"""Types of Flink SQL as Java objects, in snapshots of the table serializers. The classes are the same in Flink 1.18 to 2.3."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.io import MAX_NESTING
-from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, elements
+from state_processor.serializers.io import MAX_NESTING, DataInput
+from state_processor.serializers.java.object_input import (
+    JavaClass,
+    JavaEnum,
+    JavaInstance,
+    JavaObject,
+    class_name,
+    elements,
+    read_java_object,
+)
+from state_processor.serializers.java.object_output import JavaClassDescription, JavaList, write_java_object
 from state_processor.serializers.table.logical_types import (
+    MAP_VIEW,
     PACKAGE,
+    AtomicType,
     DistinctType,
     LinkedListType,
     LogicalType,
@@ -20,7 +31,20 @@ from state_processor.serializers.table.logical_types import (
     StructuredType,
     escape,
 )
-from state_processor.serializers.table.type_descriptors import FIELDS, SQL_TYPES, TYPE, SqlType, TypeField
+from state_processor.serializers.table.type_descriptors import (
+    FIELDS,
+    SERIALIZER,
+    SINGLETON,
+    SQL_TYPES,
+    TYPE,
+    SqlType,
+    TypeField,
+    codecs_of,
+    descriptor_of,
+    signature,
+)
+
+# Types from Java objects
 
 MAX_NESTED: Final = 100_000
 """Limit of nested types in one type. Shared parts count each time, so that a small file can't describe a huge type."""
@@ -160,8 +184,70 @@ def logical_type(content: Any) -> LogicalType:
     return _Converter().type(content)
 
 
-def type_of_data_type(content: Any) -> LogicalType:
-    """Return the logical type of a Java object of ``org.apache.flink.table.types.DataType``."""
-    if not isinstance(content, JavaInstance) or "logicalType" not in content.fields:
-        raise UnsupportedFormatError(f"Java class {class_name(content)} is not a DataType of Flink SQL")
-    return logical_type(content.get("logicalType"))
+# Java objects from types
+
+_TEXT: Final = "Ljava/lang/String;"
+_LIST: Final = "java.util.Collections$UnmodifiableList"
+ONE_SERIALIZER: Final = f"L{SERIALIZER.replace('.', '/')};"
+"""The signature of a field that is a serializer."""
+_NULL: Final = codecs_of(AtomicType("NULL")).java_serializer
+_DESCRIPTIONS: Final = (
+    JavaClassDescription(f"{PACKAGE}LogicalType", 1, (("Z", "isNullable"), (signature("LogicalTypeRoot"), "typeRoot"))),
+    *(known.description for known in SQL_TYPES),
+    JavaClassDescription(
+        f"{PACKAGE}RawType", 1, (("Ljava/lang/Class;", "clazz"), (ONE_SERIALIZER, "serializer")), f"{PACKAGE}LogicalType"
+    ),
+    JavaClassDescription(MAP_VIEW.class_name, 0, flags=0),
+    JavaClassDescription(f"{PACKAGE}RowType$RowField", 1, ((_TEXT, "description"), (_TEXT, "name"), (TYPE, "type"))),
+    JavaClassDescription("java.util.Collections$UnmodifiableCollection", 1820017752578914078, (("Ljava/util/Collection;", "c"),)),
+    JavaClassDescription(
+        _LIST, -283967356065247728, (("Ljava/util/List;", "list"),), "java.util.Collections$UnmodifiableCollection"
+    ),
+    JavaClassDescription(SERIALIZER),
+    JavaClassDescription(SINGLETON, 8766687317209282373, parent=SERIALIZER),
+    *(known.codecs.java_serializer for known in SQL_TYPES if known.codecs),
+)
+CLASSES: Final = {described.name: described for described in _DESCRIPTIONS}
+"""Descriptions of the classes that types consist of, and of the serializers of values without parts, by name."""
+
+
+def type_object(type_: LogicalType) -> JavaObject:
+    """Return a type as a Java object of ``org.apache.flink.table.types.logical``.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If its class is a user class; only Java can make such an object.
+    """
+    return read_java_object(DataInput(write_java_object(type_instance(type_), CLASSES)))
+
+
+def type_instance(type_: LogicalType) -> JavaInstance:
+    """Return a type as a part of another Java object."""
+    if replace(type_, nullable=True) == MAP_VIEW:
+        return _logical("RawType", "RAW", type_, clazz=JavaClass(MAP_VIEW.class_name), serializer=JavaInstance(_NULL.name))
+    known = descriptor_of(type_)
+    return _logical(
+        known.java_class, known.root, type_, **{f.name: _content(f, getattr(type_, f.attribute)) for f in known.fields}
+    )
+
+
+def _logical(name: str, root: str, type_: LogicalType, **fields: Any) -> JavaInstance:
+    constant = JavaEnum(f"{PACKAGE}LogicalTypeRoot", root)
+    return JavaInstance(PACKAGE + name, {"isNullable": type_.nullable, "typeRoot": constant, **fields})
+
+
+def _content(field: TypeField, value: Any) -> Any:
+    if field.enum:
+        return JavaEnum(PACKAGE + field.enum, value)
+    if field.form == TYPE:
+        return type_instance(value)
+    if field.form == FIELDS:
+        fields = JavaList([_field(f) for f in value])
+        return JavaInstance(_LIST, {"c": fields, "list": fields})
+    return value
+
+
+def _field(field: RowField) -> JavaInstance:
+    values = {"description": field.description, "name": field.name, "type": type_instance(field.type)}
+    return JavaInstance(f"{PACKAGE}RowType$RowField", values)

@@ -31,12 +31,7 @@ from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
 from state_processor.serializers.table.binary_slots import BytesSlot, SerializedSlot, Slot
 from state_processor.serializers.table.linked_lists import LinkedListSerializer
-from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
-from state_processor.serializers.table.logical_type_streams import (
-    data_type_object,
-    serializer_object,
-    type_object,
-)
+from state_processor.serializers.table.logical_type_objects import logical_type, type_object
 from state_processor.serializers.table.logical_types import (
     MAP_VIEW,
     ArrayType,
@@ -50,6 +45,7 @@ from state_processor.serializers.table.logical_types import (
     TimeType,
     without_name_and_alias,
 )
+from state_processor.serializers.table.serializer_objects import data_type_object, serializer_object, type_of_data_type
 from state_processor.serializers.table.single_values import (
     TABLE,
     NullSerializer,
@@ -406,7 +402,7 @@ def external_serializer(type_: LogicalType) -> TypeSerializer:
     Raises
     ------
     UnsupportedFormatError
-        See :func:`~state_processor.serializers.table.logical_type_streams.data_type_object`.
+        See :func:`~state_processor.serializers.table.serializer_objects.data_type_object`.
     """
     inner = internal_serializer(type_)
     snapshot = ExternalSerializerSnapshot(EXTERNAL_SNAPSHOT, [inner.snapshot()])

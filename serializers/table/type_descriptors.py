@@ -61,7 +61,7 @@ from state_processor.serializers.table.single_values import (
 
 SERIALIZER: Final = "org.apache.flink.api.common.typeutils.TypeSerializer"
 SINGLETON: Final = f"{BASE}TypeSerializerSingleton"
-_DATA: Final = "org.apache.flink.table.data."
+DATA: Final = "org.apache.flink.table.data."
 
 NUMBER: Final = "I"
 """The form of a field that is an int."""
@@ -218,7 +218,7 @@ _TEXT: Final = Codecs(
     slot=TextSlot,
     java_serializer=_singleton(f"{TABLE}StringDataSerializer"),
     python=lambda t: StringDataSerializer(),
-    value_class=f"{_DATA}StringData",
+    value_class=f"{DATA}StringData",
 )
 _BYTES: Final = Codecs(
     serializer=lambda t: BytesSerializer(),
@@ -231,7 +231,7 @@ _TIMESTAMP: Final = Codecs(
     slot=TimestampSlot,
     java_serializer=JavaClassDescription(f"{TABLE}TimestampDataSerializer", 1, ((NUMBER, "precision"),), SERIALIZER),
     python=lambda t: TimestampDataSerializer(t.precision).shown_as(t),
-    value_class=f"{_DATA}TimestampData",
+    value_class=f"{DATA}TimestampData",
 )
 
 
@@ -308,7 +308,7 @@ SQL_TYPES: Final = (
                 f"{TABLE}DecimalDataSerializer", 1, ((NUMBER, "precision"), (NUMBER, "scale")), SERIALIZER
             ),
             python=lambda t: PythonDecimalSerializer(t.precision, t.scale),
-            value_class=f"{_DATA}DecimalData",
+            value_class=f"{DATA}DecimalData",
         ),
         (TypeField("precision", "precision", default=10), TypeField("scale", "scale")),
         names=("DECIMAL", "DEC", "NUMERIC"),

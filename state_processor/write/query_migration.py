@@ -17,7 +17,7 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.table.logical_type_streams import type_object
+from state_processor.serializers.table.logical_type_objects import type_object
 from state_processor.serializers.table.logical_types import AtomicType
 from state_processor.serializers.table.rowdata import (
     ROW_SNAPSHOT,

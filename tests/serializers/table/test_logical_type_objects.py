@@ -15,8 +15,7 @@ from state_processor.serializers.errors import OptionError, UnsupportedFormatErr
 from state_processor.serializers.io import MAX_NESTING, DataInput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
-from state_processor.serializers.table.logical_type_objects import logical_type
-from state_processor.serializers.table.logical_type_streams import serializer_object, type_object
+from state_processor.serializers.table.logical_type_objects import logical_type, type_object
 from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
     ArrayType,
@@ -34,6 +33,7 @@ from state_processor.serializers.table.rowdata import (
     RowDataSerializer,
     internal_serializer,
 )
+from state_processor.serializers.table.serializer_objects import serializer_object
 
 GOLDEN = Path(__file__).resolve().parents[2] / "fixtures" / "compatibility"
 TYPES = (
