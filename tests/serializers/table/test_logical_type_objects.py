@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from state_processor.serializers import read_serializer_snapshot
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING, DataInput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
+from state_processor.serializers.table.binary_format import slot_of
 from state_processor.serializers.table.logical_type_objects import logical_type, type_object
 from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
@@ -34,6 +36,7 @@ from state_processor.serializers.table.rowdata import (
     internal_serializer,
 )
 from state_processor.serializers.table.serializer_objects import serializer_object
+from state_processor.serializers.table.type_descriptors import SQL_TYPES, descriptor_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "fixtures" / "compatibility"
 TYPES = (
@@ -78,6 +81,19 @@ def test_types_are_read_back(text: str) -> None:
             "`a`", "`f0`"
         ).replace("`odd ``name`", "`f1`").replace("`r` ROW", "`f2` ROW")
         assert serializer_object(type_).class_name.endswith("Serializer")
+
+
+def test_every_type_has_a_sample() -> None:
+    samples = [parse_logical_type(text) for text in TYPES]
+    assert {descriptor_of(type_).java_class for type_ in samples} == {known.java_class for known in SQL_TYPES}
+    assert all(descriptor_of(parse_logical_type(name)) is known for known in SQL_TYPES for name in known.names)
+
+
+@pytest.mark.parametrize("text", [text for text in TYPES if "_LTZ" not in text])
+def test_a_field_has_the_column_of_a_single_value(text: str) -> None:
+    type_ = parse_logical_type(text)
+    for options in (DecodeOptions(), DecodeOptions(nanos="string")):
+        assert slot_of(type_).arrow_type(options) == internal_serializer(type_).arrow_type(options) == type_.arrow_type(options)
 
 
 def test_time_attributes_stay_what_they_are() -> None:
