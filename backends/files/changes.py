@@ -110,6 +110,49 @@ class FileSink:
             self.close()
 
 
+_BUFFER: Final = 1 << 20
+
+
+class BufferedSink:
+    """New file in front of which small writes are gathered. Large data is written without a copy.
+
+    Parameters
+    ----------
+    sink
+        The file; it is closed at the end.
+    beginning
+        The first bytes.
+    """
+
+    def __init__(self, sink: FileSink, beginning: bytearray) -> None:
+        self._sink = sink
+        self._buffer = beginning
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file so far."""
+        return self._sink.size + len(self._buffer)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append; raises ``WriteError`` as :meth:`FileSink.write`."""
+        if len(data) >= _BUFFER:
+            self._flush()
+            self._sink.write(data)
+            return
+        self._buffer += data
+        if len(self._buffer) >= _BUFFER:
+            self._flush()
+
+    def close(self) -> None:
+        """Make the file complete; raises ``WriteError`` as :meth:`FileSink.write`."""
+        self._flush()
+        self._sink.close()
+
+    def _flush(self) -> None:
+        self._sink.write(self._buffer)
+        self._buffer = bytearray()
+
+
 def make_directory(storage: Storage, path: str) -> None:
     """Create a directory and its parents. Object stores don't need directories."""
     if Location.parse(path).scheme not in _OBJECT_STORES:

@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.files.changes import BufferedSink
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.write.keyed_writer import GroupState, KeyedFileWriter
 from state_processor.serializers.io import DataOutput
 
-_BUFFER: Final = 1 << 20
 _SHORT: Final = 2
 _MARKED: Final = 4
 """The position in an entry of the byte that marks the last entry of a state."""
@@ -26,20 +26,18 @@ class KeyedStateFileWriter(KeyedFileWriter):
         self._held: bytes | memoryview = b""
         target = DataOutput()
         self.header.write(target)
-        self._buffer = target.buffer
-        self._written = 0
+        self._file = BufferedSink(self._sink, target.buffer)
 
     @property
     def position(self) -> int:
         """Bytes of the file so far."""
-        return self._written + len(self._buffer)
+        return self._file.position
 
     def close(self) -> h.KeyGroupsStateHandle:
         """Complete the file and return its handle."""
         self._end(END_OF_KEY_GROUP)
-        self._flush()
-        self._sink.close()
-        stream = h.RelativeFileStateHandle(self._sink.name, self._written)
+        self._file.close()
+        stream = h.RelativeFileStateHandle(self._sink.name, self._sink.size)
         return h.KeyGroupsStateHandle(h.SAVEPOINT_KEY_GROUPS, self.key_groups, h.Offsets.of(self._offsets.tolist()), stream)
 
     def _begin(self, before: GroupState | None, place: GroupState) -> None:
@@ -49,33 +47,18 @@ class KeyedStateFileWriter(KeyedFileWriter):
         else:
             self._end(END_OF_KEY_GROUP)
             self._offsets[key_group - self.key_groups.start] = self.position
-            self._write(state_id.to_bytes(_SHORT, "big"))
+            self._file.write(state_id.to_bytes(_SHORT, "big"))
 
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
-        self._write(self._held)
-        self._write(data[:last].data)
+        self._file.write(self._held)
+        self._file.write(data[:last].data)
         entry = data[last:]
         self._held = entry.data if 2 * len(entry) > len(data) else entry.tobytes()  # a view keeps all of the data
 
     def _end(self, following: int) -> None:
         """Write the last entry of a state, marked as last, and then a state id or the end of the key group."""
         if self._held:
-            self._write(bytes([*self._held[:_MARKED], self._held[_MARKED] | LAST_OF_STATE]))
-            self._write(memoryview(self._held)[_MARKED + 1 :])
-            self._write(following.to_bytes(_SHORT, "big"))
+            self._file.write(bytes([*self._held[:_MARKED], self._held[_MARKED] | LAST_OF_STATE]))
+            self._file.write(memoryview(self._held)[_MARKED + 1 :])
+            self._file.write(following.to_bytes(_SHORT, "big"))
             self._held = b""
-
-    def _write(self, data: bytes | memoryview) -> None:
-        if len(data) >= _BUFFER:  # a copy of a large entry would be expensive
-            self._flush()
-            self._sink.write(data)
-            self._written += len(data)
-            return
-        self._buffer += data
-        if len(self._buffer) >= _BUFFER:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._sink.write(self._buffer)
-        self._written += len(self._buffer)
-        self._buffer = bytearray()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.files.changes import FileSink
+from state_processor.backends.files.changes import BufferedSink, FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import BROADCAST, BroadcastDescription, OperatorDescription
@@ -21,8 +20,6 @@ from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
-
-_BUFFER: Final = 1 << 20
 
 
 class OperatorStateFileWriter:
@@ -54,52 +51,36 @@ class OperatorStateFileWriter:
         header = operator_header(registered if registered is not None else [register(s) for s in states])
         target = DataOutput()
         header.write(target)
-        self._buffer = target.buffer
-        self._written = 0
+        self._file = BufferedSink(sink, target.buffer)
 
     def add_elements(self, name: str, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
         """Append elements as their bytes, back to back, each from one of ``starts`` on."""
         self._state(name)
-        self._offsets[name].append(starts + self._position)
-        self._write(data.data)
+        self._offsets[name].append(starts + self._file.position)
+        self._file.write(data.data)
 
     def add_broadcast_bytes(self, name: str, count: int, data: npt.NDArray[np.uint8]) -> None:
         """Write broadcast state as the bytes of its keys and values, back to back."""
         self._state(name)
-        self._offsets[name].append(np.array([self._position], dtype=np.int64))
-        self._write(count.to_bytes(4, "big"))
-        self._write(data.data)
+        self._offsets[name].append(np.array([self._file.position], dtype=np.int64))
+        self._file.write(count.to_bytes(4, "big"))
+        self._file.write(data.data)
 
     def close(self) -> h.OperatorStreamStateHandle:
         """Complete the file and return its handle."""
         for name, state in self._states.items():
             if state.kind == BROADCAST and not self._offsets[name]:
                 self.add_broadcast_bytes(name, 0, np.zeros(0, dtype=np.uint8))
-        self._flush()
-        self._sink.close()
+        self._file.close()
         metas = tuple(
             h.OperatorStateMeta(name, MODES[state.kind], _offsets(self._offsets[name])) for name, state in self._states.items()
         )
-        return h.OperatorStreamStateHandle(metas, h.RelativeFileStateHandle(self._sink.name, self._written))
-
-    @property
-    def _position(self) -> int:
-        return self._written + len(self._buffer)
+        return h.OperatorStreamStateHandle(metas, h.RelativeFileStateHandle(self._sink.name, self._sink.size))
 
     def _state(self, name: str) -> OperatorDescription:
         if name not in self._states:
             raise NotFoundError.naming_nearest("operator state", name, self._states)
         return self._states[name]
-
-    def _write(self, data: bytes | memoryview) -> None:
-        self._buffer += data
-        if len(self._buffer) >= _BUFFER:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._sink.write(self._buffer)
-        self._written += len(self._buffer)
-        self._buffer = bytearray()
 
 
 def _offsets(parts: Iterable[npt.NDArray[np.int64]]) -> h.Offsets:
