@@ -155,7 +155,7 @@ def orphans(
     delete
         Remove the files. By default nothing is removed.
     also
-        Further directories with snapshots that may use these files.
+        As for :func:`files`.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
@@ -200,7 +200,7 @@ def dispose(
     delete
         Remove the snapshot. By default nothing is removed.
     also
-        Further directories with snapshots that may use these files.
+        As for :func:`files`.
     high_availability
         A file ``completedCheckpoint…``, or a directory with such files (``high-availability.storageDir``). A checkpoint that they
         name is not removed, because a recovering job restores it. Such files in the searched directories are always used.
@@ -257,10 +257,9 @@ def retain(
     delete
         Remove the checkpoints. By default nothing is removed.
     also
-        Further directories with snapshots that may use these files.
+        As for :func:`files`.
     high_availability
-        A file ``completedCheckpoint…``, or a directory with such files (``high-availability.storageDir``). A checkpoint that they
-        name is not removed, because a recovering job restores it. Such files in the searched directories are always used.
+        As for :func:`dispose`.
     **options
         See :class:`~state_processor.options.groups.DirectoryOptions`.
 
