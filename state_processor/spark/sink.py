@@ -38,7 +38,7 @@ from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
 from state_processor.write.local_engine import EncodedRows, LocalEngine
 from state_processor.write.passes import FirstPass
-from state_processor.write.row_columns import METADATA, checked_schema, refuse_others, require
+from state_processor.write.row_columns import METADATA, KeyedRows, checked_schema, refuse_others, require
 from state_processor.write.row_protocol import Rows
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
@@ -132,7 +132,7 @@ def _update_state(draft: OperatorDraft, state: str, options: SinkOptions, rows: 
             "or replace the whole state with replace=true"
         )
     types = _declared(options, rows.schema, state)
-    update_keyed_state(draft, state, rows, options.key, types=types, python_type=options.python_type)
+    update_keyed_state(draft, state, KeyedRows(rows, options.key), types=types, python_type=options.python_type)
 
 
 def _add_states(draft: OperatorDraft, state: str | None, options: SinkOptions, rows: Rows) -> None:
@@ -150,7 +150,7 @@ def _add_states(draft: OperatorDraft, state: str | None, options: SinkOptions, r
     key_type = parse_type(options.key_type, schema.field(key).type) if options.key_type else None
     columns = dict.fromkeys(values, state) if state is not None else None
     python = True if options.python_type is not None else None
-    add_keyed_states(draft, rows, key, key_type, specs, columns=columns, python=python)
+    add_keyed_states(draft, KeyedRows(rows, key), key_type, specs, columns=columns, python=python)
 
 
 def _declared(options: SinkOptions, schema: pa.Schema, state: str) -> dict[str, TypeSerializer]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
+
+import pyarrow as pa
 
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import undescribed_as_bytes
@@ -24,7 +26,8 @@ from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.migration_report import IMPOSSIBLE, LEFT_OUT, StateReport
-from state_processor.write.row_protocol import OperatorRows
+from state_processor.write.row_columns import check_types
+from state_processor.write.row_protocol import ColumnNames, OperatorRows
 from state_processor.write.source_operator import SourceOperator
 
 DEFAULT_MAX_PARALLELISM: Final = 128
@@ -227,6 +230,10 @@ class OperatorDraft:
         self.changes.key = key
         return key
 
+    def check_types(self, state: KeyedDescription, schema: pa.Schema, columns: ColumnNames) -> None:
+        """Refuse columns whose types do not fit a keyed state; see :func:`~state_processor.write.row_columns.check_types`."""
+        check_types(state, schema, columns, self.max_parallelism, self.flink_major)
+
     def update(self, state: KeyedDescription, *, with_bytes: bool) -> KeyedDescription:
         """Note that rows change a state of the source savepoint; return the state as these rows are encoded.
 
@@ -258,9 +265,7 @@ class OperatorDraft:
         OptionError
             If it was added before, or the source savepoint has operator state of this name.
         """
-        self._check_new(state.name)
-        if state.name in self.source_metas and self.keeps(state.name):
-            raise self._other_kind(state.name, "operator")
+        self._check_new(state.name, self.source_metas, "operator")
         self.changes.forget(state.name)
         self.changes.added[state.name] = state
 
@@ -272,9 +277,7 @@ class OperatorDraft:
         OptionError
             If it was added before, or the source savepoint has keyed state of this name.
         """
-        self._check_new(state.name)
-        if state.name in self.source_keyed and self.keeps(state.name):
-            raise self._other_kind(state.name, "keyed")
+        self._check_new(state.name, self.source_keyed, "keyed")
         self.changes.operator_states[state.name] = (state, rows)
 
     def remove(self, name: str) -> None:
@@ -295,17 +298,17 @@ class OperatorDraft:
         if name in self.source_states:
             changes.removed.add(name)
 
-    def _check_new(self, name: str) -> None:
+    def _check_new(self, name: str, others: Collection[str], kind: str) -> None:
+        """Refuse the name of a state that is written already, or of one of the other states of the source savepoint."""
         if not isinstance(name, str) or not name:
             raise OptionError(f"{self.label}: a state is named {name!r}; expected text that is not empty")
         if name in self.changes.added or name in self.changes.operator_states:
             raise OptionError(f"{self.label}: state {name!r} is written twice")
-
-    def _other_kind(self, name: str, kind: str) -> OptionError:
-        return OptionError(
-            f"{self.label}: {name!r} is {kind} state of the source savepoint, which would be lost; call remove_state for it "
-            "first, or name the new one differently"
-        )
+        if name in others and self.keeps(name):
+            raise OptionError(
+                f"{self.label}: {name!r} is {kind} state of the source savepoint, which would be lost; call remove_state for it "
+                "first, or name the new one differently"
+            )
 
 
 def _is_same(one: TypeSerializer, other: TypeSerializer) -> bool:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
@@ -29,22 +27,7 @@ from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.row_columns import (
-    check_key_types,
-    check_types,
-    check_windows,
-    checked_schema,
-    context_columns,
-    entry_columns,
-    has_bytes,
-    key_columns,
-    naming,
-    new_state_columns,
-    refuse_others,
-    require,
-    shaped_rows,
-    value_columns,
-)
+from state_processor.write.row_columns import KeyedRows, check_key_types, checked_schema, naming, refuse_others, require
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 from state_processor.write.source_operator import SourceOperator
 
@@ -57,8 +40,7 @@ _IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
 
 def add_keyed_states(
     draft: OperatorDraft,
-    rows: Rows,
-    key: str = KEY,
+    given: KeyedRows,
     key_type: TypeSerializer | None = None,
     states: Mapping[str, StateSpec | TypeSerializer] | None = None,
     *,
@@ -73,21 +55,21 @@ def add_keyed_states(
     columns
         Columns to states, where their names differ.
     """
-    schema = checked_schema(rows, [key])
-    specs = _new_states(schema, key, states, columns)
+    checked_schema(given.rows, [given.key])
+    specs = _new_states(given, states, columns)
     python = draft.has_python_keys if python is None else python
-    key_serializer = _take_key(draft, schema, key, key_type, python)
+    key_serializer = _take_key(draft, given, key_type, python)
     has_ttl = any(spec.ttl is not None for _, spec in specs.values())
     written: list[tuple[KeyedDescription, ColumnNames]] = []
     for column, (name, spec) in specs.items():
         state = _add_state(draft, name, spec, key_serializer, python=python)
-        given = new_state_columns(state, schema, key, column, uses_times=has_ttl)
+        taken = given.new_state_columns(state, column, uses_times=has_ttl)
         if draft.source_key is not None:
-            check_key_types(state, schema, {KEY: key})
-        check_types(state, schema, given, draft.max_parallelism, draft.flink_major)
-        written.append((state, given))
-    check_windows(schema, key, (given for _, given in written))
-    draft.changes.state_rows.append(StateRows.of(rows, written))
+            check_key_types(state, given.schema, {KEY: given.key})
+        draft.check_types(state, given.schema, taken)
+        written.append((state, taken))
+    given.check_windows(taken for _, taken in written)
+    draft.changes.state_rows.append(StateRows.of(given.rows, written))
     if key_hash is not None:
         draft.changes.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
     elif draft.changes.hashing is None and draft.source_key is None:
@@ -95,16 +77,16 @@ def add_keyed_states(
 
 
 def _new_states(
-    schema: pa.Schema, key: str, states: Mapping[str, StateSpec | TypeSerializer] | None, columns: Mapping[str, str] | None
+    rows: KeyedRows, states: Mapping[str, StateSpec | TypeSerializer] | None, columns: Mapping[str, str] | None
 ) -> dict[str, tuple[str, StateSpec]]:
     """Return the names and kinds of new states, by the column of their values."""
     for what, given in (("states", states), ("columns", columns)):
         if given is not None and not isinstance(given, Mapping):
             raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
     if states is None:
-        states = {n: type_of_column(schema.field(n).type, f"state {n!r}: column {n!r}") for n in value_columns(schema, key)}
+        states = {n: type_of_column(rows.schema.field(n).type, f"state {n!r}: column {n!r}") for n in rows.value_columns()}
     if not states:
-        raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
+        raise OptionError(f"there is no state to write: the rows have only {', '.join(rows.schema.names)}")
     names = columns or {}
     unknown = [c for c in names if c not in states]
     if unknown:
@@ -124,8 +106,7 @@ def _add_state(draft: OperatorDraft, name: str, spec: StateSpec, key: TypeSerial
 def update_keyed_state(
     draft: OperatorDraft,
     state: str,
-    rows: Rows,
-    key: str = KEY,
+    given: KeyedRows,
     *,
     types: DeclaredTypes | None = None,
     infer_kryo: bool = False,
@@ -139,12 +120,12 @@ def update_keyed_state(
         columns_of, parts_of = split_declared_types(named, types or {})
         inferred = _inferred(source, state) if infer_kryo else {}
         described = declared(named_by(named, columns_of), inferred | java_types_by_path(parts_of))
-        checked_schema(rows)
-        updated = draft.update(described, with_bytes=has_bytes(rows.schema))
+        checked_schema(given.rows)
+        updated = draft.update(described, with_bytes=given.has_bytes)
         description = _take_python(draft, updated, None if python_type is None else python_type_of(python_type))
-        shaped, columns, replaces = shaped_rows(rows, description, key)
+        shaped, columns, replaces = given.shaped(description)
         with asking_for_types(description), asking_for_python_type(description):
-            check_types(description, shaped.schema, columns, draft.max_parallelism, draft.flink_major)
+            draft.check_types(description, shaped.schema, columns)
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
         _supersede(draft, [state], shaped, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(description, columns)], replaces))
@@ -171,7 +152,8 @@ def delete_keys(
     names = draft.kept_keyed()
     if not names and not draft.changes.added:
         raise NotFoundError(f"{draft.label} has no keyed state that keys could be deleted from; is the uid right?")
-    columns = key_columns(schema, column, None if state is None else draft.keyed(state), list(map(shown_name, names)))
+    described = None if state is None else draft.keyed(state)
+    columns = KeyedRows(rows, column).key_columns(described, list(map(shown_name, names)))
     keys: DeclaredNames = {}
     if draft.source_key is not None:
         given = None if key_type is None else _in_row(key_type, draft.has_python_keys)
@@ -190,59 +172,54 @@ def delete_keys(
 def delete_map_entries(
     draft: OperatorDraft,
     state: str,
-    rows: Rows,
-    key: str = KEY,
+    given: KeyedRows,
     *,
     types: Mapping[str, TypeSerializer] | None = None,
     python_type: PythonTypeArgument | None = None,
 ) -> None:
     """Delete entries of a map state; see :meth:`~state_processor.SavepointWriter.delete_map_entries`."""
     with naming(f"state {state!r}"):
-        schema = checked_schema(rows)
+        schema = checked_schema(given.rows)
         state = draft.stored(state)
         named = named_by(draft.keyed(state), types or {})
         description = _take_python(draft, named, None if python_type is None else python_type_of(python_type))
-        columns = entry_columns(schema, description, key)
+        columns = given.entry_columns(description)
         with asking_for_python_type(description):
             check_key_types(description, schema, columns)
-        _supersede(draft, [state], rows, columns)
-        draft.changes.deletions.append(Deletion(rows, columns, state, "entries", declared_names(description)))
+        _supersede(draft, [state], given.rows, columns)
+        draft.changes.deletions.append(Deletion(given.rows, columns, state, "entries", declared_names(description)))
 
 
 def add_timers(
-    draft: OperatorDraft,
-    rows: Rows,
-    key: str = KEY,
-    key_type: TypeSerializer | None = None,
-    namespace: TypeSerializer | None = None,
+    draft: OperatorDraft, given: KeyedRows, key_type: TypeSerializer | None = None, namespace: TypeSerializer | None = None
 ) -> None:
     """Write timers; see :meth:`~state_processor.SavepointWriter.with_timers`."""
-    schema = checked_schema(rows)
+    schema, key = checked_schema(given.rows), given.key
     times = [n for n in (TIMESTAMP, TIMESTAMP_MS, FIRES_AT) if n != key]
     require(schema.names, [key, *([] if set(times) & set(schema.names) else [TIMESTAMP])])
     spaces = (NAMESPACE,) if namespace is None else NAMESPACES
     hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
     refuse_others(schema.names, (key, *times, DOMAIN, SERVICE, *spaces), hint)
-    key_serializer = _take_key(draft, schema, key, key_type)
-    divided = rows.timer_queues(key, has_namespaces=namespace is not None)
-    queues = [(timer_queue(*queue, key_serializer, namespace), given) for queue, given in divided.items()]
+    key_serializer = _take_key(draft, given, key_type)
+    divided = given.rows.timer_queues(key, has_namespaces=namespace is not None)
+    queues = [(timer_queue(*queue, key_serializer, namespace), rows) for queue, rows in divided.items()]
     held = [name for name, state in draft.source_keyed.items() if state.is_timer]
     if held and not queues:
         raise OptionError(
             "there are no rows, so that the timers of the source savepoint would stay as they are; to leave them out, call "
             f"remove_state for {' and '.join(map(repr, held))}"
         )
-    for queue, given in queues:
+    for queue, rows in queues:
         draft.add(queue)
-        columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
-        check_types(queue, given.schema, columns, draft.max_parallelism, draft.flink_major)
-        draft.changes.state_rows.append(StateRows.of(given, [(queue, columns)]))
+        columns = given.context_columns(queue) | {KEY: key, TIMESTAMP: TIMESTAMP}
+        draft.check_types(queue, rows.schema, columns)
+        draft.changes.state_rows.append(StateRows.of(rows, [(queue, columns)]))
 
 
 def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
     """Write a new keyed state from rows in the shape of reading; rows of a map have an entry each."""
     with naming(f"state {name!r}"):
-        key = _take_key(draft, rows.schema, KEY, key_type)
+        key = _take_key(draft, KeyedRows(rows), key_type)
     replace_state(draft, spec.describe(name, key), rows)
 
 
@@ -252,9 +229,9 @@ def replace_state(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> 
     A row has an entry of a map, or the whole list or map of a key.
     """
     with naming(f"state {state.name!r}"):
-        shaped, columns, _ = shaped_rows(rows, state, KEY)
+        shaped, columns, _ = KeyedRows(rows).shaped(state)
         draft.add(state)
-        check_types(state, shaped.schema, columns, draft.max_parallelism, draft.flink_major)
+        draft.check_types(state, shaped.schema, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(state, columns)]))
 
 
@@ -295,15 +272,13 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
         draft.changes.state_rows[i] = replace(earlier, rows=left)
 
 
-def _take_key(
-    draft: OperatorDraft, schema: pa.Schema, key: str, given: TypeSerializer | None, python: bool = False
-) -> TypeSerializer:
+def _take_key(draft: OperatorDraft, rows: KeyedRows, given: TypeSerializer | None, python: bool = False) -> TypeSerializer:
     """Return the type of the key: the given type, the operator's, or the type that the column suggests."""
     if given is not None and not isinstance(given, TypeSerializer):
         raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
     python = python or draft.has_python_keys
     if given is None and draft.key is None:
-        given = type_of_column(schema.field(key).type, f"column {key!r}")
+        given = type_of_column(rows.schema.field(rows.key).type, f"column {rows.key!r}")
     return draft.take_key(None if given is None else _in_row(given, python))
 
 

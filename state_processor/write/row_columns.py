@@ -22,6 +22,7 @@ from state_processor.serializers.errors import InvalidRowError, OptionError, Uns
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.kryo.nested_kryo import for_flink
+from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
@@ -30,101 +31,143 @@ _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""
 
 
-def context_columns(state: KeyedDescription, schema: pa.Schema) -> dict[str, str]:
-    """Return the columns that qualify an entry in addition to its key: namespace, time of last access."""
-    names: list[str] = []
-    if not state.in_void_namespace:
-        names += [n for n in NAMESPACES if n in schema.names]
-    if LAST_ACCESS in schema.names:  # of a state without time-to-live it has to be null
-        names.append(LAST_ACCESS)
-    return {n: n for n in names}
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows that a user gives for keyed states, and the column of their key."""
 
+    rows: Rows
+    key: str = KEY
 
-def new_state_columns(state: KeyedDescription, schema: pa.Schema, key: str, column: str, *, uses_times: bool) -> dict[str, str]:
-    """Return the columns that a new state is written from.
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.rows.schema
 
-    Parameters
-    ----------
-    state, schema
-        The state, and the columns of the rows.
-    key, column
-        The columns of its key and its value.
-    uses_times
-        Whether the times of last access are for another state, if this one does not have time-to-live.
+    @property
+    def has_bytes(self) -> bool:
+        """True if a column has the field with bytes of values of undescribed classes."""
+        return any(pa.types.is_struct(f.type) and f.type.get_field_index(BYTES_FIELD) >= 0 for f in self.schema)
 
-    Raises
-    ------
-    InvalidRowError
-        If the column of the key or the value is one that qualifies entries.
-    """
-    context = context_columns(state, schema)
-    taken = context.keys() & {key, column}
-    if taken:
-        listed = " and ".join(map(repr, sorted(taken)))
-        name = shown_name(state.name)
-        raise InvalidRowError(f"state {name!r}: column {listed} is reserved for metadata; rename the key's or value's column")
-    if not state.has_ttl and uses_times:
-        context.pop(LAST_ACCESS, None)
-    return context | {KEY: key, VALUE: column}
+    def context_columns(self, state: KeyedDescription) -> dict[str, str]:
+        """Return the columns that qualify an entry in addition to its key: namespace, time of last access."""
+        names: list[str] = []
+        if not state.in_void_namespace:
+            names += [n for n in NAMESPACES if n in self.schema.names]
+        if LAST_ACCESS in self.schema.names:  # of a state without time-to-live it has to be null
+            names.append(LAST_ACCESS)
+        return {n: n for n in names}
 
+    def value_columns(self) -> list[str]:
+        """Return all columns but the key, for states that are not named.
 
-def check_windows(schema: pa.Schema, key: str, states: Iterable[ColumnNames]) -> None:
-    """Refuse a column of windows that no state is written from."""
-    if WINDOW in schema.names and key != WINDOW and not any(WINDOW in columns.values() for columns in states):
-        raise InvalidRowError(
-            f"column {WINDOW!r} would be ignored: no state has windows; name namespace=Types.TIME_WINDOW(), or drop it"
-        )
+        Raises
+        ------
+        InvalidRowError
+            If a column qualifies entries.
+        """
+        names = [n for n in self.schema.names if n != self.key]
+        reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
+        if reserved:
+            listed = " and ".join(map(repr, reserved))
+            raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
+        return names
 
+    def new_state_columns(self, state: KeyedDescription, column: str, *, uses_times: bool) -> dict[str, str]:
+        """Return the columns that a new state is written from.
 
-def value_columns(schema: pa.Schema, key: str) -> list[str]:
-    """Return all columns but the key, for states that are not named.
+        Parameters
+        ----------
+        state, column
+            The state, and the column of its value.
+        uses_times
+            Whether the times of last access are for another state, if this one does not have time-to-live.
 
-    Raises
-    ------
-    InvalidRowError
-        If a column qualifies entries.
-    """
-    names = [n for n in schema.names if n != key]
-    reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
-    if reserved:
-        listed = " and ".join(map(repr, reserved))
-        raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
-    return names
+        Raises
+        ------
+        InvalidRowError
+            If the column of the key or the value is one that qualifies entries.
+        """
+        context = self.context_columns(state)
+        taken = context.keys() & {self.key, column}
+        if taken:
+            listed = " and ".join(map(repr, sorted(taken)))
+            name = shown_name(state.name)
+            raise InvalidRowError(f"state {name!r}: column {listed} is reserved for metadata; rename the key's or value's column")
+        if not state.has_ttl and uses_times:
+            context.pop(LAST_ACCESS, None)
+        return context | {KEY: self.key, VALUE: column}
 
+    def check_windows(self, states: Iterable[ColumnNames]) -> None:
+        """Refuse a column of windows that no state is written from."""
+        if WINDOW in self.schema.names and self.key != WINDOW and not any(WINDOW in columns.values() for columns in states):
+            raise InvalidRowError(
+                f"column {WINDOW!r} would be ignored: no state has windows; name namespace=Types.TIME_WINDOW(), or drop it"
+            )
 
-def has_bytes(schema: pa.Schema) -> bool:
-    """Return whether a column has the field with bytes of values of undescribed classes."""
-    return any(pa.types.is_struct(f.type) and f.type.get_field_index(BYTES_FIELD) >= 0 for f in schema)
+    def shaped(self, state: KeyedDescription) -> tuple[Rows, dict[str, str], Replaced]:
+        """Return the rows in the shape of the encoder, their columns by the encoder's names, and the scope of a replacement.
 
+        Raises
+        ------
+        InvalidRowError
+            If a column is missing or unrelated to the state, or columns have two shapes.
+        """
+        columns = {KEY: self.key} | self.context_columns(state)
+        names = self.schema.names
+        parts = _parts(columns, state, names)
+        require(names, [*columns.values(), *parts.values()])
+        refuse_others(names, [*columns.values(), *parts.values()])
+        if LIST_INDEX in parts:
+            index = self.schema.field(LIST_INDEX).type
+            if not pa.types.is_integer(index):
+                raise InvalidRowError(f"column {LIST_INDEX!r} is of type {index}; expected an int, from 0 on")
+            return self.rows.collect_lists(columns), {**columns, LIST_INDEX: LIST_INDEX, VALUE: VALUE}, "keys"
+        return self.rows, columns | parts, "entries" if MAP_KEY in parts else "keys"
 
-def shaped_rows(rows: Rows, state: KeyedDescription, key: str) -> tuple[Rows, dict[str, str], Replaced]:
-    """Return the rows in the shape of the encoder, their columns by the encoder's names, and the scope of a replacement.
+    def entry_columns(self, state: KeyedDescription) -> dict[str, str]:
+        """Return the columns that identify entries of a map state.
 
-    Parameters
-    ----------
-    rows
-        The rows, with columns as reading gives them.
-    state
-        The state.
-    key
-        The column of the key.
+        Raises
+        ------
+        InvalidRowError
+            If the state is not a map, or a column is missing.
+        """
+        if state.kind != MAP:
+            raise InvalidRowError(f"state {state.name!r} is of kind {state.kind}: only a map state (MAP) has entries to delete")
+        columns = {KEY: self.key} | self.context_columns(state) | {MAP_KEY: MAP_KEY}
+        columns.pop(LAST_ACCESS, None)
+        if not state.in_void_namespace and not set(NAMESPACES) & set(columns):
+            raise InvalidRowError(f"state {state.name!r} is in {state.namespace}: one column 'namespace' or 'window' is needed")
+        require(self.schema.names, columns.values())
+        return columns
 
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing or unrelated to the state, or columns have two shapes.
-    """
-    columns = {KEY: key} | context_columns(state, rows.schema)
-    names = rows.schema.names
-    parts = _parts(columns, state, names)
-    require(names, [*columns.values(), *parts.values()])
-    refuse_others(names, [*columns.values(), *parts.values()])
-    if LIST_INDEX in parts:
-        index = rows.schema.field(LIST_INDEX).type
-        if not pa.types.is_integer(index):
-            raise InvalidRowError(f"column {LIST_INDEX!r} is of type {index}; expected an int, from 0 on")
-        return rows.collect_lists(columns), {**columns, LIST_INDEX: LIST_INDEX, VALUE: VALUE}, "keys"
-    return rows, columns | parts, "entries" if MAP_KEY in parts else "keys"
+    def key_columns(self, state: KeyedDescription | None, states: Sequence[str]) -> dict[str, str]:
+        """Return the columns that identify keys to delete.
+
+        Parameters
+        ----------
+        state
+            The state that the keys are deleted from; ``None`` for all.
+        states
+            The names of all keyed states of the operator.
+
+        Raises
+        ------
+        InvalidRowError
+            If a column is missing, or unrelated to the state.
+        """
+        names, columns = self.schema.names, {KEY: self.key}
+        if state is None:
+            require(names, columns.values())
+            refuse_others(names, (self.key, *states), "name the state whose windows are meant, or drop the column")
+            return columns
+        columns |= {n: c for n, c in self.context_columns(state).items() if n != LAST_ACCESS}
+        require(names, columns.values())
+        content = (TIMESTAMP, FIRES_AT, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, shown_name(state.name))
+        whole = state.kind in _ELEMENTS and any(n in names for n in _ELEMENTS[state.kind])
+        hint = "whole keys are deleted, not elements: select the key's column, or use delete_map_entries" if whole else ""
+        refuse_others(names, [*columns.values(), *content], hint)
+        return columns
 
 
 def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str]) -> dict[str, str]:
@@ -140,57 +183,6 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
     if elements:
         return {n: n for n in _ELEMENTS[state.kind]}
     return {VALUE: whole[0] if whole else VALUE}
-
-
-def entry_columns(schema: pa.Schema, state: KeyedDescription, key: str) -> dict[str, str]:
-    """Return the columns that identify entries of a map state.
-
-    Raises
-    ------
-    InvalidRowError
-        If the state is not a map, or a column is missing.
-    """
-    if state.kind != MAP:
-        raise InvalidRowError(f"state {state.name!r} is of kind {state.kind}: only a map state (MAP) has entries to delete")
-    columns = {KEY: key} | context_columns(state, schema) | {MAP_KEY: MAP_KEY}
-    columns.pop(LAST_ACCESS, None)
-    if not state.in_void_namespace and not set(NAMESPACES) & set(columns):
-        raise InvalidRowError(f"state {state.name!r} is in {state.namespace}: one column 'namespace' or 'window' is needed")
-    require(schema.names, columns.values())
-    return columns
-
-
-def key_columns(schema: pa.Schema, key: str, state: KeyedDescription | None, states: Sequence[str]) -> dict[str, str]:
-    """Return the columns that identify keys to delete.
-
-    Parameters
-    ----------
-    schema
-        The columns of the rows, in the shape of reading or fewer.
-    key
-        The column of the key.
-    state
-        The state that the keys are deleted from; ``None`` for all.
-    states
-        The names of all keyed states of the operator.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing, or unrelated to the state.
-    """
-    columns = {KEY: key}
-    if state is None:
-        require(schema.names, columns.values())
-        refuse_others(schema.names, (key, *states), "name the state whose windows are meant, or drop the column")
-        return columns
-    columns |= {n: c for n, c in context_columns(state, schema).items() if n != LAST_ACCESS}
-    require(schema.names, columns.values())
-    content = (TIMESTAMP, FIRES_AT, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, shown_name(state.name))
-    whole = state.kind in _ELEMENTS and any(n in schema.names for n in _ELEMENTS[state.kind])
-    hint = "whole keys are deleted, not elements: select the key's column, or use delete_map_entries" if whole else ""
-    refuse_others(schema.names, [*columns.values(), *content], hint)
-    return columns
 
 
 METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)

@@ -28,6 +28,7 @@ from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.migration_decisions import TypesOfStates
 from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_state_writer import OperatorStateWriter
+from state_processor.write.row_columns import KeyedRows
 from state_processor.write.row_protocol import GivenRows, Rows
 from state_processor.write.write_summary import WriteSummary
 
@@ -101,8 +102,8 @@ class StateWriter(OperatorStateWriter):
             coders; ``states`` has the types of its state descriptors. By default as the operator in the source savepoint.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            rows = self._rows(df)
-            keyed_changes.add_keyed_states(draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python)
+            rows = KeyedRows(self._rows(df), key)
+            keyed_changes.add_keyed_states(draft, rows, key_type, states, key_hash=key_hash, columns=columns, python=python)
         return self
 
     def update_keyed_state(
@@ -147,9 +148,8 @@ class StateWriter(OperatorStateWriter):
             other keys are not read, and not compared with it: reading the state refuses a type that they do not fit.
         """
         with self._build.change(uid, existing=True) as draft:
-            keyed_changes.update_keyed_state(
-                draft, state, self._rows(df), key, types=types, infer_kryo=infer_kryo, python_type=python_type
-            )
+            rows = KeyedRows(self._rows(df), key)
+            keyed_changes.update_keyed_state(draft, state, rows, types=types, infer_kryo=infer_kryo, python_type=python_type)
         return self
 
     def delete_keys(
@@ -205,7 +205,8 @@ class StateWriter(OperatorStateWriter):
             As for :meth:`update_keyed_state`.
         """
         with self._build.change(uid, existing=True) as draft:
-            keyed_changes.delete_map_entries(draft, state, self._rows(df), key, types=types, python_type=python_type)
+            rows = KeyedRows(self._rows(df), key)
+            keyed_changes.delete_map_entries(draft, state, rows, types=types, python_type=python_type)
         return self
 
     def with_timers(
@@ -235,7 +236,7 @@ class StateWriter(OperatorStateWriter):
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default timers don't have namespaces.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            keyed_changes.add_timers(draft, self._rows(df), key, key_type, namespace)
+            keyed_changes.add_timers(draft, KeyedRows(self._rows(df), key), key_type, namespace)
         return self
 
     def remove_operator(self, uid: Uid) -> Self:
@@ -308,11 +309,11 @@ class StateWriter(OperatorStateWriter):
             described = time_to_live.require_ttl(draft, state)
             gone, lists = time_to_live.expired_rows(draft, described, duration_ms(ttl), instant_ms(as_of))
             if described.kind == MAP:
-                keyed_changes.delete_map_entries(draft, state, self._rows(gone))
+                keyed_changes.delete_map_entries(draft, state, KeyedRows(self._rows(gone)))
             else:
                 keyed_changes.delete_keys(draft, self._rows(gone), state, KEY)
             if lists.num_rows:
-                keyed_changes.update_keyed_state(draft, state, self._rows(lists))
+                keyed_changes.update_keyed_state(draft, state, KeyedRows(self._rows(lists)))
         return self
 
     def with_ttl(self, uid: Uid, state: str, enabled: bool = True) -> Self:
@@ -356,7 +357,7 @@ class StateWriter(OperatorStateWriter):
         with self._build.change(uid, existing=True) as draft:
             described = time_to_live.require_ttl(draft, state)
             rows = time_to_live.touched_rows(draft, described, instant_ms(as_of))
-            keyed_changes.update_keyed_state(draft, state, self._rows(rows))
+            keyed_changes.update_keyed_state(draft, state, KeyedRows(self._rows(rows)))
         return self
 
     def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> Self:

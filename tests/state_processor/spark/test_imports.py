@@ -24,6 +24,7 @@ from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.passes import FirstPass, RunParts, SecondPass
+from state_processor.write.row_columns import KeyedRows
 from tests.state_processor.samples import ORDERS_PATH
 
 _COMPILER = {"numba", "llvmlite"}
@@ -120,7 +121,7 @@ def test_tasks_of_a_write_import_what_they_use(tmp_path: Path, monkeypatch: pyte
     plan = SavepointBuild.from_existing(ORDERS_PATH, None, SnapshotAccess())
     with plan.change("orders", existing=True) as draft:
         rows = ArrowRows(pa.table({"key": ["amelia"], "value": pa.array([3], pa.int64())}))
-        keyed_changes.update_keyed_state(draft, "total", rows)
+        keyed_changes.update_keyed_state(draft, "total", KeyedRows(rows))
     plan.set_parallelism("orders", 1)
     plan.write_to(tmp_path / "written", LocalEngine())
     total = pa.Table.from_batches(sp.arrow.read_state(tmp_path / "written", "orders", "total"))
