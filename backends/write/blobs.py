@@ -7,7 +7,7 @@ state and phase; see :class:`~state_processor.backends.write.entry_merge.EntryMe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,8 @@ ORDERED_BLOBS: Final = pa.schema(
 )
 """Blobs with the columns that they are sorted by, the number of their entries, and their bytes.
 
-``subtask`` is the number of the file that a blob belongs to; the files of all operators that are written together are numbered
-consecutively. ``state`` is the id of the state in the header of the file.
+``subtask`` is the subtask of the operator that a blob belongs to. Between the passes it is the number of the file: the files of
+all operators that are written together are numbered consecutively. ``state`` is the id of the state in the header of the file.
 """
 
 BLOB_ORDER: Final = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
@@ -69,15 +69,12 @@ class BlobAddress:
         Of the operator.
     phase
         :data:`TOMBSTONES`, :data:`PASSED_THROUGH` or :data:`NEW`.
-    first_file
-        The number of the operator's first file.
     """
 
     state_id: int
     parallelism: int
     max_parallelism: int
     phase: int = NEW
-    first_file: int = 0
 
     def blobs(
         self, data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], groups: npt.NDArray[np.int32]
@@ -106,7 +103,7 @@ class BlobAddress:
                     f"the entries of key group {int(in_groups[0])} in one batch exceed 2 GiB; use smaller batches"
                 )
             buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data[base : int(part[-1, 1])])]
-            subtasks = in_groups.astype(np.int64) * self.parallelism // self.max_parallelism + self.first_file
+            subtasks = in_groups.astype(np.int64) * self.parallelism // self.max_parallelism
             yield pa.RecordBatch.from_arrays(
                 [
                     numbers(subtasks.astype(np.int32)),
@@ -123,6 +120,17 @@ class BlobAddress:
 
 def with_phase(blobs: pa.RecordBatch, phase: int) -> pa.RecordBatch:
     """Return the same blobs in another phase."""
-    place = ORDERED_BLOBS.get_field_index("phase")
-    phases = numbers(np.full(blobs.num_rows, phase, dtype=np.int32))
-    return blobs.set_column(place, ORDERED_BLOBS.field(place), phases)
+    return _with_column(blobs, "phase", np.full(blobs.num_rows, phase, dtype=np.int32))
+
+
+def with_file_numbers(blobs: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """Return the same blobs with numbers of files instead of subtasks; ``first`` is the number of the operator's first file."""
+    if not first:
+        return blobs
+    subtasks: npt.NDArray[Any] = np.from_dlpack(blobs.column("subtask"))
+    return _with_column(blobs, "subtask", subtasks + np.int32(first))
+
+
+def _with_column(blobs: pa.RecordBatch, name: str, values: npt.NDArray[np.int32]) -> pa.RecordBatch:
+    place = ORDERED_BLOBS.get_field_index(name)
+    return blobs.set_column(place, ORDERED_BLOBS.field(place), numbers(values))

@@ -47,15 +47,12 @@ class KeyedPassThrough:
     key_hash
         ``hashCode`` of keys, where the max parallelism changes and the serializer does not know it; it is given keys as
         columns of the type that they have with text for dates and times.
-    first_file
-        The number of the operator's first file.
     """
 
     parallelism: int
     max_parallelism: int
     old_max_parallelism: int
     key_hash: KeyHash | None = None
-    first_file: int = 0
 
     def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as blobs.
@@ -122,4 +119,4 @@ class KeyedPassThrough:
             yield from encoder.encode_in_groups(batch, groups)
 
     def _address(self, state_id: int) -> BlobAddress:
-        return BlobAddress(state_id, self.parallelism, self.max_parallelism, PASSED_THROUGH, self.first_file)
+        return BlobAddress(state_id, self.parallelism, self.max_parallelism, PASSED_THROUGH)

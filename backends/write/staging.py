@@ -88,12 +88,15 @@ class Staging:
         Access to files.
     replaces
         Whether the directory may hold a savepoint: it stays until the commit replaces its ``_metadata``.
+    scratch
+        A local directory for the files between the passes, which its owner removes; ``None`` for the directory of the savepoint.
     """
 
     directory: str
     token: str
     storage: Storage = field(default_factory=Storage)
     replaces: bool = False
+    scratch: str | None = None
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):

@@ -77,7 +77,7 @@ def blob_indexes(rows: Iterable[pa.RecordBatch]) -> list[BlobIndex]:
     return [BlobIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in found]
 
 
-def write_index(table: pa.Table, staging: Staging, scratch: str | None = None) -> Iterator[pa.RecordBatch]:
+def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
     """Write an index file: a record batch for each subtask, in the order of ``subtasks`` of :data:`BLOB_INDEXES`.
 
     Parameters
@@ -86,8 +86,6 @@ def write_index(table: pa.Table, staging: Staging, scratch: str | None = None) -
         Blobs, as :data:`SPILLED_BLOBS`.
     staging
         The write.
-    scratch
-        A local directory for the file, instead of the directory of the write.
 
     Yields
     ------
@@ -97,7 +95,7 @@ def write_index(table: pa.Table, staging: Staging, scratch: str | None = None) -
     if not table.num_rows:
         return
     table = table.sort_by(BLOB_ORDER).combine_chunks()
-    with file_between_passes(staging, "index", scratch) as (sink, name):
+    with file_between_passes(staging, "index") as (sink, name):
         buffer = pa.BufferOutputStream()
         subtasks, sizes = [], []
         with pa.ipc.new_file(buffer, SPILLED_BLOBS, options=_OPTIONS) as file:
@@ -143,16 +141,13 @@ def fetch_blobs(batches: Iterable[pa.RecordBatch], staging: Staging) -> Iterator
 
 
 @contextmanager
-def file_between_passes(staging: Staging, what: str, scratch: str | None) -> Iterator[tuple[FileSink, str]]:
-    """Open a new file that pass 2 reads, and return it with the name for :func:`read_between_passes`.
-
-    It is in the directory of the write, or in a local directory, whose owner removes it.
-    """
-    if scratch is None:
+def file_between_passes(staging: Staging, what: str) -> Iterator[tuple[FileSink, str]]:
+    """Open a new file that pass 2 reads, and return it with the name for :func:`read_between_passes`."""
+    if staging.scratch is None:
         with staging.new_file(_OF_ALL_OPERATORS, what, 0) as sink:
             yield sink, sink.name
         return
-    path = os.path.join(scratch, f"{what}-{uuid4().hex}")
+    path = os.path.join(staging.scratch, f"{what}-{uuid4().hex}")
     with closing(FileSink(Storage(), path)) as sink:
         yield sink, path
 

@@ -373,7 +373,7 @@ class SavepointBuild:
         """Write into a directory that is prepared. On failure the caller has to remove the files."""
         outcomes = self._outcomes()
         copies = copy_unchanged(engine, outcomes, staging)
-        files = [changed_files(outcome, engine, staging) for outcome in outcomes]
+        files = [changed_files(outcome, engine) for outcome in outcomes]
         results = iter(engine.write_files([given for kinds in files for given in kinds.values()], staging))
         written = [
             written_operator(outcome, copies, {kind: next(results) for kind in kinds})

@@ -10,7 +10,6 @@ from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
-from state_processor.backends.write.staging import Staging
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.engines import Engine, PartsPass, RowsPass, StateFiles
@@ -26,7 +25,7 @@ from state_processor.write.outcome import OperatorOutcome
 from state_processor.write.targets import KeyedTarget
 
 
-def keyed_state_files(outcome: OperatorOutcome, engine: Engine, staging: Staging) -> StateFiles | None:
+def keyed_state_files(outcome: OperatorOutcome, engine: Engine) -> StateFiles | None:
     """Return the keyed state files to write; ``None`` without keyed states."""
     target = keyed_target(outcome, engine)
     if target is None:
@@ -35,7 +34,7 @@ def keyed_state_files(outcome: OperatorOutcome, engine: Engine, staging: Staging
     rows += [_deletion_pass(outcome, target, deletion) for deletion in outcome.changes.deletions]
     parts = list(_pass_through(outcome, target))
     bases = _bases(outcome)
-    write = WriteKeyedState(target, staging, outcome.settings.format, bases)
+    write = WriteKeyedState(target, outcome.settings.format, bases)
     copied = sum(base.moved_bytes for base in bases.values()) if bases else None
     return StateFiles(rows, parts, outcome.parallelism, write, copied)
 

@@ -60,7 +60,7 @@ class EncodeRows:
     states: tuple[StateColumns, ...]
     last_access: int = 0
 
-    def encoder(self, first_file: int) -> BatchEncoder:
+    def encoder(self) -> BatchEncoder:
         """See :class:`~state_processor.write.passes.RowEncoder`."""
         encoders: list[_StateEncoder] = []  # compiled for the columns of the first batch
 
@@ -68,7 +68,7 @@ class EncodeRows:
             for number, state in enumerate(self.states):
                 rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
                 if number == len(encoders):
-                    encoders.append(_StateEncoder(self, state, rows.schema, first_file))
+                    encoders.append(_StateEncoder(self, state, rows.schema))
                 yield from encoders[number].encode(rows)
 
         return encode
@@ -77,12 +77,12 @@ class EncodeRows:
 class _StateEncoder:
     """Encoder of the rows of one state: its entries, and tombstones for the entries that they replace."""
 
-    def __init__(self, task: EncodeRows, state: StateColumns, schema: pa.Schema, first_file: int) -> None:
+    def __init__(self, task: EncodeRows, state: StateColumns, schema: pa.Schema) -> None:
         t = task.target
         described = with_names(t.states[state.state_id], state.names)
         if described.name in t.updated:
             described = with_pending_parts(described)
-        address = BlobAddress(state.state_id, t.parallelism, t.max_parallelism, NEW, first_file)
+        address = BlobAddress(state.state_id, t.parallelism, t.max_parallelism, NEW)
         self._replaces_entries = state.replaces == "entries"
         self._where, self._parts = f"{t.label}, state {described.name!r}", described.serializers.values()
         self._entries: KeyedStateEncoder | None = None
@@ -126,19 +126,19 @@ class PassThroughEntries:
     states: tuple[tuple[str, int], ...]
     old_max_parallelism: int
 
-    def __call__(self, part: KeyedSplit, first_file: int) -> Iterator[pa.RecordBatch]:
+    def __call__(self, part: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Yield the blobs of a part."""
         self.target.serializers.enter()
-        pass_through = self.pass_through(first_file)
+        pass_through = self.pass_through()
         source = part.handle.open(self.snapshot)
         for name, state_id in self.states:
             with third_party_errors(f"{self.target.label}, state {name!r}"):
                 yield from pass_through.blobs(source, name, state_id, part.key_groups)
 
-    def pass_through(self, first_file: int) -> KeyedPassThrough:
+    def pass_through(self) -> KeyedPassThrough:
         """Return the object that copies or converts the entries."""
         t = self.target
-        return KeyedPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash, first_file)
+        return KeyedPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,11 @@ class WriteKeyedState:
     """Pass 2: a task that writes the keyed state of one subtask from its blobs, in some format."""
 
     target: KeyedTarget
-    staging: Staging
     format: KeyedFormat = CANONICAL_FORMAT
     bases: Mapping[int, BaseStore] = field(default_factory=dict)
     deals: ClassVar = False
 
-    def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
+    def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write the files."""
         t = self.target
         key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
@@ -159,13 +158,13 @@ class WriteKeyedState:
         managed = replace(all_states, header=t.open_managed_header())
         ids = range(len(all_states.header.states))
         has_timers = len(managed.header.states) < len(ids)
-        open_sink = partial(self.staging.new_file, t.operator_id, subtask=subtask)
+        open_sink = partial(staging.new_file, t.operator_id, subtask=subtask)
         with ExitStack() as stack:
             store = stack.enter_context(self.format.open_writer(open_sink, managed, self.bases.get(subtask)))
             timers = RawTimersWriter(stack.enter_context(open_sink("timers")), all_states) if has_timers else None
             writers = [store if i < len(managed.header.states) or timers is None else timers for i in ids]
             merge = EntryMerge(t.states, t.updated, t.max_parallelism, writers, t.label)
-            for blob in fetch_blobs(blobs, self.staging):
+            for blob in fetch_blobs(blobs, staging):
                 merge.add(blob)
             merge.end_tombstones()
             handles = SubtaskHandles(store.close(), raw_keyed=timers.close() if timers is not None else None)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NoReturn
 
@@ -89,30 +90,31 @@ class LocalEngine:
         Between the passes, entries are in files: in the directory of the write if it is local, or else in scratch space.
         """
         if staging.is_local:
-            return [self._written(one, staging, None) for one in files]
+            return [_written(one, staging) for one in files]
         directory = scratch_space(self._scratch).directory()
         try:
-            return [self._written(one, staging, str(directory)) for one in files]
+            return [_written(one, replace(staging, scratch=str(directory))) for one in files]
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _written(self, files: StateFiles, staging: Staging, scratch: str | None) -> Written:
-        indexes = [index for given in files.rows for index in _encoded(given, staging, scratch)]
-        for given in files.parts:
-            groups = tuple(tuple((0, part) for part in parts) for parts in _groups(given.parts))
-            first_pass = FirstPass(EncodeParts(((0, given.encode),), groups), staging, scratch=scratch)
-            indexes += blob_indexes(_run_in_threads(first_pass, len(groups), _LOCAL_THREADS))
-        second_pass = SecondPass(((0, files.write),), staging, indexes, tuple((i,) for i in range(files.parallelism)))
-        threads = _LOCAL_THREADS if staging.is_local else _REMOTE_THREADS
-        return results_by_number(_run_in_threads(second_pass, files.parallelism, threads))
+
+def _written(files: StateFiles, staging: Staging) -> Written:
+    indexes = [index for given in files.rows for index in _encoded(given, staging)]
+    for given in files.parts:
+        groups = tuple(tuple((0, part) for part in parts) for parts in _groups(given.parts))
+        first_pass = FirstPass(EncodeParts(((0, given.encode),), groups), staging)
+        indexes += blob_indexes(_run_in_threads(first_pass, len(groups), _LOCAL_THREADS))
+    second_pass = SecondPass(((0, files.write),), staging, indexes, tuple((i,) for i in range(files.parallelism)))
+    threads = _LOCAL_THREADS if staging.is_local else _REMOTE_THREADS
+    return results_by_number(_run_in_threads(second_pass, files.parallelism, threads))
 
 
-def _encoded(given: RowsPass, staging: Staging, scratch: str | None) -> Sequence[BlobIndex]:
+def _encoded(given: RowsPass, staging: Staging) -> Sequence[BlobIndex]:
     """Encode rows. Each batch has an index of its own, in the order of the batches: a file does not depend on the threads."""
     rows: EncodedRows | ArrowRows = given.rows
     if isinstance(rows, EncodedRows):
         return rows.indexes
-    task = FirstPass(given.task, staging, scratch=scratch)
+    task = FirstPass(given.task, staging)
     found: list[BlobIndex] = []
     running: deque[Future[list[pa.RecordBatch]]] = deque()
     with ThreadPoolExecutor(_ENCODING_THREADS) as pool:

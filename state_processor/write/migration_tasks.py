@@ -164,11 +164,10 @@ class MigrateEntries(PassThroughEntries):
 
     types: PortableTypes = field(default_factory=dict)
 
-    def pass_through(self, first_file: int) -> KeyedPassThrough:
+    def pass_through(self) -> KeyedPassThrough:
         """See :class:`PassThroughEntries`."""
         t = self.target
-        sizes = (t.parallelism, t.max_parallelism, self.old_max_parallelism)
-        return MigratingPassThrough(*sizes, t.key_hash, first_file, restored(self.types))
+        return MigratingPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash, restored(self.types))
 
 
 @dataclass(frozen=True)

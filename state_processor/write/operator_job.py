@@ -63,14 +63,14 @@ def _unchanged(outcome: OperatorOutcome, subtask: OperatorSubtaskState) -> Opera
     return subtask
 
 
-def changed_files(outcome: OperatorOutcome, engine: Engine, staging: Staging) -> dict[str, StateFiles]:
+def changed_files(outcome: OperatorOutcome, engine: Engine) -> dict[str, StateFiles]:
     """Return the files to write of an operator, by :data:`KEYED` and :data:`OPERATOR`."""
     if not outcome.is_written:
         return {}
     _check_raw(outcome)
     files = {
-        KEYED: keyed_state_files(outcome, engine, staging) if outcome.keyed.is_written else None,
-        OPERATOR: operator_state_files(outcome, staging) if outcome.operator_state.is_written else None,
+        KEYED: keyed_state_files(outcome, engine) if outcome.keyed.is_written else None,
+        OPERATOR: operator_state_files(outcome) if outcome.operator_state.is_written else None,
     }
     return {kind: given for kind, given in files.items() if given is not None}
 

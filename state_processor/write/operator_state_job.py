@@ -11,7 +11,6 @@ from state_processor.backends.state.column_types import declared_names
 from state_processor.backends.state.descriptions import BroadcastDescription
 from state_processor.backends.state.state_registration import operator_header, register
 from state_processor.backends.write.operator_writer import encode_broadcast
-from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
@@ -32,7 +31,7 @@ from state_processor.write.source_operator import SourceOperator
 from state_processor.write.targets import OperatorTarget
 
 
-def operator_state_files(outcome: OperatorOutcome, staging: Staging) -> StateFiles | None:
+def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
     """Return the operator state files to write; ``None`` without operator state."""
     added = outcome.changes.operator_states
     kept = dict(outcome.operator_state.kept)
@@ -67,7 +66,7 @@ def operator_state_files(outcome: OperatorOutcome, staging: Staging) -> StateFil
             parts += _kept_lists(outcome, outcome.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
     is_rescaled = outcome.source is not None and outcome.source.operator.parallelism != outcome.parallelism
     deals = outcome.parallelism > 1 and (bool(passes) or is_rescaled)
-    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, staging, tuple(broadcasts), deals))
+    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, tuple(broadcasts), deals))
 
 
 def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: OperatorRows, label: str) -> BroadcastBytes:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.state.descriptions import describe_operator_state
-from state_processor.backends.write.blobs import DEALT, NEW, ORDERED_BLOBS, PASSED_THROUGH, Blob, BlobAddress
+from state_processor.backends.write.blobs import DEALT, NEW, ORDERED_BLOBS, PASSED_THROUGH, Blob
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
@@ -40,10 +40,9 @@ class EncodeElements:
     state_id: int
     column: str
 
-    def encoder(self, first_file: int) -> BatchEncoder:
+    def encoder(self) -> BatchEncoder:
         """Return a function that yields the elements of the batches of a task as blobs, see :func:`elements_to_blob`."""
         state = self.target.state(self.state_id)
-        lists = BlobAddress(self.state_id, self.target.parallelism, 1, NEW, first_file)
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             where = f"{self.target.label}, state {state.name!r}"
@@ -53,7 +52,7 @@ class EncodeElements:
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{where}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
-            yield elements_to_blob(encoded.data, starts, lists)
+            yield elements_to_blob(encoded.data, starts, self.state_id, NEW)
 
         return encode
 
@@ -70,13 +69,12 @@ class PassThroughElements:
     states: tuple[tuple[str, int], ...]
     in_place: bool
 
-    def __call__(self, part: OperatorSplit, first_file: int) -> Iterator[pa.RecordBatch]:
+    def __call__(self, part: OperatorSplit) -> Iterator[pa.RecordBatch]:
         """Yield the elements of a subtask."""
         self.target.serializers.enter()
         for name, state_id in self.states:
             data, starts = self.elements(part, name)
-            lists = BlobAddress(state_id, self.target.parallelism, 1, PASSED_THROUGH, first_file)
-            yield elements_to_blob(data, starts, lists, part.subtask if self.in_place else None)
+            yield elements_to_blob(data, starts, state_id, PASSED_THROUGH, part.subtask if self.in_place else None)
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the elements of a list in one subtask back to back, and their offsets; the last offset is the end."""
@@ -84,7 +82,7 @@ class PassThroughElements:
 
 
 def elements_to_blob(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lists: BlobAddress, subtask: int | None = None
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], state_id: int, phase: int, subtask: int | None = None
 ) -> pa.RecordBatch:
     """Return elements that are stored back to back as one blob: their offsets, then the elements.
 
@@ -93,8 +91,7 @@ def elements_to_blob(
     count = len(starts) - 1
     blob = starts[:-1].astype(_LENGTH).tobytes() + data.tobytes()
     group = DEALT if subtask is None else 0
-    place = {"subtask": lists.first_file + (subtask or 0), "key_group": group, "state": lists.state_id, "phase": lists.phase}
-    row = {**place, "blob": blob, "count": count}
+    row = {"subtask": subtask or 0, "key_group": group, "state": state_id, "phase": phase, "blob": blob, "count": count}
     return pa.RecordBatch.from_pylist([row], schema=ORDERED_BLOBS)
 
 
@@ -113,19 +110,18 @@ class WriteOperatorState:
     """Pass 2: a task that writes the operator state file of one subtask from its blobs."""
 
     target: OperatorTarget
-    staging: Staging
     broadcasts: tuple[BroadcastBytes, ...] = ()
     deals: bool = False
 
-    def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
+    def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write the file."""
         metas = self.target.metas()
         states = [describe_operator_state(meta) for meta in metas]
         elements = 0
         changes: dict[str, ChangeCounts] = {}
-        with self.staging.new_file(self.target.operator_id, "operator", subtask) as sink:
+        with staging.new_file(self.target.operator_id, "operator", subtask) as sink:
             writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
-            for b, begin, end in self._shares(subtask, blobs):
+            for b, begin, end in self._shares(subtask, blobs, staging):
                 head = b.entries * _LENGTH.itemsize
                 starts = np.append(b.data[:head].view(_LENGTH), len(b.data) - head).astype(np.int64)[begin : end + 1]
                 name = metas[b.state].name
@@ -141,7 +137,7 @@ class WriteOperatorState:
             handle = writer.close()
         return WrittenFile(handle, elements, changes)
 
-    def _shares(self, subtask: int, blobs: Batches) -> Iterator[tuple[Blob, int, int]]:
+    def _shares(self, subtask: int, blobs: Batches, staging: Staging) -> Iterator[tuple[Blob, int, int]]:
         """Yield the blobs of a subtask, with begin and end of the elements that it takes; other blobs are not read."""
         table = pa.Table.from_batches(list(blobs), SPILLED_BLOBS)
         states, groups, ends = (np.asarray(table.column(name), np.int64).copy() for name in ("state", "key_group", "count"))
@@ -155,5 +151,5 @@ class WriteOperatorState:
             low, high = (total * i // hands if i < hands else total for i in (subtask, subtask + 1))
             begins[dealt], ends[dealt] = (np.clip(bound - firsts, 0, counts) for bound in (low, high))
         taken = np.flatnonzero(ends > begins)
-        fetched = fetch_blobs(table.take(taken).to_batches(), self.staging)
+        fetched = fetch_blobs(table.take(taken).to_batches(), staging)
         yield from zip(fetched, begins[taken].tolist(), ends[taken].tolist(), strict=True)

@@ -26,7 +26,7 @@ import pyarrow as pa
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.row_shapes import concatenate
 from state_processor.backends.write.arrays import numbers, repeated
-from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOBS
+from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOBS, with_file_numbers
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.late import pc
@@ -94,12 +94,12 @@ BatchEncoder = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
 class RowEncoder(Protocol):
     """Encodes rows for the files of one operator; it can be pickled."""
 
-    def encoder(self, first_file: int) -> BatchEncoder:
-        """Return a function that encodes the batches of a task; ``first_file`` is the number of the operator's first file."""
+    def encoder(self) -> BatchEncoder:
+        """Return a function that encodes the batches of a task."""
 
 
-PartEncoder = Callable[[Any, int], Iterator[pa.RecordBatch]]
-"""Encodes a part for the files of one operator, from the number of the first file on; it can be pickled."""
+PartEncoder = Callable[[Any], Iterator[pa.RecordBatch]]
+"""Encodes a part for the files of one operator; it can be pickled."""
 
 
 @dataclass(frozen=True)
@@ -119,21 +119,18 @@ class FirstPass:
         Whether the bytes are written to a file of the write.
     indexes
         Whether the blobs are written to an index file. If not, the task yields them, for an engine that shuffles them itself.
-    scratch
-        A local directory for the files, instead of the directory of the write; for an engine that runs pass 2 on this machine.
     """
 
     encode: Task
     staging: Staging
     spills: bool = True
     indexes: bool = True
-    scratch: str | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Yield :data:`~state_processor.write.blob_index.BLOB_INDEXES`, or ``SPILLED_BLOBS`` without indexes."""
         if not self.indexes:
             return self._blobs(batches)
-        return write_index(pa.Table.from_batches(self._blobs(batches), SPILLED_BLOBS), self.staging, self.scratch)
+        return write_index(pa.Table.from_batches(self._blobs(batches), SPILLED_BLOBS), self.staging)
 
     def _blobs(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         sink: FileSink | None = None
@@ -144,7 +141,7 @@ class FirstPass:
                     yield _spilled(blobs, column, None, np.zeros(len(column), dtype=np.int64))
                     continue
                 if sink is None:
-                    sink, name = stack.enter_context(file_between_passes(self.staging, "shuffle", self.scratch))
+                    sink, name = stack.enter_context(file_between_passes(self.staging, "shuffle"))
                 bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
                 offsets = bounds[:-1].astype(np.int64) - bounds[0] + sink.size
                 if bounds[-1] > bounds[0]:
@@ -181,13 +178,13 @@ class EncodeTables:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Yield the blobs of a task's rows."""
-        encoders: dict[int, list[BatchEncoder]] = {}
+        encoders: dict[int, list[tuple[int, BatchEncoder]]] = {}
         for batch in merge_batches(batches):
             for number, rows in self._rows(batch):
                 if number not in encoders:
-                    encoders[number] = [encoder.encoder(first) for first, encoder in self.tables[number].encoders]
-                for encode in encoders[number]:
-                    yield from encode(rows)
+                    encoders[number] = [(first, encoder.encoder()) for first, encoder in self.tables[number].encoders]
+                for first, encode in encoders[number]:
+                    yield from (with_file_numbers(blobs, first) for blobs in encode(rows))
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the rows of each table, with its number."""
@@ -216,7 +213,7 @@ class EncodeParts:
         for number in part_numbers(batches):
             for index, part in self.groups[number]:
                 first, encode = self.encoders[index]
-                yield from encode(part, first)
+                yield from (with_file_numbers(blobs, first) for blobs in encode(part))
 
 
 def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -251,7 +248,7 @@ class SubtaskWriter(Protocol):
     def deals(self) -> bool:
         """Whether every subtask takes its share of the blobs of the first subtask that have to be dealt."""
 
-    def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
+    def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write the file from its blobs. They are in the order of ``BLOB_ORDER``, except for their subtask."""
 
 
@@ -294,7 +291,7 @@ class SecondPass:
     def write_file(self, number: int, blobs: Batches) -> pa.RecordBatch:
         """Write the file with a number from its sorted blobs; return its result."""
         first, write = self._writer(number)
-        return task_result(number, write(number - first, blobs))
+        return task_result(number, write(number - first, blobs, self.staging))
 
     def _writer(self, number: int) -> tuple[int, SubtaskWriter]:
         """Return the number of the first file of an operator, and the writer of its files."""

@@ -124,7 +124,7 @@ def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path, 
     monkeypatch.setattr(Staging, "is_local", False)
     told = r"operator orders, subtask \d: key group \d+ has come to the subtask of \d+ to \d+ \(state 'total', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=told):
-        SparkEngine(spark).write_files([StateFiles(passes, [], 2, WriteKeyedState(target, staging))], staging)
+        SparkEngine(spark).write_files([StateFiles(passes, [], 2, WriteKeyedState(target))], staging)
     until = time.monotonic() + 60
     while (left := [p.name for p in (tmp_path / "new").iterdir()]) != ["token1-open"]:  # Spark does not wait for the other task
         assert time.monotonic() < until, left

@@ -46,10 +46,11 @@ def encode_rows(target: KeyedTarget, state: StateColumns) -> EncodeTables:
     return EncodeTables((TableEncoding(tuple(COLUMNS), ((0, EncodeRows(target, (state,))),)),))
 
 
-def write_all(blobs: list[pa.Table], parallelism: int, write: WriteKeyedState) -> dict[int, int]:
+def write_all(blobs: list[pa.Table], write: WriteKeyedState, staging: Staging) -> dict[int, int]:
     """The entries that each subtask has written."""
     parts = dict(split_by_subtask(pa.concat_tables(blobs).sort_by(BLOB_ORDER).combine_chunks()))
-    return {subtask: write(subtask, [parts[subtask]] if subtask in parts else []).entries for subtask in range(parallelism)}
+    subtasks = range(write.target.parallelism)
+    return {subtask: write(subtask, [parts[subtask]] if subtask in parts else [], staging).entries for subtask in subtasks}
 
 
 def names(staging: Staging) -> list[str]:
@@ -122,7 +123,7 @@ def test_both_passes_in_one_process(staging: Staging, in_files: bool) -> None:
     encode = FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging, in_files, indexes=False)
     placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), SPILLED_BLOBS)
     assert placed.column("blob").null_count == (len(placed) if in_files else 0)
-    assert sum(write_all([placed], 2, WriteKeyedState(target(), staging)).values()) == 2
+    assert sum(write_all([placed], WriteKeyedState(target()), staging).values()) == 2
 
 
 def test_runs_are_brought_together(staging: Staging) -> None:
@@ -134,7 +135,7 @@ def test_runs_are_brought_together(staging: Staging) -> None:
     assert all(min(run.sizes) > 1000 for run in runs)
     assert blob_indexes(encode([batch([], [])])) == []
     rows = EncodedRows(batch([], []).schema, runs)
-    files = StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, WriteKeyedState(target(), staging))
+    files = StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, WriteKeyedState(target()))
     (written,) = LocalEngine().write_files([files], staging)
     assert sorted(written) == [0, 1]
     assert sum(file.entries for file in written.values()) == 1000
@@ -148,8 +149,8 @@ def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
     phases = pa.array([1] * len(carried), pa.int32())
     carried = carried.set_column(3, SPILLED_BLOBS.field("phase"), phases)
     changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), SPILLED_BLOBS)
-    assert write_all([carried, changed], 1, WriteKeyedState(t, staging)) == {0: 1000}
-    again = WriteKeyedState(t, staging)(0, pa.concat_tables([carried, changed]).sort_by(BLOB_ORDER).to_batches())
+    assert write_all([carried, changed], WriteKeyedState(t), staging) == {0: 1000}
+    again = WriteKeyedState(t)(0, pa.concat_tables([carried, changed]).sort_by(BLOB_ORDER).to_batches(), staging)
     assert again.changes == {t.states[0].name: ChangeCounts(written=2, inserted=1, updated=1, deleted=1, absent=0)}
 
 
@@ -166,7 +167,7 @@ def test_rows_of_another_key_group(staging: Staging) -> None:
     )
     foreign = r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127 \(state 'name', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=foreign):
-        WriteKeyedState(target(), staging)(1, placed.sort_by("key_group").to_batches())
+        WriteKeyedState(target())(1, placed.sort_by("key_group").to_batches(), staging)
     assert not [n for n in names(staging) if "keyed" in n]
 
 
