@@ -8,7 +8,7 @@ from pathlib import Path
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
-from state_processor.backends.metadata.streams_in_files import StreamInFile, with_streams
+from state_processor.backends.metadata.streams import StreamInFile, with_streams
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SAVEPOINT = "savepoint-012345-0123456789ab"

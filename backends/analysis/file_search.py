@@ -20,7 +20,7 @@ from state_processor.backends.formats.sst.family_scan import plain_content
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.metadata.streams_in_files import streams_in_files, streams_of
+from state_processor.backends.metadata.streams import streams_in_files, streams_of
 from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_label, subtask_label
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.records import dataclass

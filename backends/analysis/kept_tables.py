@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from state_processor.backends.formats.rocksdb_store import Store, open_store
 from state_processor.backends.formats.sst.block_kernels import OFFSET, SIZE
-from state_processor.backends.formats.sst.erased_keys import ErasedKeys
+from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.plain_blocks import block_entries
 from state_processor.backends.formats.sst.runs import first_key, last_key

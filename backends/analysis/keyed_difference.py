@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.analysis.bytes_read import BytesRead
-from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
+from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
 from state_processor.backends.analysis.entry_bytes import EntriesInMemory, EntryBytes, StateEntries
 from state_processor.backends.analysis.narrowing import Narrowing
 from state_processor.backends.analysis.unequal_entries import unequal_entries
@@ -25,7 +24,7 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.stream_identity import stream_identity
+from state_processor.backends.metadata.streams import stream_identity
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from state_processor.backends.analysis.bytes_read import BytesRead
 from state_processor.backends.analysis.changelog_changes import ChangelogChanges, Sources
+from state_processor.backends.analysis.comparison import BytesRead
 from state_processor.backends.analysis.entry_bytes import StateEntries
 from state_processor.backends.analysis.store_changes import StoreChanges
 from state_processor.backends.formats.changelog import ChangelogSource

@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.bytes_read import BytesRead
-from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
+from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.records import dataclass

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.bytes_read import BytesRead
+from state_processor.backends.analysis.comparison import BytesRead
 from state_processor.backends.analysis.keyed_difference import KeyedDifference, Side
 from state_processor.backends.analysis.operator_difference import OperatorDifference
 from state_processor.backends.metadata.snapshot import Snapshot

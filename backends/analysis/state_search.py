@@ -1,4 +1,4 @@
-"""Search in all state of an operator. Decoded states are searched in columns, all other state as bytes."""
+"""Search in all state of an operator. Decoded states are searched in columns of Arrow, all other state as bytes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.analysis.column_search import search_batch
 from state_processor.backends.analysis.file_search import all_parts, contents
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.formats.row_shapes import FIRES_AT, LIST_INDEX
@@ -28,7 +28,6 @@ from state_processor.serializers import paths
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import json_text_of, parse_json
 from state_processor.serializers.late import pc
-from state_processor.serializers.paths import join
 from state_processor.serializers.records import dataclass
 
 IN_FLIGHT: Final = "IN_FLIGHT"
@@ -219,11 +218,71 @@ def _binary(path: str, type_: pa.DataType) -> Iterator[str]:
     """Yield the paths of bytes in a type, as :mod:`column_search` names them."""
     if pa.types.is_struct(type_):
         for child in type_:
-            yield from _binary(join(path, child.name), child.type)
+            yield from _binary(paths.join(path, child.name), child.type)
     elif pa.types.is_map(type_):
-        yield from _binary(join(path, paths.KEY), type_.key_type)
-        yield from _binary(join(path, paths.VALUE), type_.item_type)
+        yield from _binary(paths.join(path, paths.KEY), type_.key_type)
+        yield from _binary(paths.join(path, paths.VALUE), type_.item_type)
     elif pa.types.is_list(type_):
-        yield from _binary(join(path, paths.ELEMENT), type_.value_type)
+        yield from _binary(paths.join(path, paths.ELEMENT), type_.value_type)
     elif pa.types.is_binary(type_):
         yield path
+
+
+# Search in columns, including nested values, without a Python object for each row
+
+_Rows = npt.NDArray[np.int64]
+Found = tuple[Needle, str, _Rows]
+"""A needle, the path of a field, and positions of rows in the batch. A row is repeated for each hit in its field."""
+
+
+def search_batch(batch: pa.RecordBatch, needles: Sequence[Needle], skipped: Iterable[str] = ()) -> Iterator[Found]:
+    """Yield the fields and rows of a batch that contain needles.
+
+    Parameters
+    ----------
+    batch
+        The rows.
+    needles
+        The texts and numbers to search for.
+    skipped
+        Columns that are not searched.
+    """
+    left_out = frozenset(skipped)
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name not in left_out:
+            yield from _search(name, column, None, needles)
+
+
+def _search(path: str, array: pa.Array, parents: _Parents | None, needles: Sequence[Needle]) -> Iterator[Found]:
+    """Search an array; ``parents`` maps its values to rows of the batch."""
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        for field, child in zip(type_, array.flatten(), strict=True):
+            yield from _search(paths.join(path, field.name), child, parents, needles)
+    elif pa.types.is_map(type_):
+        inner = _Parents(array.cast(pa.list_(pa.struct([("key", type_.key_type), ("value", type_.item_type)]))), parents)
+        entries = inner.values
+        yield from _search(paths.join(path, paths.KEY), entries.field(0), inner, needles)
+        yield from _search(paths.join(path, paths.VALUE), entries.field(1), inner, needles)
+    elif pa.types.is_list(type_):
+        inner = _Parents(array, parents)
+        yield from _search(paths.join(path, paths.ELEMENT), inner.values, inner, needles)
+    else:
+        for needle in needles:
+            rows = needle.rows(array)
+            if rows is not None:
+                yield needle, path, rows if parents is None else parents.rows_of(rows)
+
+
+class _Parents:
+    """Maps the elements of lists to the rows of the lists."""
+
+    def __init__(self, lists: pa.ListArray, parents: _Parents | None) -> None:
+        self.values = lists.flatten()
+        self._lists = lists
+        self._parents = parents
+
+    def rows_of(self, elements: _Rows) -> _Rows:
+        """Return the row of each element."""
+        rows: _Rows = pc.list_parent_indices(self._lists).to_numpy()[elements]
+        return rows if self._parents is None else self._parents.rows_of(rows)

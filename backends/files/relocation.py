@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.claimed_savepoint import ClaimedSavepoint
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.missing_files import incomplete
 from state_processor.backends.files.recorded_paths import (
     Boundaries,
     is_below_checkpoint_directory,
@@ -21,6 +20,7 @@ from state_processor.backends.files.recorded_paths import (
     storage_and_parts,
 )
 from state_processor.backends.files.storage import Storage
+from state_processor.backends.files.storage_advice import incomplete
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
 

@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.missing_files import absent, incomplete
-from state_processor.backends.files.storage_advice import in_short, what_to_do
+from state_processor.backends.files.storage_advice import absent, in_short, incomplete, what_to_do
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.records import dataclass

@@ -1,4 +1,4 @@
-"""Advice about unreachable storage, chosen by the scheme of the URL and the words of the client's error."""
+"""Advice in messages: about unreachable storage, by the URL and the words of the client's error, and about missing files."""
 
 from __future__ import annotations
 
@@ -90,3 +90,13 @@ def in_short(error: str) -> str:
     """Return the first line of an error's text, shortened."""
     line = error.strip().partition("\n")[0].strip().rstrip(".")
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def absent(file: str) -> str:
+    """Return the message for a missing file."""
+    return f"{file} does not exist.\nIt was removed, or not copied with the snapshot: copy it there"
+
+
+def incomplete(file: str, size: int, recorded_size: int) -> str:
+    """Return the message for a file with another size than recorded."""
+    return f"{file} has {size} bytes; the snapshot records {recorded_size}.\nIt was copied incompletely: copy it again"

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from state_processor.backends.files import snappy
-from state_processor.backends.files.missing_files import incomplete
+from state_processor.backends.files.storage_advice import incomplete
 from state_processor.backends.formats.changelog_keys import deduce_key, no_key_type
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from state_processor.backends.files.missing_files import incomplete
+from state_processor.backends.files.storage_advice import incomplete
 from state_processor.backends.formats.entry_runs import Block
 from state_processor.backends.formats.source import KeyRange
 from state_processor.backends.formats.sst.block_kernels import SIZE
@@ -30,7 +30,7 @@ from state_processor.backends.formats.sst.table import COMPARATOR, Table, unsupp
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.metadata.stream_identity import stream_identity
+from state_processor.backends.metadata.streams import stream_identity
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 
 _OPEN_STORES: Final = 4

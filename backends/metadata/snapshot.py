@@ -13,9 +13,9 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.metadata.foreign_content import described_directory
-from state_processor.backends.metadata.reused_files import reused_files
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
+from state_processor.backends.metadata.streams import reused_files
 from state_processor.serializers.errors import NotASnapshotError, OptionError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.records import dataclass

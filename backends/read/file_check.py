@@ -9,7 +9,7 @@ from dataclasses import field
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.streams_in_files import StreamInFile, streams_in_files
+from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.records import dataclass

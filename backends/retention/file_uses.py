@@ -16,7 +16,7 @@ from state_processor.backends.files.recorded_paths import recorded_location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot, open_snapshot
-from state_processor.backends.metadata.streams_in_files import StreamInFile, streams_in_files
+from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
 from state_processor.backends.retention.file_tree import ListedFile, files_below, real_path
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.records import dataclass

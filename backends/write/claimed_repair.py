@@ -14,7 +14,7 @@ from state_processor.backends.files.recorded_paths import storage_and_parts
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import write_metadata
-from state_processor.backends.metadata.streams_in_files import StreamInFile, streams_in_files, with_streams
+from state_processor.backends.metadata.streams import StreamInFile, streams_in_files, with_streams
 from state_processor.backends.write.carried_files import shared_file
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import WriteError

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.rocksdb_store import Store
-from state_processor.backends.formats.sst.erased_keys import ErasedKeys
+from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.write.base_store import BaseStore, entries_below, entries_of_group, entries_of_keys

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.backends.analysis.bytes_read import FULL
+from state_processor.backends.analysis.comparison import FULL
 from state_processor.backends.read.option import DIFFERENCES, Kind
 from state_processor.commands.command import (
     ANY_OPERATOR,

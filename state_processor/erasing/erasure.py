@@ -11,11 +11,10 @@ from typing import Any, Final, TypeAlias, Unpack
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.analysis.column_search import search_batch
 from state_processor.backends.analysis.kept_tables import erased_keys, stored_tables
 from state_processor.backends.analysis.needles import Needle
-from state_processor.backends.analysis.state_search import spellings
-from state_processor.backends.formats.sst.erased_keys import ErasedKeys
+from state_processor.backends.analysis.state_search import search_batch, spellings
+from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.read_options import ReadOptions

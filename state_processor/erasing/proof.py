@@ -13,7 +13,7 @@ import numpy.typing as npt
 from state_processor.backends.analysis.file_search import contents
 from state_processor.backends.analysis.kept_tables import stored_tables, table_origins
 from state_processor.backends.analysis.needles import Needle
-from state_processor.backends.formats.sst.erased_keys import ErasedKeys
+from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState

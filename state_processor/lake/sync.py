@@ -16,7 +16,7 @@ from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.changes import DELETE
+from state_processor.backends.analysis.comparison import DELETE
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.lake.choice import target_of

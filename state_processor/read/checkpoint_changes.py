@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE
+from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE
 from state_processor.backends.analysis.state_difference import open_changes
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions

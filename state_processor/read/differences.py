@@ -10,8 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.bytes_read import FULL, BytesRead
-from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
+from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, FULL, INSERT, UPDATE, BytesRead
 from state_processor.backends.analysis.state_difference import DifferenceReader, OperatorPair
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState

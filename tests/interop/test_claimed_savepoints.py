@@ -10,8 +10,8 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.backends.metadata.reused_files import reused_files
 from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.streams import reused_files
 from tests.interop import expectations as e
 from tests.interop import flink
 from tests.interop.restored_cases import differences

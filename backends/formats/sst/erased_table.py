@@ -1,4 +1,4 @@
-"""Tables without the entries of some keys.
+"""Tables without the entries of some keys: the keys of a state, or of timers, which begin with their time.
 
 Only the blocks that have such entries are written again. All other blocks are copied as they are stored. The index, the
 properties and the footer are new. Filters of keys are left out: RocksDB reads a table without a filter, and a filter would tell
@@ -7,16 +7,19 @@ that a key was there. Tables of format version 6, whose checksums depend on offs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from secrets import choice
 from typing import Final
 
 import numpy as np
 
+from state_processor.backends.formats.key_index import KeyIndex, SerializedKeys
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.beginnings import Beginnings
 from state_processor.backends.formats.sst.block_format import TRAILER, BlockFormat, Bytes, Numbers
+from state_processor.backends.formats.sst.block_kernels import KEY, KEY_END
+from state_processor.backends.formats.sst.family_scan import stored_entries
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.plain_blocks import (
     RESTART_INTERVAL,
@@ -373,3 +376,36 @@ def _without_context(data: memoryview, offsets: Numbers, ends: Numbers, context:
     checksums = (stored - (context ^ ((offsets + (offsets >> 32)) & _LOW))) & _LOW
     plain[trailers] = checksums.astype("<u4").view(np.uint8).reshape(-1, 4)
     return plain.tobytes()
+
+
+_TIMESTAMP: Final = 8
+
+
+class ErasedKeys:
+    """Keys to erase from the tables of a column family.
+
+    Parameters
+    ----------
+    markers
+        The beginnings of entries, from the key group to the key.
+    prefix
+        Bytes of the key group.
+    are_timers
+        Whether the entries are timers: the time is between the key group and the key. All entries of a table are read then.
+    """
+
+    def __init__(self, markers: Iterable[bytes], prefix: int, *, are_timers: bool) -> None:
+        self._beginnings = Beginnings(markers)
+        self._prefix = prefix
+        self._index = KeyIndex(SerializedKeys.of(one[prefix:] for one in self._beginnings), _TIMESTAMP) if are_timers else None
+
+    def without(self, table: Table) -> ErasedTable | None:
+        """Return a table without the entries of the keys; see :func:`.erased_table.without`."""
+        beginnings = self._beginnings if self._index is None else Beginnings(self._timers(table, self._index))
+        return without(table, beginnings) if len(beginnings) else None
+
+    def _timers(self, table: Table, index: KeyIndex) -> Iterator[bytes]:
+        """Yield the entries of timers with one of the keys."""
+        for data, entries in stored_entries(table, self._prefix):
+            for row in index.keep(data, entries).tolist():
+                yield data[row[KEY] - self._prefix : row[KEY_END]].tobytes()

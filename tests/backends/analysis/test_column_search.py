@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.backends.analysis.column_search import search_batch
 from state_processor.backends.analysis.needles import Needle
+from state_processor.backends.analysis.state_search import search_batch
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.errors import OptionError
 

@@ -7,13 +7,13 @@ import pytest
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.properties import savepoint_properties
-from state_processor.backends.metadata.reused_files import reused_files
 from state_processor.backends.metadata.snapshot_metadata import (
     CheckpointMetadata,
     OperatorState,
     OperatorSubtaskState,
     read_metadata,
 )
+from state_processor.backends.metadata.streams import reused_files
 from tests.backends.snapshot_corpus import metadata_files
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 

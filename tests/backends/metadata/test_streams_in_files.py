@@ -7,7 +7,7 @@ import pytest
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
-from state_processor.backends.metadata.streams_in_files import StreamInFile, streams_in_files, with_streams
+from state_processor.backends.metadata.streams import StreamInFile, streams_in_files, with_streams
 from tests.backends.snapshot_corpus import metadata_files, streams
 
 IN_FILES = (h.FileStateHandle, h.RelativeFileStateHandle, h.SegmentFileStateHandle)

@@ -1,10 +1,18 @@
-"""The bytes that a comparison has read, and the bytes that it could have read."""
+"""What all comparisons have: columns and kinds of changes, and the bytes that a comparison reads and could have read."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
 from typing import Final
+
+CHANGE: Final = "change"
+BEFORE: Final = "before"
+AFTER: Final = "after"
+
+INSERT: Final = "insert"
+DELETE: Final = "delete"
+UPDATE: Final = "update"
 
 INCREMENTAL: Final = "incremental"
 FULL: Final = "full"
