@@ -26,6 +26,33 @@ if TYPE_CHECKING:
     Keys: TypeAlias = Sequence[Any] | pa.Table | DataFrame
 
 
+class CountOptions(TypedDict, total=False):
+    """Options of counting differences."""
+
+    nanos: Nanos
+    undescribed: Undescribed
+    batch_memory: int | str
+
+
+class DiffOptions(CountOptions, total=False):
+    """Options of comparing states."""
+
+    row_kind: bool
+    python_types: Mapping[str, PythonTypeArgument] | None
+
+
+class LookupOptions(DiffOptions, total=False):
+    """Options of looking up a key."""
+
+    metadata: bool
+    ttl: str | timedelta | None
+    as_of: str | int | datetime | None
+    expired: Expired
+    python_type: PythonTypeArgument | None
+    unpickle: bool | TypeSerializer
+    fields: Mapping[str, Sequence[str]] | None
+
+
 class TimerOptions(TypedDict, total=False):
     """Options of reading timers."""
 
@@ -38,88 +65,25 @@ class TimerOptions(TypedDict, total=False):
     batch_memory: int | str
 
 
-class OperatorStateOptions(TypedDict, total=False):
+class OperatorStateOptions(DiffOptions, total=False):
     """Options of reading list, union and broadcast state."""
 
     metadata: bool
     columns: Sequence[str] | None
-    nanos: Nanos
-    row_kind: bool
     types: DeclaredTypes | None
     python_type: PythonTypeArgument | None
-    python_types: Mapping[str, PythonTypeArgument] | None
     unpickle: bool | TypeSerializer
     fields: Mapping[str, Sequence[str]] | None
-    undescribed: Undescribed
-    batch_memory: int | str
 
 
-class KeyedStateOptions(TypedDict, total=False):
+class KeyedStateOptions(LookupOptions, total=False):
     """Options of reading keyed and window state."""
 
     flatten: bool
-    metadata: bool
     columns: Sequence[str] | None
     keys: Keys | None
-    nanos: Nanos
-    row_kind: bool
-    ttl: str | timedelta | None
-    as_of: str | int | datetime | None
-    expired: Expired
     types: DeclaredTypes | None
-    python_type: PythonTypeArgument | None
-    python_types: Mapping[str, PythonTypeArgument] | None
-    unpickle: bool | TypeSerializer
-    fields: Mapping[str, Sequence[str]] | None
-    undescribed: Undescribed
-    batch_memory: int | str
     infer_kryo: bool
-
-
-class LookupOptions(TypedDict, total=False):
-    """Options of looking up a key."""
-
-    metadata: bool
-    nanos: Nanos
-    row_kind: bool
-    ttl: str | timedelta | None
-    as_of: str | int | datetime | None
-    expired: Expired
-    python_type: PythonTypeArgument | None
-    python_types: Mapping[str, PythonTypeArgument] | None
-    unpickle: bool | TypeSerializer
-    fields: Mapping[str, Sequence[str]] | None
-    undescribed: Undescribed
-    batch_memory: int | str
-
-
-class CountOptions(TypedDict, total=False):
-    """Options of counting differences."""
-
-    nanos: Nanos
-    undescribed: Undescribed
-    batch_memory: int | str
-
-
-class DiffOptions(TypedDict, total=False):
-    """Options of comparing states."""
-
-    nanos: Nanos
-    row_kind: bool
-    python_types: Mapping[str, PythonTypeArgument] | None
-    undescribed: Undescribed
-    batch_memory: int | str
-
-
-class AccessOptions(TypedDict, total=False):
-    """Options of opening a snapshot whose files are where they were."""
-
-    allow_paths: Iterable[str | PathLike[str]] | None
-    serializers: Sequence[str] | None
-    plan: str | PathLike[str] | Mapping[str, Any] | None
-    uids: str | PathLike[str] | Sequence[str] | None
-    storage_options: Mapping[str, Any] | None
-    time_zone: str | None
 
 
 class DirectoryOptions(TypedDict, total=False):
@@ -130,21 +94,23 @@ class DirectoryOptions(TypedDict, total=False):
     storage_options: Mapping[str, Any] | None
 
 
-class OpeningOptions(TypedDict, total=False):
+class OpeningOptions(DirectoryOptions, total=False):
     """Options of opening a snapshot without reading values: metadata, bytes, state of connectors."""
 
-    path_mapping: Mapping[str, str] | None
-    allow_paths: Iterable[str | PathLike[str]] | None
     serializers: Sequence[str] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None
     uids: str | PathLike[str] | Sequence[str] | None
-    storage_options: Mapping[str, Any] | None
 
 
-class SnapshotOptions(TypedDict, total=False):
+class SnapshotOptions(OpeningOptions, total=False):
     """Options of opening a snapshot."""
 
-    path_mapping: Mapping[str, str] | None
+    time_zone: str | None
+
+
+class AccessOptions(TypedDict, total=False):
+    """Options of opening a snapshot whose files are where they were."""
+
     allow_paths: Iterable[str | PathLike[str]] | None
     serializers: Sequence[str] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None

@@ -30,7 +30,7 @@ def takes_options(function: Function) -> Function:
     *named, variable = signature.parameters.values()
     group = getattr(groups, variable.annotation.removeprefix("Unpack[").removesuffix("]"))
     taken = group.__annotations__
-    options = [KEYWORD_OPTIONS[argument] for argument in taken]
+    options = [option for option in KEYWORD_OPTIONS.values() if option.argument in taken]
     known = [p.name for p in named if p.name not in ("self", "cls")] + [o.argument for o in options]
 
     @wraps(function)

@@ -1,9 +1,12 @@
-"""The page about the command line describes exit codes."""
+"""The page about the command line describes exit codes, and the commands in other documents have arguments that exist."""
 
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from importlib import import_module
+from pathlib import Path
 from typing import get_type_hints
 
 from state_processor import cli
@@ -23,3 +26,26 @@ def test_commands_with_exit_codes_of_their_own_describe_them() -> None:
     runs = {name: get_type_hints(parser.get_default("run")).get("return") for name, parser in commands.choices.items()}
     assert described == {name for name, returned in runs.items() if returned is bool}
     assert described >= {"list", "latest", "validate", "check-query"}
+
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_IN_BLOCK = re.compile(r"^(?:\$ )?state-processor (.+)$", re.MULTILINE)
+_IN_TEXT = re.compile(r"`state-processor ([^`]+)`")
+
+
+def test_commands_in_documents_have_arguments_that_exist() -> None:
+    parser = command_parser()
+    shown = []
+    for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = document.read_text("utf-8")
+        in_blocks = [command.split(" && ")[0] for block in _BLOCK.findall(text) for command in _IN_BLOCK.findall(block)]
+        in_text = (
+            [shlex.split(command) for command in _IN_TEXT.findall(_BLOCK.sub("", text))]
+            if document.stem != "command-line"
+            else []
+        )
+        shown += [*map(shlex.split, in_blocks), *(words for words in in_text if len(words) > 1)]
+    for words in shown:
+        parser.parse_args(words)
+    assert len(shown) > 40

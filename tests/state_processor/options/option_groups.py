@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -62,14 +62,22 @@ class Group:
     without: Collection[str] = ()
     groups: Collection[str] = ()
 
-    def lines(self) -> Iterator[str]:
-        """The lines of the class."""
-        yield f"\n\nclass {self.name}({', '.join(self.groups) or 'TypedDict'}, total=False):"
+    @property
+    def own(self) -> dict[str, str]:
+        """Annotations of its options by keyword argument."""
+        acting = (o for o in self.options if self.kind in (o.on if o in READING else o.applies_to))
+        return {o.argument: annotation(o) for o in acting if o.argument not in self.without}
+
+    def lines(self, earlier: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+        """The lines of the class. It extends the largest earlier class that has options of this class alone."""
+        narrower = [name for name, others in earlier.items() if others and others.items() <= self.own.items()]
+        base = max(narrower, key=lambda name: len(earlier[name]), default=None)
+        bases = [*self.groups, *([base] if base else [])] or ["TypedDict"]
+        yield f"\n\nclass {self.name}({', '.join(bases)}, total=False):"
         yield f'    """{self.doc}"""\n'
-        for option in self.options:
-            acts = option.on if option in READING else option.applies_to
-            if self.kind in acts and option.argument not in self.without:
-                yield f"    {option.argument}: {annotation(option)}"
+        for argument, type_ in self.own.items():
+            if base is None or argument not in earlier[base]:
+                yield f"    {argument}: {type_}"
 
 
 CHOICES: Final = {str(alias): name for name, alias in vars(read_options).items() if not isinstance(alias, str)}
@@ -79,13 +87,12 @@ READING: Final = (*READ_OPTIONS, INFER_KRYO)
 OPENING: Final = SNAPSHOT_OPTIONS
 
 GROUPS: Final = (
+    Group("CountOptions", "Options of counting differences.", READING, Kind.COUNTS),
+    Group("DiffOptions", "Options of comparing states.", READING, Kind.DIFF),
+    Group("LookupOptions", "Options of looking up a key.", READING, Kind.LOOKUP),
     Group("TimerOptions", "Options of reading timers.", READING, Kind.TIMERS),
     Group("OperatorStateOptions", "Options of reading list, union and broadcast state.", READING, Kind.BROADCAST),
     Group("KeyedStateOptions", "Options of reading keyed and window state.", READING, Kind.KEYED),
-    Group("LookupOptions", "Options of looking up a key.", READING, Kind.LOOKUP),
-    Group("CountOptions", "Options of counting differences.", READING, Kind.COUNTS),
-    Group("DiffOptions", "Options of comparing states.", READING, Kind.DIFF),
-    Group("AccessOptions", "Options of opening a snapshot whose files are where they were.", OPENING, without=("path_mapping",)),
     Group("DirectoryOptions", "Options of looking for snapshots and their files.", OPENING, Kind.SNAPSHOTS),
     Group(
         "OpeningOptions",
@@ -94,6 +101,7 @@ GROUPS: Final = (
         Kind.TABLES,
     ),
     Group("SnapshotOptions", "Options of opening a snapshot.", OPENING, Kind.KEYED),
+    Group("AccessOptions", "Options of opening a snapshot whose files are where they were.", OPENING, without=("path_mapping",)),
     Group("WriteOptions", "Options of writing a savepoint.", (SCRATCH,), Kind.COPIES),
     Group(
         "NewSavepointOptions",
@@ -145,6 +153,11 @@ def page() -> str:
     """The text of the module."""
     named = {CHOICES[str(o.values)] for o in READ_OPTIONS if not isinstance(o.values, str)}
     own = ", ".join(sorted(name for name in named if f"import {name}\n" not in INTRODUCTION))
-    text = INTRODUCTION.replace("OWN_CHOICES", own) + "\n".join(line for group in GROUPS for line in group.lines()) + "\n"
+    lines: list[str] = []
+    earlier: dict[str, dict[str, str]] = {}
+    for group in GROUPS:
+        lines += group.lines(earlier)
+        earlier[group.name] = group.own
+    text = INTRODUCTION.replace("OWN_CHOICES", own) + "\n".join(lines) + "\n"
     formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(MODULE), "-"]
     return subprocess.run(formatter, input=text, capture_output=True, text=True, check=True).stdout
