@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from state_processor.serializers.core.time_values import EPOCH, MILLIS_OF_DAY, LocalDate
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.kernel.decode.java_days import (
+from state_processor.serializers.kernel.calendar import (
     CYCLE,
     CYCLE_END,
     FIRST_GREGORIAN_DAY,

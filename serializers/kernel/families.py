@@ -13,12 +13,19 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.serializers.kernel.compiler import Intrinsic, OnDemand, TwoForms
+from state_processor.serializers.kernel.compiler import Intrinsic, OnDemand, TwoForms, on_demand
 from state_processor.serializers.kernel.opcodes import CODE, FAMILIES, FAMILY, FAMILY_SHIFT
 from state_processor.serializers.kernel.signatures import Array, int64
 
-ARGUMENTS: Final = (int64,) * 4
-"""Types of the arguments of a family: where the tables are, the index of the instruction, the position, and the end."""
+_ARGUMENTS: Final = (int64,) * 4
+
+family: Final = on_demand(*_ARGUMENTS)
+"""Decorator of a family: a function of where the tables are, the index of the instruction, the position, and the end.
+
+It runs the instruction, or instructions of the family while one follows another. It returns the index of the next instruction,
+the position after them, and the status; in the decode kernel also the column that has no room. A status other than ``OK`` stops
+the run.
+"""
 
 
 def tables_in_memory(*members: Array) -> tuple[Any, Any]:
@@ -66,7 +73,7 @@ def caller(results: int) -> Any:
     def call(typingctx: Any, address: Any, tables: Any, pc: Any, pos: Any, end: Any) -> Any:
         from numba.core import cgutils, types
 
-        result, arguments = types.UniTuple(types.int64, results), (types.int64,) * len(ARGUMENTS)
+        result, arguments = types.UniTuple(types.int64, results), (types.int64,) * len(_ARGUMENTS)
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             function = context.call_conv.get_function_type(result, arguments)

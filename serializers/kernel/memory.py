@@ -12,6 +12,13 @@ from typing import Any, Final
 from state_processor.serializers.kernel.compiler import Intrinsic
 from state_processor.serializers.kernel.interpreter import loader, storer
 
+MIN_I32: Final = -(2**31)
+MAX_I32: Final = 2**31 - 1
+MIN_I64: Final = -(2**63)
+MAX_I64: Final = 2**63 - 1
+NOT_ASCII: Final = -0x7F7F7F7F7F7F7F80
+"""The bits of eight bytes, as a signed long, that no ASCII character has."""
+
 # Arguments of LLVM's prefetch
 _TO_WRITE: Final = 1
 _TO_KEEP: Final = 3

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import on_demand
 from state_processor.serializers.kernel.decode.slots import COUNT, put_offset
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.utf8 import put_text
 from state_processor.serializers.kernel.decode.values import varint
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.opcodes import AVRO, CODE, COL, FAMILY, A, B, D, Op
 
 
-@on_demand(*ARGUMENTS)
+@family
 def avro(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Run instructions while they are of ``AVRO``. Return the index after them, position, status, column without room."""
+    """Run instructions while they are of ``AVRO``."""
     prog, _, aux, _, buf, regs, arena, cols = load_tables(tables)
     status = outcomes.OK
     col = np.int64(-1)

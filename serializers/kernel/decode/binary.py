@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -24,7 +24,7 @@ from state_processor.serializers.kernel.decode.slots import (
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.utf8 import put_text
 from state_processor.serializers.kernel.decode.values import pointed
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (
     load_be_i32,
     load_i16,
@@ -36,9 +36,6 @@ from state_processor.serializers.kernel.memory import (
 )
 from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, TABLE, A, B, C, D, E, Op
 
-_TEXT: Final = 1  # the mode that makes text of dates and points in time
-_ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
-_DAY_MS: Final = 86400000
 _ARRAY: Final = 5  # registers of an array: begin, end, count left, index, position
 
 
@@ -138,9 +135,9 @@ def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     return at, size, at + size, names, at + size + names, outcomes.OK
 
 
-@on_demand(*ARGUMENTS)
+@family
 def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Run instructions while they are of ``TABLE``. Return the index after them, position, status, the column without room.
+    """Run instructions while they are of ``TABLE``.
 
     Many at once, because the call costs more than most of them; the most frequent ones are part of the loop for the same reason.
     """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
 from state_processor.serializers.kernel.decode.slots import CAPACITY, COUNT, DATA
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.values import pointed
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i64, store_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, C, D, E, F, Op
 
@@ -84,9 +84,9 @@ def _in_slot(prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-
     return _put_bytes(buf, at, size, arena, cols, col, prog[pc, E], prog[pc, F])
 
 
-@on_demand(*ARGUMENTS)
+@family
 def decimal(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Read a decimal. Return the index of the next instruction, the position, the status, the column."""
+    """Read a decimal."""
     prog, _, _, _, buf, regs, arena, cols = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]

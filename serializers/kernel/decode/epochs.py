@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, on_demand
-from state_processor.serializers.kernel.decode.days import TEXTUAL, put_day
-from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_instant_text, put_micros, room
+from state_processor.serializers.kernel.calendar import DAY, NANOS
+from state_processor.serializers.kernel.compiler import inlined_kernel
 from state_processor.serializers.kernel.decode.tables import load_tables
-from state_processor.serializers.kernel.decode.text import TIME_SIZE, put_time
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.decode.time_columns import TEXTUAL, put_clock, put_day, put_instant_text, put_micros
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, C, D, Op
-
-_NANOS: Final = 1000000000
 
 
 @inlined_kernel
@@ -32,23 +27,19 @@ def _epoch(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
     if units == 0:
         return pos, put_day(arena, cols, col, value, mode)
     seconds = value // units
-    nano = value % units * (_NANOS // units)
+    nano = value % units * (NANOS // units)
     if meaning == 2:
-        if seconds < 0 or seconds >= 86400:
+        if seconds < 0 or seconds >= DAY:
             return pos, outcomes.OUT_OF_RANGE
-        if not room(cols, col, TIME_SIZE):
-            return pos, outcomes.FULL
-        out = cols[col, VAR] + cols[col, VAR_SIZE]
-        end_text(arena, cols, col, put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, nano, False))
-        return pos, outcomes.OK
+        return pos, put_clock(arena, cols, col, seconds, nano, False)
     if mode == TEXTUAL:
         return pos, put_instant_text(arena, cols, col, seconds, nano, meaning == 1)
     return pos, put_micros(arena, cols, col, seconds, nano, mode)
 
 
-@on_demand(*ARGUMENTS)
+@family
 def epoch(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Read one date or time. Return the index of the next instruction, the position, the status, the column."""
+    """Read one date or time."""
     prog, _, _, _, buf, _, arena, cols = load_tables(tables)
     col = prog[pc, COL]
     if prog[pc, CODE] != Op.EPOCH:

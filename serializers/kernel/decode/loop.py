@@ -31,8 +31,7 @@ from state_processor.serializers.kernel.decode.slots import (
     put_fixed,
     put_offset,
 )
-from state_processor.serializers.kernel.decode.sql_time_texts import sql_time_text
-from state_processor.serializers.kernel.decode.sql_times import sql_time
+from state_processor.serializers.kernel.decode.sql_times import sql_time, sql_time_text
 from state_processor.serializers.kernel.decode.strings import put_short_ascii, string
 from state_processor.serializers.kernel.decode.tables import (
     ARENA,
@@ -48,6 +47,7 @@ from state_processor.serializers.kernel.decode.tables import (
 from state_processor.serializers.kernel.decode.times import temporal
 from state_processor.serializers.kernel.decode.values import pojo_target
 from state_processor.serializers.kernel.memory import (
+    MIN_I64,
     load_be_i16,
     load_be_i32,
     load_be_i64,
@@ -89,8 +89,6 @@ INSTRUCTION: Final = 3
 COLUMN: Final = 4
 ROW_START: Final = 5
 RESULT_FIELDS: Final = 6
-
-_MIN_I64: Final = -(2**63)
 
 
 FAMILIES: Final[dict[int, OnDemand]] = {
@@ -198,24 +196,19 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
                 store_i32(arena, cols[col, DATA] + 4 * n, load_be_i32(buf, pos))
                 cols[col, COUNT] = n + 1
             pos += 4
-        elif op == Op.INT16 or op == Op.INT8:
-            width = 2 if op == Op.INT16 else 1
+        elif op == Op.INT16 or op == Op.INT8 or op == Op.SIGN_FLIPPED_INT64:
+            width = 2 if op == Op.INT16 else (1 if op == Op.INT8 else 8)
             if pos + width > end:
                 status = outcomes.TRUNCATED
                 break
-            number = load_be_i16(buf, pos) if width == 2 else np.int64(buf[pos])
+            if width == 8:
+                number = load_be_i64(buf, pos) ^ MIN_I64
+            else:
+                number = load_be_i16(buf, pos) if width == 2 else np.int64(buf[pos])
             if col >= 0 and not put_fixed(arena, cols, col, number):
                 status = outcomes.FULL
                 break
             pos += width
-        elif op == Op.SIGN_FLIPPED_INT64:
-            if pos + 8 > end:
-                status = outcomes.TRUNCATED
-                break
-            if col >= 0 and not put_fixed(arena, cols, col, load_be_i64(buf, pos) ^ _MIN_I64):
-                status = outcomes.FULL
-                break
-            pos += 8
         elif op == Op.POJO:
             if pos >= end:
                 status = outcomes.TRUNCATED
@@ -251,49 +244,34 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
                 status = outcomes.TRUNCATED
                 break
             pos += prog[pc, A]
-        elif op == Op.LIST:
-            if pos + 4 > end:
-                status = outcomes.TRUNCATED
-                break
-            count = load_be_i32(buf, pos)
-            pos += 4
-            if count < 0 or count * prog[pc, E] > end - pos or (prog[pc, E] == 0 and count > MOST_EMPTY):
-                status = outcomes.BAD_COUNT
-                break
-            if count == 0:
-                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
-                    status = outcomes.FULL
+        elif op == Op.LIST or op == Op.LIST_NEXT or op == Op.JOINED or op == Op.JOINED_NEXT:
+            begins = op == Op.LIST or op == Op.JOINED
+            if op == Op.LIST:
+                if pos + 4 > end:
+                    status = outcomes.TRUNCATED
                     break
-                pc = prog[pc, D]
-                continue
-            regs[prog[pc, A]] = count
-        elif op == Op.LIST_NEXT:
-            reg = prog[pc, A]
-            regs[reg] -= 1
-            if regs[reg] > 0:
-                pc = prog[pc, D]
-                continue
-            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+                left = load_be_i32(buf, pos)
+                pos += 4
+                if left < 0 or left * prog[pc, E] > end - pos or (prog[pc, E] == 0 and left > MOST_EMPTY):
+                    status = outcomes.BAD_COUNT
+                    break
+                regs[prog[pc, A]] = left
+            elif op == Op.LIST_NEXT:
+                left = regs[prog[pc, A]] - 1
+                regs[prog[pc, A]] = left
+            else:
+                left = end - pos
+                if op == Op.JOINED_NEXT and left > 0:
+                    if buf[pos] != 0x2C:
+                        status = outcomes.BAD_BYTE
+                        break
+                    pos += 1
+            if left <= 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
                 status = outcomes.FULL
                 break
-        elif op == Op.JOINED:
-            if pos >= end:
-                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
-                    status = outcomes.FULL
-                    break
+            if begins == (left <= 0):
                 pc = prog[pc, D]
                 continue
-        elif op == Op.JOINED_NEXT:
-            if pos < end:
-                if buf[pos] != 0x2C:
-                    status = outcomes.BAD_BYTE
-                    break
-                pos += 1
-                pc = prog[pc, D]
-                continue
-            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
-                status = outcomes.FULL
-                break
         elif op == Op.BYTES:
             if pos + 4 > end:
                 status = outcomes.TRUNCATED
@@ -327,12 +305,9 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
             if col >= 0:
                 status = outcomes.FULL
                 break
-        elif op == Op.ENTRY:
-            if col >= 0 and not put_fixed(arena, cols, col, entries[entry, prog[pc, A]]):
-                status = outcomes.FULL
-                break
-        elif op == Op.REGISTER:
-            if col >= 0 and not put_fixed(arena, cols, col, regs[prog[pc, A]]):
+        elif op == Op.ENTRY or op == Op.REGISTER:
+            number = entries[entry, prog[pc, A]] if op == Op.ENTRY else regs[prog[pc, A]]
+            if col >= 0 and not put_fixed(arena, cols, col, number):
                 status = outcomes.FULL
                 break
         elif op == Op.JUMP:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import on_demand
 from state_processor.serializers.kernel.decode.slots import COUNT, fill_nulls, put_offset
 from state_processor.serializers.kernel.decode.tables import load_tables
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, C, D, Op
 
 
-@on_demand(*ARGUMENTS)
+@family
 def masked(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Begin or continue a list, or look whether an element is null. Return the next instruction, position, status, column."""
+    """Begin or continue a list, or look whether an element is null."""
     prog, nulls, _, _, buf, regs, arena, cols = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]

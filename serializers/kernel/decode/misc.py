@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import on_demand
 from state_processor.serializers.kernel.decode.slots import put_bytes
 from state_processor.serializers.kernel.decode.tables import load_tables
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, MISC, A, B, Op
 
 
-@on_demand(*ARGUMENTS)
+@family
 def misc(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Run instructions while they are of ``MISC``. Return the index after them, position, status, column without room."""
+    """Run instructions while they are of ``MISC``."""
     prog, _, aux, consts, buf, regs, arena, cols = load_tables(tables)
     status = outcomes.OK
     col = np.int64(-1)

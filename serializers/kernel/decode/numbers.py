@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel
 from state_processor.serializers.kernel.decode.slots import UNSPELLED, VAR, VAR_SIZE, end_text, put_null, room
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import (
@@ -16,7 +16,7 @@ from state_processor.serializers.kernel.decode.text import (
     put_point,
     put_unspelled,
 )
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.opcodes import CODE, COL, Op
 
@@ -63,9 +63,9 @@ def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
     return pos, outcomes.OK
 
 
-@on_demand(*ARGUMENTS)
+@family
 def number(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Read one number. Return the index of the next instruction, the position, the status, the column."""
+    """Read one number."""
     prog, _, _, _, buf, _, arena, cols = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, put_instant
 from state_processor.serializers.kernel.memory import load_i32, store_i16, store_i32, store_i64
 
 # Fields of a row of the column table
@@ -25,9 +23,6 @@ NULLS: Final = 7  # nulls written
 KIND: Final = 8
 UNSPELLED: Final = 9  # 1 if the column contains a large number that must still become digits
 FIELDS: Final = 10
-
-_FIRST_SECOND: Final = -62135596800  # 0001-01-01T00:00:00Z, where Spark's timestamps begin
-_LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z
 
 
 @kernel
@@ -111,33 +106,3 @@ def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
         if not put_null(arena, cols, nulls[i]):
             return nulls[i]
     return -1
-
-
-@kernel
-def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
-    """Append a point in time as microseconds. Return 0, or the status that stops the run."""
-    if mode == 0 and nano % 1000 != 0:
-        return outcomes.LOST_NANOS
-    if seconds > _LAST_SECOND or seconds < _FIRST_SECOND:
-        return outcomes.OUT_OF_RANGE
-    if put_fixed(arena, cols, col, seconds * 1000000 + nano // 1000):
-        return outcomes.OK
-    return outcomes.FULL
-
-
-@kernel
-def put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-untyped-def]
-    """Append a point in time as text. Return 0, or the status that stops the run."""
-    if not room(cols, col, INSTANT_SIZE):
-        return outcomes.FULL
-    out = put_instant(arena, cols[col, VAR] + cols[col, VAR_SIZE], seconds, nano)
-    end_text(arena, cols, col, out if zone else out - 1)
-    return outcomes.OK
-
-
-@kernel
-def put_time_of(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
-    """Append a point in time as UTC text or as microseconds. Return 0, or the status that stops the run."""
-    if mode == 1:
-        return put_instant_text(arena, cols, col, seconds, nano, True)
-    return put_micros(arena, cols, col, seconds, nano, mode)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -22,11 +20,9 @@ from state_processor.serializers.kernel.decode.slots import (
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import put_code_point, put_units
 from state_processor.serializers.kernel.decode.values import varint
-from state_processor.serializers.kernel.families import ARGUMENTS
-from state_processor.serializers.kernel.memory import load_be_u16, load_i64, store_i32, store_i64
+from state_processor.serializers.kernel.families import family
+from state_processor.serializers.kernel.memory import NOT_ASCII, load_be_u16, load_i64, store_i32, store_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, Op
-
-_ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
 
 
 @inlined_kernel
@@ -49,7 +45,7 @@ def put_short_ascii(buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
         if at + 8 > len(buf):
             return False
         eight = load_i64(buf, at)
-        if eight & (_ASCII if left >= 8 else _ASCII & ((1 << (8 * left)) - 1)):
+        if eight & (NOT_ASCII if left >= 8 else NOT_ASCII & ((1 << (8 * left)) - 1)):
             return False
         store_i64(arena, out, eight)
         at += 8
@@ -106,9 +102,9 @@ def _character(buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     return pos + 2, outcomes.OK
 
 
-@on_demand(*ARGUMENTS)
+@family
 def string(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Read a string or character. Return the index of the next instruction, the position, the status, the column."""
+    """Read a string or character."""
     prog, _, _, _, buf, _, arena, cols = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]

@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel.calendar import DAY, civil_from_days
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
-from state_processor.serializers.kernel.memory import load_i64, store_i64
+from state_processor.serializers.kernel.memory import NOT_ASCII, load_i64, store_i64
 
 INSTANT_SIZE: Final = 40
 """Bytes of the longest ``Instant`` or ``LocalDateTime`` text, with a year of ten digits."""
@@ -19,8 +20,6 @@ TIME_SIZE: Final = 20
 LARGE_NUMBER: Final = 1024
 """Bytes of a number beyond which its digits are left to Python."""
 UNSPELLED_MARK: Final = 0xFF
-
-_ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
 
 
 @kernel
@@ -60,7 +59,7 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
             # eight bytes behind their last text.
             left = min(8, units - i)
             eight = load_i64(buf, pos)
-            if eight & (_ASCII if left == 8 else _ASCII & ((1 << (8 * left)) - 1)) == 0 and pos + left <= end:
+            if eight & (NOT_ASCII if left == 8 else NOT_ASCII & ((1 << (8 * left)) - 1)) == 0 and pos + left <= end:
                 store_i64(arena, out, eight)
                 pos += left
                 out += left
@@ -235,31 +234,6 @@ def put_point(arena, start, out, scale):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def days_from_civil(year, month, day):  # type: ignore[no-untyped-def]
-    """Return the days since 1970-01-01 of a date in the proleptic Gregorian calendar."""
-    year -= month <= 2
-    era = year // 400
-    year_of_era = year - era * 400
-    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * 146097 + day_of_era - 719468
-
-
-@kernel
-def civil_from_days(days):  # type: ignore[no-untyped-def]
-    """Return the year, month and day of a number of days since 1970-01-01: the inverse of :func:`days_from_civil`."""
-    days += 719468
-    era = days // 146097
-    day_of_era = days - era * 146097
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month_index = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month_index + 2) // 5 + 1
-    month = month_index + (3 if month_index < 10 else -9)
-    return year_of_era + era * 400 + (month <= 2), month, day
-
-
-@kernel
 def put_date(arena, out, year, month, day):  # type: ignore[no-untyped-def]
     """Put ``LocalDate.toString``: four digits of year at least, ``+`` before more, ``-`` before negative ones."""
     if year < 0:
@@ -295,10 +269,10 @@ def put_time(arena, out, hour, minute, second, nano, always_seconds):  # type: i
 
 
 @kernel
-def put_instant(arena, out, seconds, nano):  # type: ignore[no-untyped-def]
+def put_moment(arena, out, seconds, nano):  # type: ignore[no-untyped-def]
     """Put ``Instant.toString``: date, ``T``, time with seconds, ``Z``."""
-    days = seconds // 86400
-    rest = seconds - days * 86400
+    days = seconds // DAY
+    rest = seconds - days * DAY
     year, month, day = civil_from_days(days)
     out = put_date(arena, out, year, month, day)
     arena[out] = 84

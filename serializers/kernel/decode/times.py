@@ -5,38 +5,33 @@ Fields that Java refuses (a negative nanosecond) are damaged bytes.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, on_demand
-from state_processor.serializers.kernel.decode.days import TEXTUAL, put_day_number, put_java_day_text
-from state_processor.serializers.kernel.decode.java_days import NO_DAY, to_gregorian, zone_offset
-from state_processor.serializers.kernel.decode.slots import (
-    VAR,
-    VAR_SIZE,
-    end_text,
-    put_instant_text,
-    put_null,
-    put_time_of,
-    room,
+from state_processor.serializers.kernel.calendar import (
+    DAY_MS,
+    GREGORIAN_SECOND,
+    INSTANT_MAX,
+    INSTANT_MIN,
+    NANOS,
+    NO_DAY,
+    to_gregorian,
+    zone_offset,
 )
+from state_processor.serializers.kernel.compiler import inlined_kernel
+from state_processor.serializers.kernel.decode.slots import put_null
 from state_processor.serializers.kernel.decode.tables import load_tables
-from state_processor.serializers.kernel.decode.text import (
-    TIME_SIZE,
-    put_time,
+from state_processor.serializers.kernel.decode.time_columns import (
+    TEXTUAL,
+    put_clock,
+    put_day_number,
+    put_instant,
+    put_instant_text,
+    put_java_day_text,
 )
-from state_processor.serializers.kernel.families import ARGUMENTS
-from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64
+from state_processor.serializers.kernel.families import family
+from state_processor.serializers.kernel.memory import MIN_I32, MIN_I64, load_be_i32, load_be_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, Op
-
-_MIN_I64: Final = -(2**63)
-_MIN_I32: Final = -(2**31)
-_NANOS: Final = 1000000000
-_INSTANT_MIN: Final = -31557014167219200
-_INSTANT_MAX: Final = 31556889864403199
-_CHANGE: Final = -12219206400000  # 1582-10-16 in UTC, which no zone reaches before the Gregorian calendar begins
 
 
 @inlined_kernel
@@ -47,25 +42,19 @@ def _millis(op, mode, utc, consts, zone, buf, pos, end, arena, cols, col):  # ty
     pos += 8
     if col < 0:
         return pos, outcomes.OK
-    if ms == _MIN_I64 and op != Op.MILLIS:
+    if ms == MIN_I64 and op != Op.MILLIS:
         return pos, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
     if op == Op.SQL_DATE:
-        day = (ms + zone_offset(consts, zone, ms, False)) // 86400000
+        day = (ms + zone_offset(consts, zone, ms, False)) // DAY_MS
         if mode == TEXTUAL:
             return pos, put_java_day_text(arena, cols, col, day)
         return pos, put_day_number(arena, cols, col, to_gregorian(day))
     if op == Op.SQL_TIME:
-        if not room(cols, col, TIME_SIZE):
-            return pos, outcomes.FULL
-        of_day = (ms + zone_offset(consts, zone, ms, False)) % 86400000
-        seconds = of_day // 1000
-        out = cols[col, VAR] + cols[col, VAR_SIZE]
-        out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, of_day % 1000 * 1000000, True)
-        end_text(arena, cols, col, out)
-        return pos, outcomes.OK
+        of_day = (ms + zone_offset(consts, zone, ms, False)) % DAY_MS
+        return pos, put_clock(arena, cols, col, of_day // 1000, of_day % 1000 * 1000000, True)
     if mode == TEXTUAL and not utc:
         return pos, put_instant_text(arena, cols, col, ms // 1000, ms % 1000 * 1000000, False)
-    return pos, put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
+    return pos, put_instant(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
 
 
 @inlined_kernel
@@ -77,26 +66,26 @@ def _with_nanos(op, mode, consts, zone, buf, pos, end, arena, cols, col):  # typ
     pos += 12
     if col < 0:
         return pos, outcomes.OK
-    if whole == _MIN_I64 and ((op == Op.INSTANT and nano == _MIN_I32) or op == Op.SQL_TIMESTAMP):
+    if whole == MIN_I64 and ((op == Op.INSTANT and nano == MIN_I32) or op == Op.SQL_TIMESTAMP):
         return pos, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
     if op == Op.SQL_TIMESTAMP:
-        if whole < _CHANGE:
-            day = (whole + zone_offset(consts, zone, whole, False)) // 86400000
+        if whole < GREGORIAN_SECOND * 1000:
+            day = (whole + zone_offset(consts, zone, whole, False)) // DAY_MS
             shown = to_gregorian(day)
             if shown == NO_DAY:
                 return pos - 12, outcomes.OUT_OF_RANGE
-            whole += (shown - day) * 86400000
+            whole += (shown - day) * DAY_MS
         whole = whole // 1000
-    elif whole < _INSTANT_MIN or whole > _INSTANT_MAX:
+    elif whole < INSTANT_MIN or whole > INSTANT_MAX:
         return pos - 12, outcomes.BAD_TIME
-    if nano < 0 or nano >= _NANOS:
+    if nano < 0 or nano >= NANOS:
         return pos - 12, outcomes.BAD_TIME
-    return pos, put_time_of(arena, cols, col, whole, nano, mode)
+    return pos, put_instant(arena, cols, col, whole, nano, mode)
 
 
-@on_demand(*ARGUMENTS)
+@family
 def temporal(tables, pc, pos, end):  # type: ignore[no-untyped-def]
-    """Read one date or time. Return the index of the next instruction, the position, the status, the column.
+    """Read one date or time.
 
     The operand ``utc`` belongs to ``MILLIS`` alone: 1 if its text ends with the ``Z`` of UTC, as the text of the others does. The
     operand ``zone`` belongs to the others.

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_bytes, room
-from state_processor.serializers.kernel.memory import load_i64
-
-_ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
+from state_processor.serializers.kernel.memory import NOT_ASCII, load_i64
 
 
 @kernel
@@ -47,7 +43,7 @@ def put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
     at = pos
     needed = 0
     while at < end:
-        while at + 8 <= end and not load_i64(buf, at) & _ASCII:
+        while at + 8 <= end and not load_i64(buf, at) & NOT_ASCII:
             at += 8
             needed += 8
         if at < end:
@@ -58,7 +54,7 @@ def put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
         # Wrong sequences of three bytes have the size of their replacement, but not its bytes: they take the long way.
         at = pos
         while at < end:
-            while at + 8 <= end and not load_i64(buf, at) & _ASCII:
+            while at + 8 <= end and not load_i64(buf, at) & NOT_ASCII:
                 at += 8
             if at < end:
                 length = _sequence(buf, at, end)

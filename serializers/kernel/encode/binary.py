@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.encode.access import copy, is_null, point, row_kind, text_at, zeros
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
 from state_processor.serializers.kernel.encode.tables import load_tables
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (
     load_i16,
     load_i32,
@@ -102,9 +102,9 @@ def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  
     return count, pos + size
 
 
-@on_demand(*ARGUMENTS)
+@family
 def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
-    """Run instructions while they are of ``TABLE``. Return the index after them, the position, and the status.
+    """Run instructions while they are of ``TABLE``.
 
     Many at once, because the call costs more than most of them.
     """

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
 from state_processor.serializers.kernel.encode.access import is_null, point, zeros
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
-from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
-from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.encode.tables import load_tables
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_i64, store_be_i32, store_be_i64, store_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, IN_LONG, SIZED, A, B, C, D, E, F, Op
 
@@ -98,14 +98,12 @@ def _put_in_slot(prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type
     return pos + _DECIMAL, outcomes.OK
 
 
-@on_demand(*ARGUMENTS)
+@family
 def put_decimal(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
-    """Write a decimal. Return the index of the next instruction, the position, and the status."""
+    """Write a decimal."""
     prog, _, arena, cols, idx, _, regs, out = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]
-    if pos + LARGEST_FIXED > limit:
-        return pc, pos, outcomes.FULL
     status = outcomes.UNKNOWN_INSTRUCTION
     if op == Op.DECIMAL or op == Op.SLOT_DECIMAL:
         at = idx[cols[col, LEVEL]]

@@ -7,19 +7,16 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, on_demand
+from state_processor.serializers.kernel.calendar import DAY, MOST_YEARS, NANOS
+from state_processor.serializers.kernel.compiler import inlined_kernel
 from state_processor.serializers.kernel.encode.access import is_null, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
-from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
+from state_processor.serializers.kernel.encode.tables import load_tables
 from state_processor.serializers.kernel.encode.time_text import parse_clock, parse_date, parse_instant, parse_local
-from state_processor.serializers.kernel.families import ARGUMENTS
-from state_processor.serializers.kernel.memory import load_i32, load_i64, store_be_i32, store_be_i64
+from state_processor.serializers.kernel.families import family
+from state_processor.serializers.kernel.memory import MAX_I32, MAX_I64, MIN_I32, load_i32, load_i64, store_be_i32, store_be_i64
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, CODE, COL, COUNTS, INSTANT_TEXT, LOCAL_TEXT, A, B, C, Op
 
-_MIN_I32: Final = -(2**31)
-_NANOS: Final = 1000000000
-_DAY: Final = 86400
-_MOST_YEARS: Final = np.int64(999999999)
 _WRONG: Final = np.int64(-1)
 
 
@@ -43,43 +40,41 @@ def _put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-u
             seconds, nano = parse_instant(arena, begin, end)
         elif form == CLOCK_TEXT:
             nanos = parse_clock(arena, begin, end)
-            seconds = nanos // _NANOS
-            nano = _WRONG if nanos < 0 else nanos % _NANOS
+            seconds = nanos // NANOS
+            nano = _WRONG if nanos < 0 else nanos % NANOS
         elif form == LOCAL_TEXT:
             days, nanos = parse_local(arena, begin, end)
-            seconds = days * _DAY + nanos // _NANOS
-            nano = _WRONG if nanos < 0 else nanos % _NANOS
+            seconds = days * DAY + nanos // NANOS
+            nano = _WRONG if nanos < 0 else nanos % NANOS
         else:
-            at, value = parse_date(arena, begin, end, _MOST_YEARS)
+            at, value = parse_date(arena, begin, end, MOST_YEARS)
             nano = np.int64(0) if at == end else _WRONG
         if nano < 0:
             return pos, outcomes.BAD_TIME
     if units:
-        most = 0x7FFFFFFFFFFFFFFF // units - 1
+        most = MAX_I64 // units - 1
         if seconds > most or seconds < -most:
             return pos, outcomes.OUT_OF_RANGE
-        part = _NANOS // units
+        part = NANOS // units
         if nano % part:
             return pos, outcomes.LOST_DIGITS
         value = seconds * units + nano // part
     if size == 8:
         store_be_i64(out, pos, value)
     else:
-        if value > 0x7FFFFFFF or value < _MIN_I32:
+        if value > MAX_I32 or value < MIN_I32:
             return pos, outcomes.OUT_OF_RANGE
         store_be_i32(out, pos, value)
     return pos + size, outcomes.OK
 
 
-@on_demand(*ARGUMENTS)
+@family
 def put_epoch(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
-    """Write one date or time. Return the index of the next instruction, the position, and the status."""
+    """Write one date or time."""
     prog, _, arena, cols, idx, _, _, out = load_tables(tables)
     col = prog[pc, COL]
     if prog[pc, CODE] != Op.EPOCH:
         return pc, pos, outcomes.UNKNOWN_INSTRUCTION
-    if pos + LARGEST_FIXED > limit:
-        return pc, pos, outcomes.FULL
     slot = idx[cols[col, LEVEL]]
     if is_null(arena, cols, col, slot):
         return pc, pos, outcomes.NULL_VALUE

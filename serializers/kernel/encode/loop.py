@@ -16,7 +16,7 @@ from state_processor.serializers.kernel.encode.access import copy, is_null, row_
 from state_processor.serializers.kernel.encode.binary import binary
 from state_processor.serializers.kernel.encode.decimals import put_decimal
 from state_processor.serializers.kernel.encode.epochs import put_epoch
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, VAR
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
 from state_processor.serializers.kernel.encode.java_local_times import put_java_local_time
 from state_processor.serializers.kernel.encode.numbers import put_number
 from state_processor.serializers.kernel.encode.sql_times import put_sql_time
@@ -33,6 +33,8 @@ from state_processor.serializers.kernel.encode.tables import (
 from state_processor.serializers.kernel.encode.text import code_point, put_string, put_varint, utf8_size
 from state_processor.serializers.kernel.encode.times import put_temporal
 from state_processor.serializers.kernel.memory import (
+    MAX_I64,
+    MIN_I64,
     load_i16,
     load_i32,
     load_i64,
@@ -80,8 +82,6 @@ END: Final = 1
 ROW: Final = 2
 ENTRY_FIELDS: Final = 3
 
-_MIN_I64: Final = -(2**63)
-_MAX_I64: Final = 2**63 - 1
 _MAX_I32: Final = np.int32(2**31 - 1)
 _INFINITY_64: Final = 0x7FF0000000000000
 _INFINITY_32: Final = np.int32(0x7F800000)
@@ -218,6 +218,9 @@ def run(  # type: ignore[no-untyped-def]
             row_pos = pos
             row_found = found
             begin = pos
+        if pos + LARGEST_FIXED > limit:
+            status = outcomes.FULL
+            break
         op = prog[pc, CODE]
         if op >= TIME:
             family = families[(op & FAMILY) >> FAMILY_SHIFT]
@@ -234,9 +237,6 @@ def run(  # type: ignore[no-untyped-def]
         if col >= 0:
             slot = idx[cols[col, LEVEL]]
             null = is_null(arena, cols, col, slot)
-        if pos + LARGEST_FIXED > limit:
-            status = outcomes.FULL
-            break
         if op == Op.INT64 or op == Op.FLOAT64 or op == Op.INT32 or op == Op.FLOAT32 or op == Op.INT16 or op == Op.INT8:
             if null:
                 status = outcomes.NULL_VALUE
@@ -244,7 +244,7 @@ def run(  # type: ignore[no-untyped-def]
             data = cols[col, DATA]
             if op == Op.INT64 or op == Op.FLOAT64:
                 whole = load_i64(arena, data + 8 * slot)
-                if op == Op.FLOAT64 and whole & _MAX_I64 > _INFINITY_64:
+                if op == Op.FLOAT64 and whole & MAX_I64 > _INFINITY_64:
                     whole = _NAN_64
                 store_be_i64(out, pos, whole)
                 pos += 8
@@ -275,9 +275,7 @@ def run(  # type: ignore[no-untyped-def]
                     status = outcomes.NULL_VALUE
                     break
             else:
-                data = cols[col, DATA] + 4 * slot
-                first = cols[col, VAR] + load_i32(arena, data)
-                last = cols[col, VAR] + load_i32(arena, data + 4)
+                first, last = text_at(arena, cols, col, slot)
                 if op == Op.STRING or op == Op.STRING_VALUE:
                     after = put_string(arena, first, last, op == Op.STRING, out, pos)
                     if after < 0:
@@ -406,7 +404,7 @@ def run(  # type: ignore[no-untyped-def]
             if null:
                 status = outcomes.NULL_VALUE
                 break
-            store_be_i64(out, pos, load_i64(arena, cols[col, DATA] + 8 * slot) ^ _MIN_I64)
+            store_be_i64(out, pos, load_i64(arena, cols[col, DATA] + 8 * slot) ^ MIN_I64)
             pos += 8
         elif op == Op.MASK:
             if pos + (prog[pc, B] + prog[pc, C] + 7) // 8 > limit:
@@ -420,9 +418,7 @@ def run(  # type: ignore[no-untyped-def]
             pos = after
         elif op == Op.SUBCLASS:
             if not null:
-                data = cols[col, DATA] + 4 * slot
-                first = cols[col, VAR] + load_i32(arena, data)
-                last = cols[col, VAR] + load_i32(arena, data + 4)
+                first, last = text_at(arena, cols, col, slot)
                 r = _named(arena, first, last, aux, prog[pc, A], prog[pc, B], 1, 2, consts)
                 if r < 0:
                     status = outcomes.BAD_CLASS
@@ -445,9 +441,7 @@ def run(  # type: ignore[no-untyped-def]
             if null:
                 status = outcomes.NULL_VALUE
                 break
-            data = cols[col, DATA] + 4 * slot
-            first = cols[col, VAR] + load_i32(arena, data)
-            last = cols[col, VAR] + load_i32(arena, data + 4)
+            first, last = text_at(arena, cols, col, slot)
             if op == Op.ENUM:
                 r = _named(arena, first, last, aux, prog[pc, A], prog[pc, B], 0, 1, consts)
                 if r < 0:

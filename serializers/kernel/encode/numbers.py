@@ -7,19 +7,18 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
 from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
 from state_processor.serializers.kernel.encode.input_arena import LEVEL
 from state_processor.serializers.kernel.encode.long_numbers import LONG_MARK
-from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
-from state_processor.serializers.kernel.families import ARGUMENTS
-from state_processor.serializers.kernel.memory import load_i64, store_be_i32
+from state_processor.serializers.kernel.encode.tables import load_tables
+from state_processor.serializers.kernel.families import family
+from state_processor.serializers.kernel.memory import MAX_I32, MIN_I32, load_i64, store_be_i32
 from state_processor.serializers.kernel.opcodes import CODE, COL, Op
 from state_processor.serializers.text_grammar import MOST_ZEROS
 
 _EXPONENT_DIGITS: Final = 10
 _LONG_HEAD: Final = 9
-_INT_MAX: Final = 2**31 - 1
 
 
 @kernel
@@ -167,7 +166,7 @@ def _put_digits_of(op, arena, cols, col, slot, null, out, pos):  # type: ignore[
     count = last - first - (1 if _has_point(arena, first, last) else 0)
     scale = after - exponent
     if op == Op.BIG_DECIMAL:
-        if scale > _INT_MAX or scale < -_INT_MAX - 1:
+        if scale > MAX_I32 or scale < MIN_I32:
             return pos, outcomes.BAD_NUMBER
         position = _put_sized(arena, first, last, count, np.int64(0), negative, out, pos)
         if position < 0 or position + 4 > len(out):
@@ -218,14 +217,12 @@ def _behind(text, first, last, count):  # type: ignore[no-untyped-def]
     return at
 
 
-@on_demand(*ARGUMENTS)
+@family
 def put_number(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
-    """Write one number. Return the index of the next instruction, the position, and the status."""
+    """Write one number."""
     prog, _, arena, cols, idx, _, _, out = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]
-    if pos + LARGEST_FIXED > limit:
-        return pc, pos, outcomes.FULL
     status = outcomes.UNKNOWN_INSTRUCTION
     if op == Op.BIG_INTEGER or op == Op.BIG_DECIMAL:
         slot = idx[cols[col, LEVEL]]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
+from state_processor.serializers.kernel.calendar import MOST_YEARS
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
 from state_processor.serializers.kernel.encode.access import is_null, point, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
-from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
+from state_processor.serializers.kernel.encode.tables import load_tables
 from state_processor.serializers.kernel.encode.time_text import fits_millis, parse_clock, parse_date, parse_moment
-from state_processor.serializers.kernel.families import ARGUMENTS
-from state_processor.serializers.kernel.memory import load_i32, load_i64, store_be_i32, store_be_i64, store_i32, store_i64
+from state_processor.serializers.kernel.families import family
+from state_processor.serializers.kernel.memory import (
+    MAX_I32,
+    MIN_I32,
+    load_i32,
+    load_i64,
+    store_be_i32,
+    store_be_i64,
+    store_i32,
+    store_i64,
+)
 from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, C, D, E, Op
-
-_MOST_YEARS: Final = np.int64(999999999)
-_INT_MAX: Final = 2**31 - 1
 
 
 @kernel
@@ -59,10 +64,10 @@ def _put_in_slot(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # 
     if op == Op.SLOT_DATE:
         days = np.int64(0)
         if textual:
-            after, days = parse_date(arena, first, last, _MOST_YEARS)
+            after, days = parse_date(arena, first, last, MOST_YEARS)
             if after != last:
                 return pos, outcomes.BAD_TIME
-            if days > _INT_MAX or days < -_INT_MAX - 1:
+            if days > MAX_I32 or days < MIN_I32:
                 return pos, outcomes.OUT_OF_RANGE
         else:
             days = np.int64(load_i32(arena, cols[col, DATA] + 4 * at))
@@ -87,14 +92,12 @@ def _put_in_slot(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # 
     return pos + 8, outcomes.OK
 
 
-@on_demand(*ARGUMENTS)
+@family
 def put_sql_time(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
-    """Write one date or time. Return the index of the next instruction, the position, and the status."""
+    """Write one date or time."""
     prog, _, arena, cols, idx, _, regs, out = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]
-    if pos + LARGEST_FIXED > limit:
-        return pc, pos, outcomes.FULL
     status = outcomes.UNKNOWN_INSTRUCTION
     if op == Op.TIMESTAMP or op == Op.SLOT_TIMESTAMP or op == Op.SLOT_DATE or op == Op.SLOT_TIME:
         at = idx[cols[col, LEVEL]]

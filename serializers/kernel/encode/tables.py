@@ -14,7 +14,7 @@ REGISTERS: Final = written(int64)
 OUTPUT: Final = written(uint8)
 
 LARGEST_FIXED: Final = 16
-"""Bytes that there is room for before an instruction, which those of a fixed size need not check."""
+"""Bytes that the loop finds room for before each instruction, so that instructions of a fixed size need no check."""
 
 store_tables, load_tables = tables_in_memory(PROGRAM, BYTES, BYTES, COLUMNS, REGISTERS, REGISTERS, REGISTERS, OUTPUT)
 """prog, consts, arena, cols, idx, stop, regs, out"""

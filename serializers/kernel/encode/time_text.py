@@ -9,15 +9,18 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel.calendar import (
+    DAY,
+    INSTANT_MAX,
+    INSTANT_MIN,
+    MOST_YEARS,
+    NANOS,
+    days_from_civil,
+    days_of_month,
+)
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode.text import days_from_civil
 
-_NANOS: Final = 1000000000
-_DAY: Final = 86400
-_MOST_YEARS: Final = np.int64(999999999)
 _ANY_YEAR: Final = np.int64(9999999999)
-_INSTANT_MIN: Final = -31557014167219200
-_INSTANT_MAX: Final = 31556889864403199
 _MOST_MS: Final = 9223372036854775  # seconds whose milliseconds fit a long, at both ends not all of them
 _LAST_NANO: Final = 807_999_999
 _FIRST_NANO: Final = 193_000_000  # the preceding millisecond represents null
@@ -36,13 +39,6 @@ def _digits(text, at, end, count):  # type: ignore[no-untyped-def]
             return _WRONG
         value = 10 * value + digit
     return value
-
-
-@kernel
-def _days_of_month(year, month):  # type: ignore[no-untyped-def]
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
 
 
 @kernel
@@ -65,7 +61,7 @@ def parse_date(text, begin, end, most_years):  # type: ignore[no-untyped-def]
         return _WRONG, np.int64(0)
     if negative:
         year = -year
-    if day > _days_of_month(year, month):
+    if day > days_of_month(year, month):
         return _WRONG, np.int64(0)
     return np.int64(dash + 6), np.int64(days_from_civil(year, month, day))
 
@@ -92,13 +88,13 @@ def parse_clock(text, at, end):  # type: ignore[no-untyped-def]
                 nano *= 10
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59 or nano < 0:
         return _WRONG
-    return (hour * 3600 + minute * 60 + second) * _NANOS + nano
+    return (hour * 3600 + minute * 60 + second) * NANOS + nano
 
 
 @kernel
 def parse_local(text, begin, end):  # type: ignore[no-untyped-def]
     """Return days and nanoseconds of the day of a date and time without a zone; -1 nanoseconds for other text."""
-    at, days = parse_date(text, begin, end, _MOST_YEARS)
+    at, days = parse_date(text, begin, end, MOST_YEARS)
     if at < 0:
         return days, _WRONG
     if at == end:
@@ -117,10 +113,10 @@ def parse_instant(text, begin, end):  # type: ignore[no-untyped-def]
     if at < 0 or at >= end - 1 or (text[at] != 84 and text[at] != 32):
         return np.int64(0), _WRONG
     nanos = parse_clock(text, at + 1, end - 1)
-    seconds = days * _DAY + nanos // _NANOS
-    if nanos < 0 or seconds < _INSTANT_MIN or seconds > _INSTANT_MAX:
+    seconds = days * DAY + nanos // NANOS
+    if nanos < 0 or seconds < INSTANT_MIN or seconds > INSTANT_MAX:
         return np.int64(0), _WRONG
-    return seconds, nanos % _NANOS
+    return seconds, nanos % NANOS
 
 
 @kernel
@@ -131,7 +127,7 @@ def parse_moment(text, begin, end):  # type: ignore[no-untyped-def]
     days, nanos = parse_local(text, begin, end)
     if nanos < 0:
         return np.int64(0), _WRONG
-    return days * _DAY + nanos // _NANOS, nanos % _NANOS
+    return days * DAY + nanos // NANOS, nanos % NANOS
 
 
 @kernel

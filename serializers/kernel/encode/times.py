@@ -7,33 +7,36 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
-from state_processor.serializers.kernel.decode.java_days import NO_DAY, from_gregorian, zone_offset
+from state_processor.serializers.kernel.calendar import (
+    DAY,
+    DAY_MS,
+    GREGORIAN_SECOND,
+    MOST_YEARS,
+    NO_DAY,
+    from_gregorian,
+    zone_offset,
+)
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
 from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
-from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
+from state_processor.serializers.kernel.encode.tables import load_tables
 from state_processor.serializers.kernel.encode.time_text import fits_millis, parse_clock, parse_date, parse_instant
-from state_processor.serializers.kernel.families import ARGUMENTS
-from state_processor.serializers.kernel.memory import load_i32, load_i64, store_be_i32, store_be_i64
+from state_processor.serializers.kernel.families import family
+from state_processor.serializers.kernel.memory import MIN_I32, MIN_I64, load_i32, load_i64, store_be_i32, store_be_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, Op
 
-_MIN_I64: Final = -(2**63)
-_MIN_I32: Final = -(2**31)
-_DAY_MS: Final = 86400000
-_MOST_YEARS: Final = np.int64(999999999)
 _MOST_MS_DAY: Final = 106751991165  # days whose milliseconds fit a long, in every zone
-_CHANGE: Final = -12219206400  # 1582-10-16 in UTC, which no zone reaches before the Gregorian calendar begins
 
 
 @kernel
 def _put_null(op, out, pos):  # type: ignore[no-untyped-def]
     """Write the bytes for null. Return the offset after them and 0, or the status that stops the run."""
     if op == Op.INSTANT or op == Op.SQL_TIMESTAMP:
-        store_be_i64(out, pos, _MIN_I64)
-        store_be_i32(out, pos + 8, _MIN_I32 if op == Op.INSTANT else 0)
+        store_be_i64(out, pos, MIN_I64)
+        store_be_i32(out, pos + 8, MIN_I32 if op == Op.INSTANT else 0)
         return pos + 12, outcomes.OK
     if op == Op.DATE_MS or op == Op.SQL_DATE or op == Op.SQL_TIME:
-        store_be_i64(out, pos, _MIN_I64)
+        store_be_i64(out, pos, MIN_I64)
         return pos + 8, outcomes.OK
     return pos, outcomes.UNKNOWN_INSTRUCTION
 
@@ -46,8 +49,8 @@ def _put_java_day(days, consts, zone, out, pos):  # type: ignore[no-untyped-def]
         return pos, outcomes.NO_SUCH_DAY
     if day > _MOST_MS_DAY or day < -_MOST_MS_DAY:
         return pos, outcomes.OUT_OF_RANGE
-    millis = day * _DAY_MS - zone_offset(consts, zone, day * _DAY_MS, True)
-    if (millis + zone_offset(consts, zone, millis, False)) // _DAY_MS != day:
+    millis = day * DAY_MS - zone_offset(consts, zone, day * DAY_MS, True)
+    if (millis + zone_offset(consts, zone, millis, False)) // DAY_MS != day:
         return pos, outcomes.NO_SUCH_DAY
     store_be_i64(out, pos, millis)
     return pos + 8, outcomes.OK
@@ -74,19 +77,19 @@ def _put_sql_time(op, seconds, nano, out, pos):  # type: ignore[no-untyped-def]
 @kernel
 def _put_java_moment(seconds, nano, consts, zone, out, pos):  # type: ignore[no-untyped-def]
     """Write a point in time as ``java.sql.Timestamp`` with the same date. Return the offset after it and 0, or the status."""
-    if seconds < _CHANGE:
-        day = (seconds + zone_offset(consts, zone, seconds * 1000, False) // 1000) // 86400
+    if seconds < GREGORIAN_SECOND:
+        day = (seconds + zone_offset(consts, zone, seconds * 1000, False) // 1000) // DAY
         shown = from_gregorian(day)
         if shown == NO_DAY:
             return pos, outcomes.NO_SUCH_DAY
-        seconds += (shown - day) * 86400
+        seconds += (shown - day) * DAY
     return _put_sql_time(Op.SQL_TIMESTAMP, seconds, nano, out, pos)
 
 
 @kernel
 def _from_text(op, text, begin, end, consts, zone, out, pos):  # type: ignore[no-untyped-def]
     if op == Op.SQL_DATE:
-        at, days = parse_date(text, begin, end, _MOST_YEARS)
+        at, days = parse_date(text, begin, end, MOST_YEARS)
         if at != end:
             return pos, outcomes.BAD_TIME
         return _put_java_day(days, consts, zone, out, pos)
@@ -130,13 +133,11 @@ def _put_time(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type
     return _put_sql_time(op, seconds, nano, out, pos)
 
 
-@on_demand(*ARGUMENTS)
+@family
 def put_temporal(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
-    """Write one date or time. Return the index of the next instruction, the position, and the status."""
+    """Write one date or time."""
     prog, consts, arena, cols, idx, _, _, out = load_tables(tables)
     col = prog[pc, COL]
-    if pos + LARGEST_FIXED > limit:
-        return pc, pos, outcomes.FULL
     slot = np.int64(0)
     null = False
     if col >= 0:
