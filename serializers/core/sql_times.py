@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,6 +24,7 @@ from state_processor.serializers.core.calendars import (
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.core.temporal import (
     NULL_LONG,
+    FieldsSerializer,
     TemporalSerializer,
     date_type,
     instant_type,
@@ -197,7 +199,7 @@ def _instant_of(value: SqlTimestamp, zone: JavaZone) -> Instant:
     return Instant(millis // 1000, value.nano)
 
 
-class SqlTimestampSerializer(TemporalSerializer):
+class SqlTimestampSerializer(FieldsSerializer):
     """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int.
 
     Before 1582-10-15 a column has the point in time whose Gregorian date equals the date that Java shows.
@@ -209,6 +211,10 @@ class SqlTimestampSerializer(TemporalSerializer):
     length = min_size = 12
     name = "SQL_TIMESTAMP"
     operation = Op.SQL_TIMESTAMP
+    value_class = SqlTimestamp
+    layout = struct.Struct(">qi")
+    null = (NULL_LONG,)
+    expected = "nanoseconds of a second, found {1}"
     zoned_period = " before 1582-10-15"
 
     def __init__(self, zone: JavaZone = UTC_ZONE) -> None:
@@ -222,20 +228,10 @@ class SqlTimestampSerializer(TemporalSerializer):
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         builder.zoned_time(self.operation, column, self.zone)
 
-    def read(self, source: DataInput) -> SqlTimestamp | None:
-        start = source.position
-        value = SqlTimestamp(source.read_long(), source.read_int())
-        if value.millis == NULL_LONG:
-            return None
-        if not 0 <= value.nano < NANOS_OF_SECOND:
-            raise source.corrupt(f"expected nanoseconds of a second, found {value.nano}", start)
-        return value
-
-    def write(self, value: SqlTimestamp | None, target: DataOutput) -> None:
+    def write(self, value: tuple[int, ...] | None, target: DataOutput) -> None:
         if value is None:
             raise ValueError("null; Flink's SqlTimestampSerializer writes 12 bytes for null and reads only 8")
-        target.write_long(value.millis)
-        target.write_int(value.nano)
+        super().write(value, target)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)

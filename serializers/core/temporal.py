@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from abc import abstractmethod
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -14,8 +15,6 @@ from state_processor.serializers.base import SimpleSerializer
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.core.time_values import (
     EPOCH,
-    INSTANT_MAX,
-    INSTANT_MIN,
     NANOS_OF_SECOND,
     Instant,
     LocalDate,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 NULL_LONG: Final = -(1 << 63)
 _NULL_INT: Final = -(1 << 31)
-_NULL_SHORT: Final = -(1 << 15)
 _NULL_BYTE: Final = -(1 << 7)
 _FIRST_SECOND: Final = -62_135_596_800
 _LAST_SECOND: Final = 253_402_300_799
@@ -133,27 +131,46 @@ class TemporalSerializer(SimpleSerializer):
         builder.time(self.operation, column)
 
 
-class InstantSerializer(TemporalSerializer):
+class FieldsSerializer(TemporalSerializer):
+    """A value of a few numbers, one after the other.
+
+    Subclasses set :attr:`value_class`, the named tuple of the numbers, and their :attr:`layout`.
+    """
+
+    value_class: Callable[..., Any]
+    layout: struct.Struct
+    null: tuple[int, ...]
+    """The numbers that are written for null."""
+    null_shown_by: int = 1
+    """How many of them show, first ones first, that a value is null."""
+    expected: str
+    """What a value has to be, and the numbers that were found, for errors."""
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        value = self.value_class(*self.layout.unpack(source.read_bytes(self.length, self.name)))
+        if value[: self.null_shown_by] == self.null[: self.null_shown_by]:
+            return None
+        if not value.is_valid:
+            raise source.corrupt(f"expected {self.expected.format(*value)}", start)
+        return value
+
+    def write(self, value: tuple[int, ...] | None, target: DataOutput) -> None:
+        target.write_bytes(self.layout.pack(*(self.null if value is None else value)))
+
+
+class InstantSerializer(FieldsSerializer):
     """``java.time.Instant``: seconds as a long, nanoseconds as an int; both are minimal for null."""
 
     snapshot_class = snapshot_class("Instant")
     length = min_size = 12
     name = "INSTANT"
     operation = Op.INSTANT
-
-    def read(self, source: DataInput) -> Instant | None:
-        start = source.position
-        value = Instant(source.read_long(), source.read_int())
-        if value == (NULL_LONG, _NULL_INT):
-            return None
-        if not (0 <= value.nano < NANOS_OF_SECOND and INSTANT_MIN <= value.seconds <= INSTANT_MAX):
-            raise source.corrupt(f"expected an instant, found {value.seconds} seconds and {value.nano} nanoseconds", start)
-        return value
-
-    def write(self, value: Instant | None, target: DataOutput) -> None:
-        seconds, nano = value or (NULL_LONG, _NULL_INT)
-        target.write_long(seconds)
-        target.write_int(nano)
+    value_class = Instant
+    layout = struct.Struct(">qi")
+    null = (NULL_LONG, _NULL_INT)
+    null_shown_by = 2
+    expected = "an instant, found {} seconds and {} nanoseconds"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return instant_type(options)
@@ -169,31 +186,17 @@ class InstantSerializer(TemporalSerializer):
         return (fold_long(signed(values, 0, 8)).astype(np.int64) + 51 * signed(values, 8, 12)).astype(np.int32)
 
 
-class LocalDateSerializer(TemporalSerializer):
+class LocalDateSerializer(FieldsSerializer):
     """``java.time.LocalDate``: year as an int, its minimum for null, month and day as bytes."""
 
     snapshot_class = snapshot_class("LocalDate")
     length = min_size = 6
     name = "LOCAL_DATE"
     operation = Op.LOCAL_DATE
-
-    def read(self, source: DataInput) -> LocalDate | None:
-        start = source.position
-        value = LocalDate(source.read_int(), source.read_byte(), source.read_byte())
-        if value.year == _NULL_INT:
-            return None
-        if not value.is_valid:
-            raise source.corrupt(f"expected a date, found year {value.year}, month {value.month}, day {value.day}", start)
-        return value
-
-    def write(self, value: LocalDate | None, target: DataOutput) -> None:
-        if value is None:
-            target.write_int(_NULL_INT)
-            target.write_short(_NULL_SHORT)
-            return
-        target.write_int(value.year)
-        target.write_byte(value.month)
-        target.write_byte(value.day)
+    value_class = LocalDate
+    layout = struct.Struct(">ibb")
+    null = (_NULL_INT, _NULL_BYTE, 0)
+    expected = "a date, found year {}, month {}, day {}"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return date_type(options)
@@ -210,33 +213,17 @@ class LocalDateSerializer(TemporalSerializer):
         return ((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day)).astype(np.int32)
 
 
-class LocalTimeSerializer(TemporalSerializer):
+class LocalTimeSerializer(FieldsSerializer):
     """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the hour is minimal for null."""
 
     snapshot_class = snapshot_class("LocalTime")
     length = min_size = 7
     name = "LOCAL_TIME"
     operation = Op.LOCAL_TIME
-
-    def read(self, source: DataInput) -> LocalTime | None:
-        start = source.position
-        value = LocalTime(source.read_byte(), source.read_byte(), source.read_byte(), source.read_int())
-        if value.hour == _NULL_BYTE:
-            return None
-        if not value.is_valid:
-            raise source.corrupt("expected a time of day, found hour {}, minute {}, second {}, nano {}".format(*value), start)
-        return value
-
-    def write(self, value: LocalTime | None, target: DataOutput) -> None:
-        if value is None:
-            target.write_byte(_NULL_BYTE)
-            target.write_short(_NULL_SHORT)
-            target.write_int(_NULL_INT)
-            return
-        target.write_byte(value.hour)
-        target.write_byte(value.minute)
-        target.write_byte(value.second)
-        target.write_int(value.nano)
+    value_class = LocalTime
+    layout = struct.Struct(">bbbi")
+    null = (_NULL_BYTE, _NULL_BYTE, 0, _NULL_INT)
+    expected = "a time of day, found hour {}, minute {}, second {}, nano {}"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()

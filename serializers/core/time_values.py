@@ -117,6 +117,11 @@ class Instant(NamedTuple):
         return cls(millis // 1000, millis % 1000 * 1_000_000 + nano_of_milli)
 
     @property
+    def is_valid(self) -> bool:
+        """Whether Java accepts the fields."""
+        return 0 <= self.nano < NANOS_OF_SECOND and INSTANT_MIN <= self.seconds <= INSTANT_MAX
+
+    @property
     def utc(self) -> LocalDateTime:
         """The date and time in UTC."""
         day, second = divmod(self.seconds, SECONDS_OF_DAY)
@@ -133,6 +138,11 @@ class SqlTimestamp(NamedTuple):
 
     millis: int
     nano: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether Java accepts the fields."""
+        return 0 <= self.nano < NANOS_OF_SECOND
 
     @property
     def instant(self) -> Instant:
@@ -243,7 +253,7 @@ def to_instant(value: Any) -> Instant:
         found = LocalDateTime(date_of, to_local_time(clock)).in_utc
     else:
         raise ValueError(f"expected a point in time like 2024-02-29T08:30:00Z, found {value!r}")
-    if not (INSTANT_MIN <= found.seconds <= INSTANT_MAX and 0 <= found.nano < NANOS_OF_SECOND):
+    if not found.is_valid:
         raise ValueError(f"expected seconds and nanoseconds of an instant, found {tuple(found)}")
     return found
 
