@@ -27,11 +27,7 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
 )
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.core.collections import (
-    ListSerializer,
-    MapSerializer,
-    SetSerializer,
-)
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot

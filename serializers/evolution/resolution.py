@@ -15,9 +15,7 @@ import pyarrow as pa
 
 from state_processor.serializers.avro.reader_schema import AvroResolution
 from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.serializers.base import (
-    TypeSerializer,
-)
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec, ReadOnlyCodec
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
@@ -308,6 +306,3 @@ class EvolvedAvroCodec(ReadOnlyCodec):
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
         return self.wanted.to_column(value, options)
-
-
-# Pickled types

@@ -170,13 +170,17 @@ class NullSlot(Slot):
         """Append nothing: all values are null."""
 
 
-class DateSlot(Slot):
-    """Days since 1970."""
+class _CountSlot(Slot):
+    """An int that counts days, or milliseconds."""
 
     width = 4
 
     def get(self, data: bytes, at: int) -> int:
         return int(INT.unpack_from(data, at)[0])
+
+
+class DateSlot(_CountSlot):
+    """Days since 1970."""
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         writer.put(INT, at, to_epoch_day(value))
@@ -192,13 +196,8 @@ class DateSlot(Slot):
         builder.op(Op.SLOT_DATE, column, place=place, text=int(pa.types.is_string(column.type)))
 
 
-class TimeSlot(Slot):
+class TimeSlot(_CountSlot):
     """Milliseconds of the day."""
-
-    width = 4
-
-    def get(self, data: bytes, at: int) -> int:
-        return int(INT.unpack_from(data, at)[0])
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
         writer.put(INT, at, to_millis_of_day(value))

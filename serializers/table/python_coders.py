@@ -9,14 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core.arrays import (
-    GenericArraySerializer,
-    PrimitiveArraySerializer,
-    SimpleArraySerializer,
-)
-from state_processor.serializers.core.basic import (
-    NumberSerializer,
-)
+from state_processor.serializers.core.arrays import GenericArraySerializer, PrimitiveArraySerializer, SimpleArraySerializer
+from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListCodec, ListSerializer, MapSerializer, NullFlagged
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.scalar_type import PythonCoder

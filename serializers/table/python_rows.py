@@ -14,18 +14,24 @@ from state_processor.serializers.core.collections import ListCodec, MapSerialize
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.table.logical_types import (
-    ArrayType,
-    LogicalType,
-    MapType,
-    RowType,
-)
+from state_processor.serializers.table.logical_types import ArrayType, LogicalType, MapType, RowType
 from state_processor.serializers.table.python_values import PYTHON
 from state_processor.serializers.table.rowdata import JavaObjectsSnapshot, RowDataSerializerSnapshot
 from state_processor.serializers.table.type_descriptors import find_descriptor
 
 
-class PythonRowDataSerializer(RowSerializer):
+class _OfSavepoint:
+    """A part of serializers whose snapshot contains Java objects: they are restored from a savepoint, never made."""
+
+    _written: TypeSerializerSnapshot | None
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        if self._written is None:
+            raise UnsupportedFormatError(f"the snapshot of {self} contains Java objects and must come from a savepoint")
+        return self._written
+
+
+class PythonRowDataSerializer(_OfSavepoint, RowSerializer):
     """``RowData`` encoded like ``Row``: bit mask, then fields (Flink: ``RowDataSerializer`` of the Python package)."""
 
     def __init__(
@@ -33,9 +39,6 @@ class PythonRowDataSerializer(RowSerializer):
     ) -> None:
         super().__init__(fields, names)
         self._written = written
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return _kept(self, self._written)
 
 
 class PythonRowDataSerializerSnapshot(RowDataSerializerSnapshot):
@@ -46,15 +49,12 @@ class PythonRowDataSerializerSnapshot(RowDataSerializerSnapshot):
         return PythonRowDataSerializer([python_serializer(t) for t in type_.types], type_.names, self)
 
 
-class PythonArrayDataSerializer(ListCodec, TypeSerializer):
+class PythonArrayDataSerializer(_OfSavepoint, ListCodec, TypeSerializer):
     """An array: a count, then a byte 1 and the element, or 0 for null (Flink: ``ArrayDataSerializer`` of the Python package)."""
 
     def __init__(self, type_: ArrayType, written: TypeSerializerSnapshot | None = None) -> None:
         super().__init__(NullFlagged(python_serializer(type_.element), null_when=False))
         self._written = written
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return _kept(self, self._written)
 
 
 class PythonArrayDataSerializerSnapshot(JavaObjectsSnapshot):
@@ -66,15 +66,12 @@ class PythonArrayDataSerializerSnapshot(JavaObjectsSnapshot):
         return PythonArrayDataSerializer(ArrayType(*types), self)
 
 
-class PythonMapDataSerializer(MapSerializer):
+class PythonMapDataSerializer(_OfSavepoint, MapSerializer):
     """A map, as ``MapSerializer`` writes it (Flink: ``MapDataSerializer`` of the Python package)."""
 
     def __init__(self, type_: MapType, written: TypeSerializerSnapshot | None = None) -> None:
         super().__init__(python_serializer(type_.key), python_serializer(type_.value))
         self._written = written
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        return _kept(self, self._written)
 
 
 class PythonMapDataSerializerSnapshot(JavaObjectsSnapshot):
@@ -85,12 +82,6 @@ class PythonMapDataSerializerSnapshot(JavaObjectsSnapshot):
 
     def create_serializer(self, *types: Any) -> TypeSerializer:
         return PythonMapDataSerializer(MapType(*types), self)
-
-
-def _kept(serializer: TypeSerializer, written: TypeSerializerSnapshot | None) -> TypeSerializerSnapshot:
-    if written is None:
-        raise UnsupportedFormatError(f"the snapshot of {serializer} contains Java objects and must come from a savepoint")
-    return written
 
 
 _CONTAINERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = {

@@ -46,12 +46,7 @@ from state_processor.serializers.table.logical_types import (
     without_name_and_alias,
 )
 from state_processor.serializers.table.serializer_objects import data_type_object, serializer_object, type_of_data_type
-from state_processor.serializers.table.single_values import (
-    TABLE,
-    NullSerializer,
-    RawValueDataSerializer,
-    TimestampDataSerializer,
-)
+from state_processor.serializers.table.single_values import TABLE, NullSerializer, RawValueDataSerializer, TimestampDataSerializer
 from state_processor.serializers.table.type_descriptors import codecs_of
 
 if TYPE_CHECKING:

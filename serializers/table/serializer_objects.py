@@ -12,30 +12,12 @@ from typing import Any, Final
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaClass, JavaInstance, JavaObject, class_name, read_java_object
-from state_processor.serializers.java.object_output import (
-    BOX_CLASSES,
-    JavaArray,
-    JavaClassDescription,
-    write_java_object,
-)
+from state_processor.serializers.java.object_output import BOX_CLASSES, JavaArray, JavaClassDescription, write_java_object
 from state_processor.serializers.table.binary_slots import null_bytes
 from state_processor.serializers.table.logical_type_objects import CLASSES, ONE_SERIALIZER, logical_type, type_instance
-from state_processor.serializers.table.logical_types import (
-    PACKAGE,
-    ArrayType,
-    LogicalType,
-    MapType,
-    MultisetType,
-    RowType,
-)
+from state_processor.serializers.table.logical_types import PACKAGE, ArrayType, LogicalType, MapType, MultisetType, RowType
 from state_processor.serializers.table.single_values import TABLE
-from state_processor.serializers.table.type_descriptors import (
-    DATA,
-    SERIALIZER,
-    TYPE,
-    descriptor_of,
-    find_descriptor,
-)
+from state_processor.serializers.table.type_descriptors import DATA, SERIALIZER, TYPE, descriptor_of, find_descriptor
 
 _Maker = Callable[[Any], JavaInstance]
 
