@@ -22,9 +22,8 @@ from state_processor.backends.sql.kept_row_changes import (
 )
 from state_processor.backends.sql.lineage import WINDOWS, Lineage, Relation, key_columns, windowing
 from state_processor.backends.sql.meaning import has_state
-from state_processor.backends.sql.normal_form import normal_node
 from state_processor.backends.sql.over_changes import changed_over
-from state_processor.backends.sql.plan import CompiledPlan, PlanNode
+from state_processor.backends.sql.plan import CompiledPlan, PlanNode, normal_node
 from state_processor.backends.sql.row_changes import ChangedNode, StateChanges, label
 from state_processor.serializers.errors import StateMigrationError
 

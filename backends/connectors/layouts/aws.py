@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from state_processor.backends.connectors.layouts.choices import Enumerated, Versions, of_version, read_number
+from state_processor.backends.connectors.layouts.choices import Enumerated, SplitList, Versions, read_number
 from state_processor.backends.connectors.layouts.codecs import (
     BOOL,
     BYTE,
@@ -19,7 +19,6 @@ from state_processor.backends.connectors.layouts.codecs import (
     Codec,
     Constant,
     Content,
-    Framed,
     ListOf,
     Optional,
     Struct,
@@ -112,34 +111,6 @@ _ASSIGNMENTS: Final = {0: "ASSIGNED", 1: "UNASSIGNED"}
 
 def _status(names: Mapping[Any, str]) -> Codec:
     return Enumerated("assignmentStatus", names, "assignmentStatusCode")
-
-
-@dataclass(frozen=True, slots=True)
-class SplitList:
-    """A number of splits, the version of their serializer, and the splits: content of two fields."""
-
-    versions: Versions
-    what: str
-    name: str
-    element: Callable[[Codec], Codec]
-    min_size: int = 8
-
-    def read(self, source: DataInput) -> dict[str, Any]:
-        start = source.position
-        count = source.read_int()
-        version = source.read_int()
-        element = self.element(Framed(of_version(self.versions, version, self.what)))
-        if not 0 <= count <= source.remaining:
-            raise source.corrupt(f"{count} splits announced, {source.remaining} bytes left", start)
-        return {"splitSerializerVersion": version, self.name: [element.read(source) for _ in range(count)]}
-
-    def write(self, content: Content, target: DataOutput) -> None:
-        version, splits = content["splitSerializerVersion"], content[self.name]
-        element = self.element(Framed(of_version(self.versions, version, self.what)))
-        target.write_int(len(splits))
-        target.write_int(version)
-        for split in splits:
-            element.write(split, target)
 
 
 def _with_status(names: Mapping[Any, str]) -> Callable[[Codec], Codec]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from state_processor.backends.connectors.layouts.codecs import INT, Codec, Content, read_all, to_bytes
+from state_processor.backends.connectors.layouts.codecs import INT, Codec, Content, Framed, read_all, to_bytes
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.records import dataclass
@@ -219,3 +219,31 @@ def of_version(versions: Versions, version: Any, what: str) -> Codec:
     if version not in versions:
         raise UnsupportedFormatError(f"version {version} of {what} is not known, only {', '.join(map(str, sorted(versions)))}")
     return versions[version]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitList:
+    """A number of splits, the version of their serializer, and the splits: content of two fields."""
+
+    versions: Versions
+    what: str
+    name: str
+    element: Callable[[Codec], Codec]
+    min_size: int = 8
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        start = source.position
+        count = source.read_int()
+        version = source.read_int()
+        element = self.element(Framed(of_version(self.versions, version, self.what)))
+        if not 0 <= count <= source.remaining:
+            raise source.corrupt(f"{count} splits announced, {source.remaining} bytes left", start)
+        return {"splitSerializerVersion": version, self.name: [element.read(source) for _ in range(count)]}
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        version, splits = content["splitSerializerVersion"], content[self.name]
+        element = self.element(Framed(of_version(self.versions, version, self.what)))
+        target.write_int(len(splits))
+        target.write_int(version)
+        for split in splits:
+            element.write(split, target)

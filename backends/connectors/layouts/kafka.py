@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from state_processor.backends.connectors.layouts.aws import SplitList
-from state_processor.backends.connectors.layouts.choices import Enumerated, Versions, of_version
+from state_processor.backends.connectors.layouts.choices import Enumerated, SplitList, Versions, of_version
 from state_processor.backends.connectors.layouts.codecs import (
     BOOL,
     BYTES,

@@ -11,7 +11,7 @@ import pytest
 
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.formats import changelog_log as log
-from state_processor.backends.formats.changelog_keys import deduce_key
+from state_processor.backends.formats.changelog_log import deduce_key
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
