@@ -9,24 +9,31 @@ from typing import Any, Unpack
 
 from pyspark.sql import SparkSession
 
+from state_processor.backends.sql.bootstrap import Input
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.options.access import SnapshotAccess
+from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.reader import SavepointReader
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
-from state_processor.spark.query_writer import QueryWriter
+from state_processor.spark.migrated_rows import migrated_entries
+from state_processor.spark.query_rows import SparkQueryRows
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
+from state_processor.write.migrated_rows import OPTIONS
+from state_processor.write.query_methods import GivenPlan, QueryMethods, plan_text
+from state_processor.write.query_migration import MigratedState
+from state_processor.write.row_protocol import GivenRows
 from state_processor.write.state_writer import StateWriter
 
 
-class SavepointWriter(QueryWriter, StateWriter):
+class SavepointWriter(QueryMethods, StateWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Rows are DataFrames of Spark. DataFrames of pandas and Polars, and tables and readers of Arrow, are accepted too; the driver
@@ -54,9 +61,6 @@ class SavepointWriter(QueryWriter, StateWriter):
     def __init__(self, spark: SparkSession, build: SavepointBuild) -> None:
         super().__init__(build)
         self._spark = spark
-
-    def _source_reader(self) -> SavepointReader:
-        return SavepointReader.read(self._spark, self._build.source_directory, **replace(self._build.access, plan=None).values())
 
     @classmethod
     @takes_options
@@ -124,7 +128,7 @@ class SavepointWriter(QueryWriter, StateWriter):
         return rows_of(self._spark, given)
 
     def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> SparkRows:
-        reader = SavepointReader.read(self._spark, self._build.source_directory, **self._build.access.values())
+        reader = self._source_reader(self._build.access)
         return SparkRows(
             reader.read_keyed_state(
                 operator,
@@ -136,6 +140,25 @@ class SavepointWriter(QueryWriter, StateWriter):
                 row_kind=True,
             )
         )
+
+    def _migrated_rows(self, state: MigratedState) -> SparkRows:
+        operator, reader = self._recorded(state.operator), self._source_reader(replace(self._build.access, plan=None))
+        rows = reader.read_keyed_state(
+            operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
+        )
+        return SparkRows(migrated_entries(state, rows))
+
+    def _plan(self, plan: GivenPlan) -> CompiledPlan:
+        given = plan_text(plan)
+        is_file = not given.lstrip().startswith("{")
+        access = self._access(given) if is_file else self._build.access
+        return read_plan(given, access.storage())
+
+    def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> SparkQueryRows:
+        return SparkQueryRows.of(rows_of(self._spark, given), wanted, time)
+
+    def _source_reader(self, access: SnapshotAccess) -> SavepointReader:
+        return SavepointReader.read(self._spark, self._build.source_directory, **access.values())
 
     def _engine(self) -> SparkEngine:
         return SparkEngine(self._spark)

@@ -36,7 +36,7 @@ def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
     derived = {operator_id(name): name for uid in uids for name in uids_of_sink(uid)}
     found = {o.operator_id: name for o in operators if (name := given.get(o.operator_id) or derived.get(o.operator_id))}
     if operators and not found:
-        known = some_of([o.uid or o.operator_id for o in operators])
+        known = some_of([o.label for o in operators])
         raise OptionError(
             f"{spelled('uids')}: expected uids of operators of {snapshot.directory}, found {some_of(uids)}\n"
             f"The operators are {known}; pass the uids of the job that wrote the snapshot"

@@ -148,6 +148,11 @@ class OperatorState:
     chain_length: int = 1
 
     @property
+    def label(self) -> str:
+        """The uid, or else its hash."""
+        return self.uid or self.operator_id
+
+    @property
     def has_state(self) -> bool:
         """Whether Flink finds state (``OperatorSubtaskState.hasState``, and the state of the coordinator)."""
         slots = ("managed_operator", "raw_operator", "managed_keyed", "raw_keyed")
@@ -411,6 +416,5 @@ def _write_subtask(out: DataOutput, subtask: OperatorSubtaskState, layout: Layou
 def _inexpressible(problem: bool, what: str, operator: OperatorState, version: int) -> None:
     if problem:
         raise UnsupportedFormatError(
-            f"metadata version {version} cannot express {what} (operator {operator.uid or operator.operator_id}); "
-            "write a later version"
+            f"metadata version {version} cannot express {what} (operator {operator.label}); write a later version"
         )

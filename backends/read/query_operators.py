@@ -121,7 +121,7 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
         renamed = tuple(_renamed(o, matches.found.get(o.operator_id)) for o in operators)
         recorded = {new.operator_id: old.operator_id for old, new in zip(operators, renamed, strict=True) if new is not old}
         if not any(o.operator_id in plan.operators for o in renamed):
-            found = ", ".join(o.uid or o.operator_id for o in operators)
+            found = ", ".join(o.label for o in operators)
             raise OptionError(
                 f"{spelled('plan')}: the plan does not have the operators of the snapshot ({found}). Pass the plan of the query "
                 f"that wrote it, compiled from the same text, or with EXECUTE PLAN and the default table.exec.uid.format. "

@@ -60,7 +60,7 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
     if any(operator.operator_id == operator_id(wanted) for operator in snapshot.metadata.operators):
         by_uid = code_or_text(f"OperatorIdentifier.for_uid({wanted!r})", spelled("uid_hash", operator_id(wanted)))
         raise NotFoundError(f"no operator has the uid hash {wanted}; one has this uid: name it by {by_uid}")
-    known = [o.uid or o.operator_id for o in snapshot.metadata.operators]
+    known = [o.label for o in snapshot.metadata.operators]
     raise NotFoundError.naming_nearest("operator", uid or wanted, known)
 
 

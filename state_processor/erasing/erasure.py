@@ -214,7 +214,7 @@ class Erasure:
         return kept, gone
 
     def _note(self, operator: OperatorState, name: str, kind: str, action: str, count: int) -> None:
-        place = {"operator": operator.uid or operator.operator_id, "state": name, "state_kind": kind}
+        place = {"operator": operator.label, "state": name, "state_kind": kind}
         self.removed.append({**place, "action": action, "count": count})
 
     def _erase_from_operator_state(self, operator: OperatorState, name: str, state: StateDescription, table: pa.Table) -> None:

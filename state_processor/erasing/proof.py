@@ -111,7 +111,7 @@ def _looked_up(
 
 
 def _row(operator: OperatorState, check: str) -> dict[str, Any]:
-    return {"operator": operator.uid or operator.operator_id, "files": 0, "bytes": 0, "check": check}
+    return {"operator": operator.label, "files": 0, "bytes": 0, "check": check}
 
 
 def rewritten_tables(before: Snapshot, after: Snapshot) -> Iterator[dict[str, Any]]:
@@ -120,4 +120,4 @@ def rewritten_tables(before: Snapshot, after: Snapshot) -> Iterator[dict[str, An
     for operator in before.metadata.operators:
         tables, stay = len(list(stored_tables(before, operator))), kept[operator.operator_id]
         if stay < tables:
-            yield {"operator": operator.uid or operator.operator_id, "tables": tables - stay, "kept": stay}
+            yield {"operator": operator.label, "tables": tables - stay, "kept": stay}

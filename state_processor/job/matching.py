@@ -186,7 +186,7 @@ def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: Sn
 
 
 def _of_query(one: QueryMatch, sure: Confidence) -> OperatorMatch:
-    old = one.operator.uid or one.operator.operator_id
+    old = one.operator.label
     if one.found is not None:
         return OperatorMatch(old, one.operator.name, one.found.uid, sure, one.evidence)
     candidates = tuple(found.uid for found in one.candidates)

@@ -201,7 +201,7 @@ def state_differences(
         asked = planned or operator.uid_hash
         wanted = [next((later for later, earlier in renamed.items() if earlier == asked), asked)]
     if operator is not None and wanted[0] not in known:
-        names = sorted({o.uid or o.operator_id for o in known.values()})
+        names = sorted({o.label for o in known.values()})
         raise NotFoundError.naming_nearest("operator", str(operator), names)
     for uid_hash in wanted:
         earlier = before.get(renamed.get(uid_hash, uid_hash))
@@ -210,7 +210,7 @@ def state_differences(
         later = after.get(uid_hash)
         sides = (None if earlier is None else StoredOperator(old, earlier), None if later is None else StoredOperator(new, later))
         pair = OperatorPair(label, *sides)
-        renamed_from = None if earlier is None or uid_hash not in renamed else earlier.uid or earlier.operator_id
+        renamed_from = None if earlier is None or uid_hash not in renamed else earlier.label
         found = {**pair.states[0], **pair.states[1]}
         stored |= found.keys()
         for name in pair.names if state is None else (stored_name(state, found),):

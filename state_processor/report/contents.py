@@ -218,7 +218,7 @@ def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
 def _compare_keys(snapshot: Snapshot, found: SnapshotContents, keys: int) -> None:
     """Add the largest keys of operators with keyed state."""
     for operator in snapshot.metadata.operators:
-        label = operator.uid or operator.operator_id
+        label = operator.label
         groups = found.key_groups.get(label)
         if groups is not None and groups.total:
             with _noting(found), foreign_errors(f"largest keys of {operator_label(operator)}"):

@@ -173,7 +173,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 def _all_commands(served: ServedSnapshot) -> list[bytes]:
     found: list[bytes] = []
     for operator in served.snapshot.metadata.operators:
-        name = operator.uid or operator.operator_id
+        name = operator.label
         states = served.surveyed[operator.operator_id][0]
         kinds = [{"state": state} for state, known in states.items() if not known[0].is_timer]
         kinds += [{"kind": TIMER_KIND}] if len(kinds) < len(states) else []

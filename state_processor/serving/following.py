@@ -122,7 +122,7 @@ class ServedSnapshot:
         for operator in keyed[:_WARM_OPERATORS]:
             key = _ANY_KEYS[str(_key_type_of(self.surveyed[operator.operator_id]))]
             with suppress(StateProcessorError):  # which the request will raise
-                self.look_up(operator.uid or operator.operator_id, None).find(key)
+                self.look_up(operator.label, None).find(key)
 
     def _find_key_type(self, uid: str) -> str:
         operator = self.operator(uid)

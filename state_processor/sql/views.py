@@ -97,7 +97,7 @@ def views_of(snapshot: Snapshot, options: Mapping[str, Any]) -> list[View]:
     for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True):
         if surveyed[0] or surveyed[1]:
             opened = _Opener(StoredOperator(snapshot, operator, surveyed), options)
-            name = operator.uid or operator.operator_id
+            name = operator.label
             found += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, taken))
     return found
 

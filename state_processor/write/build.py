@@ -407,7 +407,7 @@ class SavepointBuild:
         """The operators of the source savepoint that are left out."""
         left = {d.source.operator.operator_id for d in self.drafts if d.source is not None}
         operators = self.snapshot.metadata.operators if self.snapshot is not None else ()
-        return tuple(o.uid or o.operator_id for o in operators if o.operator_id not in left)
+        return tuple(o.label for o in operators if o.operator_id not in left)
 
     def _changes_nothing(self, outcomes: Sequence[OperatorOutcome], operators: Sequence[OperatorSummary]) -> bool:
         """Return whether the state of all operators is unchanged, despite the requested changes."""
