@@ -177,8 +177,8 @@ class SqlType:
         return self.type(**given, **found, nullable=nullable)
 
     def describes(self, type_: LogicalType) -> bool:
-        """Return whether a type is of this Java class."""
-        return type(type_) is self.type and all(getattr(type_, name) == value for name, value in self.attributes.items())
+        """Return whether a type, of the class :attr:`type`, is of this Java class."""
+        return all(getattr(type_, name) == value for name, value in self.attributes.items())
 
     @property
     def numbers(self) -> tuple[TypeField, ...]:
@@ -353,9 +353,12 @@ SQL_TYPES: Final = (
 """All types but those of user classes, which are only read (:mod:`~.table.logical_type_objects`)."""
 
 
+_OF_CLASS: Final = {type_: [known for known in SQL_TYPES if known.type is type_] for type_ in {k.type for k in SQL_TYPES}}
+
+
 def find_descriptor(type_: LogicalType) -> SqlType | None:
     """Return the row of a type; ``None`` if the type is of a user class."""
-    return next((known for known in SQL_TYPES if known.describes(type_)), None)
+    return next((known for known in _OF_CLASS.get(type(type_), ()) if known.describes(type_)), None)
 
 
 def descriptor_of(type_: LogicalType) -> SqlType:
