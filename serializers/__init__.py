@@ -19,7 +19,7 @@ from state_processor.serializers.user_registrations import registrations
 
 if TYPE_CHECKING:
     from state_processor.serializers.core.fixed_width import FixedWidthSerializer
-    from state_processor.serializers.core.pojo_registrations import register_pojo_class, register_primitive_fields
+    from state_processor.serializers.core.pojo_fields import register_pojo_class, register_primitive_fields
     from state_processor.serializers.core.self_written import register_value_class
     from state_processor.serializers.flinkx.case_classes import register_case_class
     from state_processor.serializers.kryo.protobuf import register_protobuf
@@ -31,8 +31,8 @@ _HOMES: Final = {
     "FixedWidthSerializer": "core.fixed_width",
     "register_case_class": "flinkx.case_classes",
     "register_kryo_class": "kryo.user_classes",
-    "register_pojo_class": "core.pojo_registrations",
-    "register_primitive_fields": "core.pojo_registrations",
+    "register_pojo_class": "core.pojo_fields",
+    "register_primitive_fields": "core.pojo_fields",
     "register_protobuf": "kryo.protobuf",
     "register_protobuf_serializer": "protobuf.serializer",
     "register_thrift": "kryo.thrift",

@@ -67,6 +67,14 @@ def test_every_room_of_the_layout_exists() -> None:
     assert sorted(rooms) == sorted(found)
 
 
+@pytest.mark.parametrize("room", ["serializers/core", "serializers/table", "serializers/evolution", "state_processor/types"])
+def test_the_description_of_a_room_names_its_modules(room: str) -> None:
+    description = (ROOT / room / "__init__.py").read_text("utf-8")
+    assert [p.stem for p in sorted((ROOT / room).glob("[!_]*.py")) if f"``{p.stem}``" not in description] == []
+    named = re.findall(r"``([a-z_]+)``", description)
+    assert [name for name in named if not (ROOT / room / f"{name}.py").is_file()] == []
+
+
 @pytest.mark.parametrize("path", GENERATED)
 def test_generated_files_are_current(path: str) -> None:
     assert (ROOT / path).read_text("utf-8") == text(path), f"{path} differs from the code: run ./dev generate"

@@ -1,7 +1,12 @@
 """Serializers of flink-core.
 
-Flink's types: ``basic``, ``temporal`` (with ``time_values``), ``arrays``, ``collections``, ``tuples``, ``rows``, ``either``,
-``nullable``, ``enums``, ``pojo`` (with ``pojo_fields``, ``pojo_entries``) and ``user_code``. ``scalars`` is the table of scalar
-types. ``templates`` holds base classes for serializers of other packages. ``opaque`` and ``unread`` represent values that are
-not decoded. ``legacy`` reads the snapshots of Flink 1.6 and earlier.
+Scalar types: ``basic``, ``temporal``, ``sql_times`` (with ``time_values`` and ``calendars``), and ``fixed_width`` for types of
+users. ``scalar_type`` describes one, ``scalars`` is the table of all.
+
+Types with nested types: ``arrays``, ``collections``, ``tuples``, ``rows``, ``either``, ``nullable``, and ``pojo`` (with
+``pojo_fields``, ``pojo_columns``, ``pojo_entries``, and ``optional_map`` of its snapshot). ``enums``, ``user_code`` and
+``self_written`` are of classes of users.
+
+``templates`` has base classes for serializers of other packages. ``opaque`` and ``unread`` stand for values that are not decoded.
+``legacy`` reads the snapshots of Flink 1.6 and earlier.
 """
