@@ -11,6 +11,7 @@ All of these are bytes with a version (Flink: ``SimpleVersionedSerializer``) and
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
@@ -27,10 +28,21 @@ from state_processor.serializers.third_party import is_foreign, message_of, qual
 
 _LOG: Final = getLogger("state_processor")
 
+NO_VALUE: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+"""Errors of writing a value that does not fit its column."""
+
 ASSIGNED: Final = "ASSIGNED"
 UNASSIGNED: Final = "UNASSIGNED"
 PROCESSED: Final = "PROCESSED"
+RAW: Final = "raw"
+"""The name of the connector that leaves bytes undecoded."""
+
 SPLIT_ID: Final = "split_id"
+SUBTASK: Final = "subtask"
+ASSIGNMENT: Final = "assignment"
+VERSION: Final = "version"
+RAW_BYTES: Final = "raw"
+"""Columns of all tables of splits; tables of sinks have those without ``split_id`` and ``assignment``."""
 
 WRITER: Final = "WRITER"
 COMMITTABLE: Final = "COMMITTABLE"

@@ -14,8 +14,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.backends.connectors.connector import (
+    RAW_BYTES,
     SPLIT_ID,
     UNASSIGNED,
+    VERSION,
     Connector,
     EnumeratedSplit,
     EnumeratorState,
@@ -30,8 +32,6 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.records import dataclass
 
-RAW: Final = "raw"
-VERSION: Final = "version"
 ENUMERATOR: Final = "enumerator"
 """The split id of the row with the state of the enumerator, and the column of this state."""
 
@@ -252,14 +252,14 @@ class ContentSource:
 
     def _content(self, row: Mapping[str, Any], version: int) -> Content:
         """Return the content of a split, from its bytes with the changes of the row."""
-        raw, written = row.get(RAW), row.get(VERSION)
+        raw, written = row.get(RAW_BYTES), row.get(VERSION)
         if raw is not None and written is not None:
             source = DataInput(bytes(raw), f"split {row.get(SPLIT_ID)!r}, raw")
             return changed_content(self.parts, read_all(self.layouts[self.splits][written], source), row)
         if self.new_split is None:
             raise InvalidRowError(
                 f"split {row.get(SPLIT_ID)!r}: new splits of {self.what} can't be written; "
-                f"keep the columns {VERSION!r} and {RAW!r}"
+                f"keep the columns {VERSION!r} and {RAW_BYTES!r}"
             )
         return self.new_split(dict(row), version)
 
@@ -315,7 +315,7 @@ class ContentSource:
     def _enumerated_content(self, split: EnumeratedSplit, version: int) -> Content:
         row = split.values
         if split.split is not None:
-            row = row | {RAW: split.split.data, VERSION: split.split.version}
+            row = row | {RAW_BYTES: split.split.data, VERSION: split.split.version}
         return self._content(row, version)
 
 
@@ -328,9 +328,9 @@ def committables(what: str, versions: Versions, *parts: Part) -> dict[str, Any]:
 
     def formats(codec: Codec) -> Format[Values]:
         def write(row: Values, target: DataOutput) -> None:
-            if row.get(RAW) is None or row.get(VERSION) not in versions:
+            if row.get(RAW_BYTES) is None or row.get(VERSION) not in versions:
                 raise InvalidRowError(f"{what} can't be added; keep the columns 'version' and 'raw'")
-            base = read_all(versions[row[VERSION]], DataInput(bytes(row[RAW]), f"{what}, raw"))
+            base = read_all(versions[row[VERSION]], DataInput(bytes(row[RAW_BYTES]), f"{what}, raw"))
             codec.write(changed_content(parts, base, row), target)
 
         return Format(lambda source: row_of(parts, codec.read(source)), write)

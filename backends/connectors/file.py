@@ -6,7 +6,6 @@ Flink: ``FileSourceSplitSerializer``, ``PendingSplitsCheckpointSerializer``, ``P
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from state_processor.backends.connectors.connector import (
     Values,
     Versioned,
 )
+from state_processor.backends.connectors.file_sink import millis_of, read_little, time_of
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.io import DataInput, DataOutput
 
@@ -46,8 +46,6 @@ _URI: Final = re.compile(
     r"(?P<path>.*)",
     re.DOTALL,
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 _TEXT: Final = StringSerializer()
 
 
@@ -102,23 +100,14 @@ def _read_position(source: DataInput) -> Values:
 
 
 def _read_split(source: DataInput) -> Values:
-    values = _read_region(source)
-    values |= {MODIFIED: _time(source), FILE_SIZE: source.read_long()}
+    values, start = _read_region(source), source.position
+    values |= {MODIFIED: time_of(source.read_long(), source, start, "modification time"), FILE_SIZE: source.read_long()}
     return values | _read_position(source)
-
-
-def _time(source: DataInput) -> datetime:
-    start = source.position
-    millis = source.read_long()
-    try:
-        return _EPOCH + millis * _MILLISECOND
-    except OverflowError:
-        raise source.corrupt(f"modification time {millis}", start) from None
 
 
 def _write_split(values: Values, target: DataOutput) -> None:
     _write_region(values, target)
-    target.write_long((values[MODIFIED] - _EPOCH) // _MILLISECOND if values[MODIFIED] is not None else 0)
+    target.write_long(millis_of(values[MODIFIED]) if values[MODIFIED] is not None else 0)
     target.write_long(values[FILE_SIZE] if values[FILE_SIZE] is not None else values[OFFSET] + values[LENGTH])
     _write_position(values, target)
 
@@ -156,27 +145,22 @@ _SPLITS: Final = Formats(
 )
 
 
-def _read_little(source: DataInput) -> int:
-    """Read an unsigned integer, low byte first, as this serializer alone has them."""
-    return int.from_bytes(source.read_bytes(4, "int"), "little")
-
-
 def _write_little(value: int, target: DataOutput) -> None:
     target.write_bytes(value.to_bytes(4, "little"))
 
 
 def _read_pending(source: DataInput) -> EnumeratorState:
-    magic = _read_little(source)
+    magic = read_little(source)
     if magic != _MAGIC:
         raise source.corrupt(f"{magic:#x} is where pending splits have {_MAGIC:#x}", source.position - 4)
-    version, split_count, path_count = _read_little(source), _read_little(source), _read_little(source)
+    version, split_count, path_count = read_little(source), read_little(source), read_little(source)
     if (split_count + path_count) * 4 > source.remaining:
         raise source.corrupt(f"{split_count} splits and {path_count} paths announced, {source.remaining} bytes left")
     splits = []
     for _ in range(split_count):
-        split = Versioned(version, source.read_bytes(_read_little(source), "split"))
+        split = Versioned(version, source.read_bytes(read_little(source), "split"))
         splits.append(EnumeratedSplit(_SPLITS.read(split, source.source), UNASSIGNED, split=split))
-    paths = [source.read_bytes(_read_little(source), "path").decode("utf-8", "replace") for _ in range(path_count)]
+    paths = [source.read_bytes(read_little(source), "path").decode("utf-8", "replace") for _ in range(path_count)]
     pending = {split.values[PATH] for split in splits}
     nothing = dict.fromkeys((SPLIT_ID, OFFSET, LENGTH, MODIFIED, FILE_SIZE, HOSTS, READER_OFFSET, RECORDS))
     done = (EnumeratedSplit(nothing | {PATH: path}, PROCESSED) for path in paths if path not in pending)

@@ -71,15 +71,16 @@ def _wrapped_file(source: DataInput, version: int) -> Values:
 
 
 def _recoverable(source: DataInput) -> Values:
-    if source.remaining < 20 or _little(source) not in (_LOCAL_MAGIC, _HADOOP_MAGIC):
+    if source.remaining < 20 or read_little(source) not in (_LOCAL_MAGIC, _HADOOP_MAGIC):
         return {}
     length = int.from_bytes(source.read_bytes(8, "long"), "little", signed=True)
-    sizes = _little(source), _little(source)
+    sizes = read_little(source), read_little(source)
     path, temporary = (source.read_bytes(size, "path").decode("utf-8", "replace") for size in sizes)
     return {PATH: path, TEMPORARY: temporary, LENGTH: length}
 
 
-def _little(source: DataInput) -> int:
+def read_little(source: DataInput) -> int:
+    """Read an unsigned integer, low byte first, as the serializers of files alone have them."""
     return int.from_bytes(source.read_bytes(4, "int"), "little")
 
 
@@ -116,7 +117,7 @@ def _check_magic(source: DataInput, expected: int, what: str) -> None:
 def _read_bucket_id(source: DataInput) -> str:
     written = Versioned.read(source)
     text = DataInput(written.data, source.source)
-    size = _little(text)
+    size = read_little(text)
     if written.version != _STRING_VERSION or size != text.remaining:
         raise source.corrupt("the id of a bucket is not text")
     return text.read_bytes(size, "text").decode("utf-8", "replace")
@@ -127,19 +128,31 @@ def _write_bucket_id(bucket: str, target: DataOutput) -> None:
     Versioned(_STRING_VERSION, len(text).to_bytes(4, "little") + text).write(target)
 
 
-def _read_time(source: DataInput) -> datetime | None:
-    start = source.position
-    millis = source.read_long()
+def time_of(millis: int, source: DataInput, start: int, what: str) -> datetime:
+    """Return a time in milliseconds since 1970, which ``source`` has at ``start``.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        It is out of the range of times. ``what`` names the time in the message.
+    """
     try:
-        return None if millis == _NO_TIME else _EPOCH + millis * _MILLISECOND
+        return _EPOCH + millis * _MILLISECOND
     except OverflowError:
-        raise source.corrupt(f"creation time {millis}", start) from None
+        raise source.corrupt(f"{what} {millis}", start) from None
+
+
+def millis_of(time: datetime) -> int:
+    """Return the milliseconds of a time since 1970."""
+    return (time - _EPOCH) // _MILLISECOND
 
 
 def _read_bucket(source: DataInput) -> list[Values]:
     """Read a bucket and its file in progress: one row. Without such a file, the row describes the bucket."""
     _check_magic(source, _BUCKET_MAGIC, "a bucket")
-    bucket = dict.fromkeys(_ALL) | {BUCKET: _read_bucket_id(source), BUCKET_PATH: source.read_utf(), CREATED: _read_time(source)}
+    bucket = dict.fromkeys(_ALL) | {BUCKET: _read_bucket_id(source), BUCKET_PATH: source.read_utf()}
+    start, created = source.position, source.read_long()
+    bucket[CREATED] = None if created == _NO_TIME else time_of(created, source, start, "creation time")
     return [bucket | (_file_row(IN_PROGRESS, Versioned.read(source)) if source.read_boolean() else {})]
 
 
@@ -148,7 +161,7 @@ def _write_bucket(rows: list[Values], target: DataOutput) -> None:
     target.write_int(_BUCKET_MAGIC)
     _write_bucket_id(bucket[BUCKET], target)
     target.write_utf(bucket[BUCKET_PATH])
-    target.write_long(_NO_TIME if bucket[CREATED] is None else (bucket[CREATED] - _EPOCH) // _MILLISECOND)
+    target.write_long(_NO_TIME if bucket[CREATED] is None else millis_of(bucket[CREATED]))
     current = [_file_of(row) for row in rows if row[STATUS] == IN_PROGRESS]
     if len(current) > 1:
         raise InvalidRowError(f"bucket {bucket[BUCKET]!r} has {len(current)} files in progress; it can have one")

@@ -6,25 +6,23 @@ The table has columns of the wrapped splits. A column was changed if it differs 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NoReturn
 
-from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Values, Versioned
-from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
-from state_processor.backends.connectors.registry import sources
-from state_processor.backends.connectors.source_splits import (
+from state_processor.backends.connectors.connector import (
+    NO_VALUE,
     RAW_BYTES,
+    SPLIT_ID,
     SUBTASK,
     VERSION,
-    SourceState,
-    fitting,
-    shown_splits,
+    Connector,
+    Values,
+    Versioned,
 )
+from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
+from state_processor.backends.connectors.registry import sources
+from state_processor.backends.connectors.source_splits import SourceState, fitting, shown_splits
 from state_processor.serializers.errors import InvalidRowError
-
-NO_VALUE: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
-"""Errors of writing a value that does not fit its column."""
 
 _OUTSIDE: Final = frozenset(f.name for f in HYBRID.fields)
 

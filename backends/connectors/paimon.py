@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import WRITER, Format, Formats, SinkConnector, Values
+from state_processor.backends.connectors.connector import RAW_BYTES, WRITER, Format, Formats, SinkConnector, Values
 from state_processor.backends.connectors.content_rows import (
-    RAW,
     ContentSource,
     Part,
     SplitListing,
@@ -127,9 +126,9 @@ def _of_one(codec: Codec, parts: Sequence[Part]) -> Format[list[Values]]:
 
 
 def _raw(row: Values) -> DataInput:
-    if row.get(RAW) is None:
-        raise InvalidRowError(f"state of Paimon's sink can't be added; keep the column {RAW!r}")
-    return DataInput(bytes(row[RAW]), RAW)
+    if row.get(RAW_BYTES) is None:
+        raise InvalidRowError(f"state of Paimon's sink can't be added; keep the column {RAW_BYTES!r}")
+    return DataInput(bytes(row[RAW_BYTES]), RAW_BYTES)
 
 
 _WRAPPED: Final = paimon.LAYOUTS[paimon.WRAPPED_MANIFESTS][1]

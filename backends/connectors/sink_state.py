@@ -15,9 +15,13 @@ from state_processor.backends.connectors.committables import COLLECTORS, Collect
 from state_processor.backends.connectors.connector import (
     CHECKPOINT,
     COMMITTABLE,
+    RAW,
+    RAW_BYTES,
     RETRIES,
     ROLE,
     STATUS,
+    SUBTASK,
+    VERSION,
     WRITER,
     Formats,
     SinkConnector,
@@ -28,7 +32,6 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.backends.connectors.list_elements import undecoded_elements, versioned_elements
 from state_processor.backends.connectors.registry import sinks
-from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, SUBTASK, VERSION
 from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState

@@ -6,7 +6,6 @@ committables without a row are dropped.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,9 +21,13 @@ from state_processor.backends.connectors.committables import (
 from state_processor.backends.connectors.connector import (
     CHECKPOINT,
     COMMITTABLE,
+    NO_VALUE,
+    RAW_BYTES,
     RETRIES,
     ROLE,
     STATUS,
+    SUBTASK,
+    VERSION,
     WRITER,
     SinkConnector,
     Values,
@@ -42,11 +45,8 @@ from state_processor.backends.connectors.sink_state import (
     sink_schema,
     writer_values,
 )
-from state_processor.backends.connectors.source_splits import RAW_BYTES, SUBTASK, VERSION
 from state_processor.serializers.errors import InvalidRowError, StateProcessorError
 from state_processor.serializers.records import dataclass
-
-_NO_VALUE = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ def _checked(row: Values, write: Callable[[], T]) -> T:
         return write()
     except StateProcessorError:
         raise
-    except _NO_VALUE as error:
+    except NO_VALUE as error:
         shown = {name: value for name, value in row.items() if name not in (RAW_BYTES, VERSION) and value is not None}
         raise InvalidRowError(f"state of a sink can't be written ({error}): {shown}") from None
 

@@ -15,7 +15,17 @@ import pyarrow as pa
 
 from state_processor.backends.connectors import connector as c
 from state_processor.backends.connectors.aws import KINESIS, consumer_shard
-from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, Values, Versioned
+from state_processor.backends.connectors.connector import (
+    ASSIGNMENT,
+    RAW,
+    RAW_BYTES,
+    SUBTASK,
+    VERSION,
+    Connector,
+    EnumeratedSplit,
+    Values,
+    Versioned,
+)
 from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
 from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
 from state_processor.backends.connectors.layouts.kinesis_consumer import STATE_NAME as KINESIS_STATE
@@ -38,13 +48,6 @@ from state_processor.serializers.records import dataclass
 
 READER_STATE: Final = "SourceReaderState"
 """The list state of a source's readers."""
-
-RAW: Final = "raw"
-
-SUBTASK: Final = "subtask"
-ASSIGNMENT: Final = "assignment"
-VERSION: Final = "version"
-RAW_BYTES: Final = "raw"
 
 _FIRST_SERDE: Final = 0
 _SERDE: Final = 1

@@ -10,20 +10,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from state_processor.backends.connectors import connector as c
-from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, EnumeratorState, Values, Versioned
-from state_processor.backends.connectors.hybrid import HYBRID
-from state_processor.backends.connectors.hybrid_writer import NO_VALUE, wrapped_again
-from state_processor.backends.connectors.registry import sources
-from state_processor.backends.connectors.source_splits import (
+from state_processor.backends.connectors.connector import (
     ASSIGNMENT,
+    NO_VALUE,
     RAW_BYTES,
     SUBTASK,
     VERSION,
-    CoordinatorState,
-    SourceState,
-    recognized,
-    splits_schema,
+    Connector,
+    EnumeratedSplit,
+    EnumeratorState,
+    Values,
+    Versioned,
 )
+from state_processor.backends.connectors.hybrid import HYBRID
+from state_processor.backends.connectors.hybrid_writer import wrapped_again
+from state_processor.backends.connectors.registry import sources
+from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, recognized, splits_schema
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError
 from state_processor.serializers.records import dataclass

@@ -6,12 +6,12 @@ checkpoint is complete. Its list state has the files that are left, in Java seri
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
 
 from state_processor.backends.connectors.connector import COMMITTABLE, Format, Formats, SinkConnector, Values
+from state_processor.backends.connectors.file_sink import time_of
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaInstance, class_name, read_java_object
@@ -22,7 +22,6 @@ PENDING_CHECKPOINTS: Final = "pending-checkpoints"
 _PENDING: Final = "org.apache.flink.streaming.runtime.operators.GenericWriteAheadSink$PendingCheckpoint"
 _IN_FILES: Final = ("FileStateHandle", "RelativeFileStateHandle")
 _IN_MEMORY: Final = "ByteStreamStateHandle"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _read(source: DataInput) -> list[Values]:
@@ -35,7 +34,7 @@ def _read(source: DataInput) -> list[Values]:
         {
             "pending_checkpoint": pending.get("checkpointId"),
             "written_by_subtask": pending.get("subtaskId"),
-            "timestamp": _EPOCH + timedelta(milliseconds=pending.get("timestamp")),
+            "timestamp": time_of(pending.get("timestamp"), source, start, "timestamp"),
             "handle": class_name(handle).rpartition(".")[2],
             **_location(handle),
         }

@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from state_processor import arrow
 from state_processor.backends.connectors import file_sink, kafka
-from state_processor.backends.connectors.connector import ROLE, WRITER
+from state_processor.backends.connectors.connector import RAW, RAW_BYTES, ROLE, VERSION, WRITER
 from state_processor.backends.connectors.registry import sinks
-from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, VERSION
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import PRINTING, SNAPSHOT, UID_HELP, argument, command, flags, repeated, several
 from state_processor.commands.printing import NAMES, filled, print_json, print_table

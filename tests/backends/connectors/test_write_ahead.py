@@ -99,3 +99,12 @@ def test_other_objects_are_no_pending_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(CorruptSnapshotError, match=r"a .*PendingCheckpoint expected, found java\.lang\.String"):
         sp.arrow.read_sink_state(str(tmp_path / "first"), "sink", "write-ahead")
     assert sp.arrow.read_sink_state(str(tmp_path / "first"), "sink").column("raw").to_pylist() == [other]
+
+
+def test_a_damaged_time_is_reported(tmp_path: Path) -> None:
+    damaged = IN_FILE.replace(bytes.fromhex("0000018bcfe5687b"), b"\x7f" + bytes(7))
+    writer = sp.arrow.SavepointWriter.new(flink_version="1.20")
+    writer.with_list_state("sink", STATE, [{"value": damaged}], JavaSerializer(), parallelism=1).write(tmp_path / "first")
+    with pytest.raises(CorruptSnapshotError, match=f"timestamp {0x7F << 56}"):
+        sp.arrow.read_sink_state(str(tmp_path / "first"), "sink", "write-ahead")
+    assert sp.arrow.read_sink_state(str(tmp_path / "first"), "sink").column("raw").to_pylist() == [damaged]
