@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,11 +19,13 @@ from state_processor.serializers.table.logical_types import (
     RowType,
     TimestampType,
 )
+from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, TypeField
 
 _FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)
 _ROW: Final = re.compile(r"\s*ROW\s*<(.*)>\s*(?:NOT\s+NULL\s*)?", re.DOTALL)
 _OPENING: Final = {"<": 1, "(": 1, ">": -1, ")": -1}
-_ZONED: Final = {"TIMESTAMP_WITHOUT_TIME_ZONE": False, "TIMESTAMP_WITH_LOCAL_TIME_ZONE": True}
+_AS_OBJECTS: Final = {known.root: known for known in SQL_TYPES if known.type in (TimestampType, ArrayType, MultisetType, MapType)}
+"""Types that plans have as objects with the fields of their Java class, by root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +88,21 @@ def plan_type(given: Any) -> LogicalType | None:
 
 def _of_object(given: Mapping[str, Any]) -> LogicalType | None:
     root = given.get("type")
-    if root in _ZONED:
-        return TimestampType(int(given.get("precision", 6)), _ZONED[root], str(given.get("kind", "REGULAR")))
     if root == "ROW":
         fields = row_fields(given)
         known = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
         return RowType(known) if len(known) == len(fields) else None
-    parts = [plan_type(given.get(name)) for name in _INSIDE.get(str(root), ())]
-    known_parts = [part for part in parts if part is not None]
-    if not parts or len(known_parts) < len(parts):
+    descriptor = _AS_OBJECTS.get(str(root))
+    if descriptor is None:
         return None
-    return _WITH_PARTS[str(root)](*known_parts)
+    parts = {field.attribute: _part(field, given) for field in descriptor.fields}
+    return None if None in parts.values() else descriptor.make(True, parts)
 
 
-_INSIDE: Final = {"ARRAY": ("elementType",), "MULTISET": ("elementType",), "MAP": ("keyType", "valueType")}
-_WITH_PARTS: Final[Mapping[str, Callable[..., LogicalType]]] = {"ARRAY": ArrayType, "MULTISET": MultisetType, "MAP": MapType}
+def _part(field: TypeField, given: Mapping[str, Any]) -> Any:
+    if field.form == TYPE:
+        return plan_type(given.get(field.name))
+    return str(given.get(field.name, "REGULAR")) if field.enum else int(given.get(field.name, field.default))
 
 
 def _field(text: str) -> PlanField:

@@ -26,7 +26,9 @@ from state_processor.serializers.table.logical_types import (
 from state_processor.serializers.table.type_descriptors import SQL_TYPES
 
 _TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_]\w*)|([0-9]+)|([<>(),]))")
-_TIMESTAMP: Final = 6
+_ZONED: Final = ("TIME", "TIMESTAMP")
+"""Types with an optional zone behind their precision."""
+_NANOS: Final = 9
 _YEARS: Final = ("YEAR", "MONTH")
 _UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
 
@@ -95,14 +97,19 @@ class _Parser:
         raise self._problem(f"{word!r} is not a type of Flink SQL", start)
 
     def _named(self, name: str) -> LogicalType:
-        """Parse the rest of a name, and numbers in parentheses."""
+        """Parse the rest of a name, numbers in parentheses, and a zone."""
         longer = f"{name} {self._peek().upper()}"
         if longer in _NAMED:
             self._next()
         known = _NAMED.get(longer, _NAMED[name])
         parameters = known.numbers
         numbers = self._numbers(*(p.default for p in parameters)) if parameters else ()
-        return known.make(True, {p.attribute: number for p, number in zip(parameters, numbers, strict=True)})
+        found = known.make(True, {p.attribute: number for p, number in zip(parameters, numbers, strict=True)})
+        if name in _ZONED:
+            found = self._zoned(found)
+        if isinstance(found, TimeType | TimestampType) and found.precision > _NANOS:
+            raise self._problem(f"{found.precision} digits of a second, more than nine", self._position)
+        return found
 
     def _numbers(self, *defaults: int) -> list[int]:
         """Parse numbers in parentheses, at most as many as there are defaults."""
@@ -124,32 +131,18 @@ class _Parser:
             raise self._problem("expected a number", start)
         return int(token)
 
-    def _time(self) -> LogicalType:
-        (precision,) = self._numbers(0)
-        self._without_zone()
-        return TimeType(self._digits(precision))
+    def _zoned(self, found: LogicalType) -> LogicalType:
+        """Parse the zone behind a time of day or a timestamp."""
+        if isinstance(found, TimestampType) and self._take("WITH"):
+            self._words("LOCAL", "TIME", "ZONE")
+            found = replace(found, local_zoned=True)
+        elif self._take("WITHOUT"):
+            self._words("TIME", "ZONE")
+        return found
 
-    def _timestamp(self) -> LogicalType:
-        (precision,) = self._numbers(_TIMESTAMP)
-        if self._take("WITH"):
-            for word in ("LOCAL", "TIME", "ZONE"):
-                self._expect(word)
-            return TimestampType(self._digits(precision), True)
-        self._without_zone()
-        return TimestampType(self._digits(precision))
-
-    def _timestamp_ltz(self) -> LogicalType:
-        return TimestampType(self._digits(*self._numbers(_TIMESTAMP)), True)
-
-    def _digits(self, precision: int) -> int:
-        if precision > 9:
-            raise self._problem(f"{precision} digits of a second, more than nine", self._position)
-        return precision
-
-    def _without_zone(self) -> None:
-        if self._take("WITHOUT"):
-            self._expect("TIME")
-            self._expect("ZONE")
+    def _words(self, *words: str) -> None:
+        for word in words:
+            self._expect(word)
 
     def _interval(self) -> LogicalType:
         start = self._position
@@ -240,13 +233,10 @@ class _Parser:
 
 
 _OF_OWN_SYNTAX: Final[dict[str, Callable[[_Parser], LogicalType]]] = {
-    "TIME": _Parser._time,
-    "TIMESTAMP": _Parser._timestamp,
-    "TIMESTAMP_LTZ": _Parser._timestamp_ltz,
     "INTERVAL": _Parser._interval,
     "ARRAY": _Parser._array,
     "MULTISET": _Parser._multiset,
     "MAP": _Parser._map,
     "ROW": _Parser._row,
 }
-"""Types with words behind their parameters, and types with nested types."""
+"""Intervals, and types with nested types."""

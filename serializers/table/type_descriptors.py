@@ -93,7 +93,7 @@ class TypeField:
     enum
         The Java class of the enumeration.
     default
-        The number if SQL text leaves it out.
+        The number if it is left out in SQL text or in a compiled plan.
     """
 
     name: str
@@ -156,7 +156,7 @@ class SqlType:
     attributes
         Attributes that tell the types of this Java class from other types of the class here.
     names
-        Its names in SQL, of one or two words; empty if its text has a syntax of its own (``logical_type_text``).
+        Its names in SQL, of one or two words; empty if its text has a syntax of its own (:mod:`~.table.logical_type_text`).
     uid
         The ``serialVersionUID`` of the Java class.
     """
@@ -249,8 +249,7 @@ def _sized(java_class: str, type_: type[LogicalType], codecs: Codecs, *names: st
     return SqlType(java_class, names[0], type_, codecs, (length,), {"name": names[0]}, names)
 
 
-_PRECISION: Final = TypeField("precision", "precision")
-_OF_TIMESTAMP: Final = (_PRECISION, TypeField("kind", "kind", enum="TimestampKind"))
+_OF_TIMESTAMP: Final = (TypeField("precision", "precision", default=6), TypeField("kind", "kind", enum="TimestampKind"))
 _ELEMENT: Final = (TypeField("elementType", "element", TYPE),)
 
 SQL_TYPES: Final = (
@@ -295,7 +294,8 @@ SQL_TYPES: Final = (
         replace(
             _INT, serializer=lambda t: TimeDataSerializer(t.precision), slot=TimeSlot, python=lambda t: PythonTimeSerializer()
         ),
-        (_PRECISION,),
+        (TypeField("precision", "precision"),),
+        names=("TIME",),
     ),
     SqlType(
         "DecimalType",
@@ -313,7 +313,15 @@ SQL_TYPES: Final = (
         (TypeField("precision", "precision", default=10), TypeField("scale", "scale")),
         names=("DECIMAL", "DEC", "NUMERIC"),
     ),
-    SqlType("TimestampType", "TIMESTAMP_WITHOUT_TIME_ZONE", TimestampType, _TIMESTAMP, _OF_TIMESTAMP, {"local_zoned": False}),
+    SqlType(
+        "TimestampType",
+        "TIMESTAMP_WITHOUT_TIME_ZONE",
+        TimestampType,
+        _TIMESTAMP,
+        _OF_TIMESTAMP,
+        {"local_zoned": False},
+        ("TIMESTAMP",),
+    ),
     SqlType(
         "LocalZonedTimestampType",
         "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
@@ -321,6 +329,7 @@ SQL_TYPES: Final = (
         _TIMESTAMP,
         _OF_TIMESTAMP,
         {"local_zoned": True},
+        ("TIMESTAMP_LTZ",),
     ),
     SqlType(
         "YearMonthIntervalType",
