@@ -9,8 +9,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -32,9 +35,8 @@ import org.apache.flink.table.api.TableResult;
 /** Runs queries that print their changes, as compiled plans or as text, from a savepoint or from nothing, and stops them with one. */
 public final class SqlPlans {
 
-    private static final long QUIET = 2000;
-    private static final long LONGEST_QUIET = 15_000;
-    private static final long TIMEOUT = 120_000;
+    private static final long QUIET = 1500;
+    private static final long TIMEOUT = 240_000;
 
     /** What all jobs print; lines begin with the name of the request. */
     private final ByteArrayOutputStream printed = new ByteArrayOutputStream();
@@ -112,8 +114,8 @@ public final class SqlPlans {
                         : tables.loadPlan(PlanReference.fromFile(plan.toString())).execute();
         JobClient job = submitted.getJobClient().orElseThrow();
         try {
-            waitForTasks(job);
-            waitForSilence(job, name, request.get("lines").asInt());
+            Set<String> tasks = waitForTasks(job);
+            waitForSilence(job, tasks, name, request.get("lines").asInt());
             answer.put("before", lines(name).size());
             SavepointFormatType format = SavepointFormatType.valueOf(request.path("format").asText("canonical").toUpperCase(Locale.ROOT));
             String savepoint =
@@ -130,17 +132,24 @@ public final class SqlPlans {
         return answer;
     }
 
-    /** Waits until all subtasks of a job run: one of them may print its changes while another one starts. */
-    private static void waitForTasks(JobClient job) throws Exception {
-        Field cluster = MiniClusterJobClient.class.getDeclaredField("miniCluster");
-        cluster.setAccessible(true);
+    /** Waits until all subtasks of a job run: one of them may print its changes while another one starts. Returns their names. */
+    private static Set<String> waitForTasks(JobClient job) throws Exception {
+        Field field = MiniClusterJobClient.class.getDeclaredField("miniCluster");
+        field.setAccessible(true);
+        MiniCluster cluster = (MiniCluster) field.get(job);
         long end = System.currentTimeMillis() + TIMEOUT;
-        while (!Cluster.allRunning((MiniCluster) cluster.get(job), job.getJobID())) {
+        while (!Cluster.allRunning(cluster, job.getJobID())) {
             if (System.currentTimeMillis() > end) {
                 throw new IllegalStateException("the tasks did not all start in " + TIMEOUT + " ms");
             }
             Thread.sleep(200); // each look copies the graph in a thread that serves the other jobs, too
         }
+        Set<String> names = new HashSet<>();
+        cluster.getExecutionGraph(job.getJobID())
+                .get(TIMEOUT, TimeUnit.MILLISECONDS)
+                .getAllExecutionVertices()
+                .forEach(vertex -> names.add(vertex.getTaskNameWithSubtaskIndex()));
+        return names;
     }
 
     /** Cancels a job that may have ended already, which is why it failed. */
@@ -156,12 +165,16 @@ public final class SqlPlans {
         return printed.toString(StandardCharsets.UTF_8).lines().filter(line -> line.startsWith(name + ":") || line.startsWith(name + ">")).toList();
     }
 
-    /** Waits until at least so many changes are there, and no more come for longer than any pause between changes. */
-    private void waitForSilence(JobClient job, String name, int wanted) throws Exception {
+    /**
+     * Waits until at least so many changes are there, no more come, and all threads of the tasks wait for input.
+     *
+     * <p>On a busy machine, a task that has work may stand still for longer than QUIET: a thread that is ready to run is not silent.
+     */
+    private void waitForSilence(JobClient job, Set<String> tasks, String name, int wanted) throws Exception {
         long end = System.currentTimeMillis() + TIMEOUT;
         int before = -1;
         long since = System.currentTimeMillis();
-        long quiet = QUIET;
+        Set<Thread> readyBefore = new HashSet<>();
         CompletableFuture<JobExecutionResult> result = job.getJobExecutionResult();
         while (System.currentTimeMillis() < end) {
             if (result.isDone()) {
@@ -169,16 +182,34 @@ public final class SqlPlans {
                 throw new IllegalStateException("the job has ended");
             }
             int now = lines(name).size();
-            if (now != before) {
+            Set<Thread> ready = ready(tasks);
+            readyBefore.retainAll(ready);
+            if (now != before || !readyBefore.isEmpty()) {
                 before = now;
-                quiet = Math.min(LONGEST_QUIET, Math.max(quiet, 2 * (System.currentTimeMillis() - since)));
                 since = System.currentTimeMillis();
-            } else if (now >= wanted && System.currentTimeMillis() - since >= quiet) {
+            } else if (now >= wanted && System.currentTimeMillis() - since >= QUIET) {
                 return;
             }
+            readyBefore = ready;
             Thread.sleep(50);
         }
         throw new IllegalStateException("of " + wanted + " changes only these have come: " + lines(name));
+    }
+
+    /** The threads of tasks, and those that find and read files for them, that do not wait. Timers wake them for moments. */
+    private static Set<Thread> ready(Set<String> tasks) {
+        ThreadGroup all = Thread.currentThread().getThreadGroup();
+        while (all.getParent() != null) {
+            all = all.getParent();
+        }
+        Thread[] threads = new Thread[2 * all.activeCount()];
+        Set<Thread> ready = new HashSet<>(Arrays.asList(threads).subList(0, all.enumerate(threads)));
+        ready.removeIf(
+                thread ->
+                        thread.getState() != Thread.State.RUNNABLE && thread.getState() != Thread.State.BLOCKED
+                                || !thread.getName().startsWith("SourceCoordinator-")
+                                        && tasks.stream().noneMatch(thread.getName()::contains));
+        return ready;
     }
 
     private SqlPlans() {}
