@@ -378,22 +378,8 @@ def read_source_splits(
     -------
     pyarrow.Table
         A row per split: ``subtask`` (null for a split without a reader), ``split_id``, the connector's columns, ``assignment``,
-        ``version`` and ``raw`` (the split's bytes and the version of their format).
-
-        - ``sequence``: ``from_number`` (the next to emit), ``to_number``
-        - ``kafka``, ``kafka-consumer``: ``topic``, ``partition``, ``starting_offset`` (the next to read; -1 latest, -2 earliest,
-          -3 committed), ``stopping_offset`` (null for none); null where the enumerator knows no offset
-        - ``file``: ``path``, ``offset``, ``length``, ``modification_time``, ``file_size``, ``hosts``, ``reader_offset``,
-          ``records_after_offset``
-        - ``hybrid``: ``source_index``, ``finished``, ``wrapped_version``, ``wrapped``, and the columns of the sources in it
-        - ``mysql-cdc``, ``cdc``: ``kind``, ``table``, ``split_start``, ``split_end``, ``offset`` (JSON), ``finished_splits``,
-          ``table_schemas``; ``file``, ``position``, ``gtids``, ``server_id``, or ``lsn``, ``scn``, ``commit_lsn``,
-          ``resume_token``
-        - ``kinesis``, ``dynamodb``: ``stream_arn``, ``shard_id``, ``iterator_type``, ``sequence_number``, ``finished``
-        - ``iceberg``: ``file_offset``, ``record_offset``, ``files``; ``paimon``: ``records_to_skip``, ``snapshot_id``, ``files``;
-          ``pulsar``: ``topic``, ``partition``, ``ledger_id``, ``entry_id``
-        - ``dynamic-kafka``: the columns of ``kafka``, ``cluster_id``, ``retained_until`` (milliseconds)
-        - from ``mysql-cdc`` on: ``enumerator``, in a row of its own, has the rest of the enumerator's state as JSON
+        ``version`` and ``raw`` (the split's bytes and the version of their format). The page "Sources and
+        sinks" of the documentation lists the columns of each connector.
 
     Raises
     ------
@@ -438,13 +424,8 @@ def read_sink_state(
     -------
     pyarrow.Table
         ``role`` (``WRITER`` or ``COMMITTABLE``), ``subtask``, the connector's columns, ``checkpoint_id``, ``commit_status`` and
-        ``retries`` of committables, ``version`` and ``raw`` (the bytes of the row and the version of their format).
-
-        - ``kafka``: of writers ``transactional_id_prefix``, ``owned_subtask``, ``total_owned_subtasks``, ``ownership``,
-          ``transactions`` (not to be aborted); of committables ``transactional_id``, ``producer_id``, ``epoch``
-        - ``file``: ``bucket_id``, ``bucket_path``, ``creation_time``, ``file_status`` (``IN_PROGRESS``, ``PENDING`` to be
-          committed, ``CLEAN_UP`` to be removed, null without a file), ``path``, ``temporary_path``, ``length``, ``file`` (its
-          bytes in the state) and ``file_version``
+        ``retries`` of committables, ``version`` and ``raw`` (the bytes of the row and the version of their format). The page
+        "Sources and sinks" of the documentation lists the columns of each connector.
 
     Raises
     ------

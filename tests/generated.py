@@ -14,6 +14,7 @@ GENERATED: Final = {
     "docs/options.md": "state_processor.options.option_pages",
     "docs/command-line.md": "state_processor.command_page",
     "docs/format-versions.md": "state_processor.version_page",
+    "docs/connectors.md": "backends.connectors.connector_page",
     "docs/reference/sql-state.md": "state_processor.read.sql_table",
     "docs/conversions.md": "serializers.kernel.test_conversions",
     "docs/kernel-instructions.md": "serializers.kernel.test_opcodes",

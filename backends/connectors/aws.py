@@ -139,8 +139,8 @@ KINESIS: Final = ContentSource(
     listings=_kinesis_listings,
     keeps_assigned=True,
     complete=lambda values: values | {SPLIT_ID: values[SPLIT_ID] or values[SHARD]},
+    about="``sequence_number`` or ``starting_timestamp`` (milliseconds) is the position, depending on ``iterator_type``.",
 ).connector()
-"""``sequence_number`` or ``starting_timestamp`` (milliseconds) is the position, depending on ``iterator_type``."""
 
 DYNAMODB: Final = ContentSource(
     name="dynamodb",
@@ -160,6 +160,7 @@ DYNAMODB: Final = ContentSource(
     new_state=lambda rows: {_VERSION: max(aws.DYNAMODB_SPLIT), "knownSplits": [], "startTimestampMillis": 0},
     listings=lambda content: (_with_status((ASSIGNED, UNASSIGNED, "FINISHED")),),
     keeps_assigned=True,
+    about="``sequence_number`` is the position, depending on ``iterator_type``. ``child_splits`` is JSON.",
 ).connector()
 
 
@@ -211,7 +212,12 @@ _ENTRIES: Final = "bufferedRequestEntries"
 
 
 def _sink(
-    name: str, serializer: str, fields: tuple[pa.Field, ...], row: Callable[[Content], Values], entry: Callable[[Values], Content]
+    name: str,
+    serializer: str,
+    fields: tuple[pa.Field, ...],
+    row: Callable[[Content], Values],
+    entry: Callable[[Values], Content],
+    about: str = "",
 ) -> SinkConnector:
     """Return a sink. ``row`` and ``entry`` convert a request to a row and back. A state without requests is a row of nulls."""
     names = [f.name for f in fields]
@@ -239,6 +245,8 @@ def _sink(
             f"buffered requests of the sink {name!r}", {v: (formats(codec),) for v, codec in aws.LAYOUTS[serializer].items()}
         ),
         element_of=lambda row, number: _element(row, names, number),
+        layouts={serializer: aws.LAYOUTS[serializer]},
+        about=about,
     )
 
 
@@ -276,5 +284,5 @@ DYNAMODB_SINK: Final = _sink(
     (pa.field(TYPE, pa.string()), pa.field(ITEM, pa.string()), pa.field(SIZE, pa.int64())),
     lambda entry: {TYPE: entry["type"], ITEM: json.dumps(entry["item"], ensure_ascii=False), SIZE: entry["size"]},
     lambda row: {"size": row[SIZE], "type": row[TYPE], "item": parsed(ITEM, row[ITEM])},
+    about=("``item`` has the attributes as JSON, in the order of the sink. ``size`` is the sink's own measure of a request."),
 )
-"""``item`` has the attributes as JSON, in the order of the sink. ``size`` is the sink's own measure of a request."""

@@ -256,7 +256,7 @@ class Connector:
 
     A split needs the columns ``required``, and a split of a reader also needs ``required_of_readers``. ``keeps_assigned``: the
     enumerator remembers the splits of readers. ``complete`` fills in derived columns. ``layouts`` are the codecs of its
-    serializers, by Java class and version.
+    serializers, by Java class and version. ``about`` is the meaning of the columns, for users.
     """
 
     name: str
@@ -268,6 +268,7 @@ class Connector:
     keeps_assigned: bool = False
     complete: Callable[[Values], Values] = dict
     layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    about: str = ""
 
 
 def _keep(values: Values, dropped: Collection[Values]) -> Values:
@@ -289,7 +290,7 @@ class SinkConnector:
     An element of the writers' list is one or more rows, by default one; ``element_of`` returns the same value for all rows of one
     element, given a row and its number. ``required`` are the columns that rows of writers can't be without.
     ``forget`` returns a row of a writer without its memory of dropped committables. ``layouts`` are the codecs of
-    its serializers, by Java class and version.
+    its serializers, by Java class and version. ``about`` is the meaning of the columns, for users.
 
     Some sinks have committers of their own. ``own_committer`` are the formats of the elements of their list. An element is one or
     more rows. With ``keeps_emptied``, an element is written without rows if all of its rows were left out. By default, it is
@@ -308,3 +309,4 @@ class SinkConnector:
     own_committer: Formats[list[Values]] | None = None
     keeps_emptied: bool = False
     own_states: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""

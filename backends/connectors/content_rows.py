@@ -191,7 +191,7 @@ class ContentSource:
         Adapts this part, given its former content, to the splits that are left.
     listed
         Whether an enumerator remembers a split.
-    role, usual, keeps_assigned, complete
+    role, usual, keeps_assigned, complete, about
         What messages call the enumerator; see :class:`Formats` and :class:`Connector`.
     """
 
@@ -213,6 +213,7 @@ class ContentSource:
     usual: int | None = None
     keeps_assigned: bool = False
     complete: Callable[[Values], Values] = dict
+    about: str = ""
 
     def connector(self) -> Connector:
         """Return the connector."""
@@ -225,6 +226,7 @@ class ContentSource:
             keeps_assigned=self.keeps_assigned,
             complete=self.complete,
             layouts={name: self.layouts[name] for name in (self.splits, self.enumerator)},
+            about=self.about,
         )
 
     @property
@@ -322,8 +324,9 @@ class ContentSource:
 # Sinks
 
 
-def committables(what: str, versions: Versions, *parts: Part) -> dict[str, Any]:
-    """Return the arguments of a sink with committables of a layout and without state of writers. Each committable is a row."""
+def committables(what: str, layouts: Mapping[str, Versions], serializer: str, *parts: Part) -> dict[str, Any]:
+    """Return the arguments of a sink whose committables are written by a serializer. Each committable is a row."""
+    versions = layouts[serializer]
     fields = tuple(p.field for p in parts)
 
     def formats(codec: Codec) -> Format[Values]:
@@ -338,4 +341,5 @@ def committables(what: str, versions: Versions, *parts: Part) -> dict[str, Any]:
     return {
         "fields": fields,
         "committables": Formats(what, {version: (formats(codec),) for version, codec in versions.items()}),
+        "layouts": {serializer: versions},
     }

@@ -195,10 +195,10 @@ FILE: Final = Connector(
     splits=_SPLITS,
     enumerator=Formats("enumerator of files", {1: (Format(_read_pending, _write_pending),)}),
     required=(PATH,),
+    about=(
+        "``offset`` and ``length`` bound the region in bytes. Reading goes on at ``reader_offset``, after as many "
+        "records from there as ``records_after_offset`` says; both are null where it has not begun. The enumerator "
+        "keeps splits that no reader has yet, and the paths that it has found before: those without a pending split are "
+        "rows with the assignment ``PROCESSED`` and no split."
+    ),
 )
-"""``offset`` and ``length`` bound the region in bytes. Reading goes on at ``reader_offset``, after as many records from there as
-``records_after_offset`` says; both are null where it has not begun.
-
-The enumerator keeps splits that no reader has yet, and the paths that it has found before: those without a pending split are
-rows with the assignment ``PROCESSED`` and no split.
-"""

@@ -259,7 +259,8 @@ FILE_SINK: Final = SinkConnector(
     ),
     element_of=lambda row, number: row[BUCKET],
     required=(BUCKET, BUCKET_PATH),
+    about=(
+        "A file is a row: ``IN_PROGRESS`` where a writer continues it, ``PENDING`` where it is to be committed, "
+        "``CLEAN_UP`` where it is to be removed. Buckets without a file are rows without ``file_status``."
+    ),
 )
-"""A file is a row: ``IN_PROGRESS`` where a writer continues it, ``PENDING`` where it is to be committed, ``CLEAN_UP`` where it is
-to be removed. Buckets without a file are rows without ``file_status``.
-"""

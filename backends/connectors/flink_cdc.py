@@ -197,7 +197,7 @@ _USUAL: Final = {flink_cdc.MYSQL_ASSIGNER: 5}
 """The version to write where a savepoint has none: version 6 needs an option of the source."""
 
 
-def _connector(name: str, what: str, splits: str, assigner: str, *offsets: Part) -> Connector:
+def _connector(name: str, what: str, splits: str, assigner: str, *offsets: Part, about: str) -> Connector:
     return ContentSource(
         name=name,
         what=what,
@@ -215,6 +215,7 @@ def _connector(name: str, what: str, splits: str, assigner: str, *offsets: Part)
         role="assigner",
         usual=_USUAL.get(assigner),
         keeps_assigned=True,
+        about=about,
     ).connector()
 
 
@@ -227,8 +228,10 @@ MYSQL_CDC: Final = _connector(
     _offset_part("position", "pos", pa.int64()),
     _offset_part("gtids", "gtids"),
     _offset_part("server_id", "server_id"),
+    about=(
+        "``file``, ``position``, ``gtids`` and ``server_id`` are the position in the binlog; ``offset`` has all of it as JSON."
+    ),
 )
-"""``file``, ``position``, ``gtids`` and ``server_id`` are the position in the binlog; ``offset`` has all of it as JSON."""
 
 CDC: Final = _connector(
     "cdc",
@@ -237,5 +240,8 @@ CDC: Final = _connector(
     flink_cdc.BASE_ASSIGNER,
     *(_offset_part(name, name) for name in ("lsn", "scn", "commit_lsn")),
     _offset_part("resume_token", "resumeToken"),
+    about=(
+        "The source of Postgres (``lsn``), Oracle (``scn``), SQL Server and Db2 (``commit_lsn``) and MongoDB "
+        "(``resume_token``). ``offset`` has all of the position as JSON."
+    ),
 )
-"""The source of Postgres (``lsn``), Oracle (``scn``), SQL Server and Db2 (``commit_lsn``) and MongoDB (``resume_token``)."""

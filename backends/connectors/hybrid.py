@@ -62,5 +62,8 @@ HYBRID: Final = Connector(
     splits=Formats("splits of a hybrid source", {0: (Format(_read_v0, _write_v0),), 1: (Format(_read_v1, _write_v1),)}, usual=0),
     enumerator=Formats("enumerator of a hybrid source", {0: (Format(_read_current, _write_current),)}),
     required=(SPLIT_ID, SOURCE_INDEX, WRAPPED_VERSION, WRAPPED),
+    about=(
+        "``source_index`` says which of the sources the split belongs to, ``wrapped`` is the split as that source writes it. "
+        "The table has the columns of the sources, too."
+    ),
 )
-"""``source_index`` says which of the sources the split belongs to, ``wrapped`` is the split as that source writes it."""

@@ -71,8 +71,11 @@ ICEBERG: Final = ContentSource(
         "pendingSplits": [],
         "enumerationSplitCountHistory": [],
     },
+    about=(
+        "``file_offset`` and ``record_offset`` are the position in ``files``. The state of the enumerator has the last "
+        "snapshot that was planned (``lastEnumeratedPosition``)."
+    ),
 ).connector()
-"""The state of the enumerator has the last snapshot that was planned (``lastEnumeratedPosition``)."""
 
 _COMMIT: Final = (
     part("job_id", pa.string(), "jobId"),
@@ -83,21 +86,22 @@ _COMMIT: Final = (
 
 ICEBERG_SINK: Final = SinkConnector(
     name="iceberg",
-    **committables("committables of Iceberg", iceberg.LAYOUTS[iceberg.COMMITTABLES], *_COMMIT),
+    **committables("committables of Iceberg", iceberg.LAYOUTS, iceberg.COMMITTABLES, *_COMMIT),
 )
 
 DYNAMIC_SINK: Final = SinkConnector(
     name="iceberg-dynamic",
     **committables(
         "committables of Iceberg's dynamic sink",
-        iceberg.LAYOUTS[iceberg.DYNAMIC_COMMITTABLES],
+        iceberg.LAYOUTS,
+        iceberg.DYNAMIC_COMMITTABLES,
         part("table", pa.string(), "tableName"),
         part("branch", pa.string(), "branch"),
         *_COMMIT,
         json_part("manifests", "manifests"),
     ),
+    about="``manifests`` is JSON. Before version 2 a committable has one ``manifest``.",
 )
-"""``manifests`` is JSON. Before version 2 a committable has one ``manifest``."""
 
 
 # The sink before Sink V2
@@ -143,5 +147,5 @@ FILES_COMMITTER: Final = SinkConnector(
     own_committer=Formats("files of Iceberg's sink", {0: (Format(_read_entries, _write_entries),)}),
     keeps_emptied=True,
     own_states={COMMITTABLE: iceberg.COMMITTER_STATE_NAME},
+    about="``FlinkSink``: the files that a checkpoint has left to commit are a row.",
 )
-"""``FlinkSink``: the files that a checkpoint has left to commit are a row."""

@@ -150,13 +150,13 @@ KAFKA: Final = Connector(
     keeps_assigned=True,
     layouts={name: kafka.LAYOUTS[name] for name in (kafka.SPLITS, kafka.ENUMERATOR)},
     complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | {n: v for n, v in values.items() if n != SPLIT_ID},
+    about=(
+        "``starting_offset`` is the next offset to read: -1 is latest, -2 earliest, -3 committed. ``stopping_offset`` "
+        "is the first offset that is not read; null for a read without an end. The enumerator knows partitions, from "
+        "version 3 on with the offsets they start at, and which of them are assigned; null stands for an offset that it "
+        "does not know."
+    ),
 )
-"""``starting_offset`` is the next offset to read, ``stopping_offset`` the first one not to read; null for a
-read without an end.
-
-The enumerator knows partitions, from version 3 on with the offsets they start at, and which of them are assigned; null stands
-for an offset that it does not know.
-"""
 
 
 # FlinkKafkaConsumer
@@ -211,8 +211,11 @@ DYNAMIC_KAFKA: Final = ContentSource(
     split_id=_dynamic_id,
     new_state=lambda rows: {"streams": [], "stateVersion": 2, "clusters": []},
     usual=1,
+    about=(
+        "``retained_until`` is in milliseconds. The state of the enumerator has the streams and what it knows about the "
+        "partitions of each cluster."
+    ),
 ).connector()
-"""The state of the enumerator has the streams and what it knows about the partitions of each cluster."""
 
 
 # KafkaSink
@@ -303,7 +306,9 @@ KAFKA_SINK: Final = SinkConnector(
     layouts={name: kafka.LAYOUTS[name] for name in (kafka.WRITER, kafka.COMMITTABLE)},
     required=(PREFIX,),
     forget=_without_transactions,
+    about=(
+        "A writer has a row with the prefix of its transactional ids and, since version 4.0 of the connector, the "
+        "subtask whose ids it owns, out of how many, and the ``transactions`` that are not to be aborted. A transaction "
+        "to be committed is a row of its own."
+    ),
 )
-"""A writer has a row with the prefix of its transactional ids and, since version 4.0 of the connector, the subtask whose ids it
-owns, out of how many, and the transactions that are not to be aborted. A transaction to be committed is a row of its own.
-"""

@@ -62,8 +62,8 @@ PAIMON: Final = ContentSource(
     split_id=lambda content: str(content["id"]),
     listings=lambda content: (SplitListing("splits"),),
     new_state=lambda rows: {"splits": [], "currentSnapshotId": None},
+    about="The state of the enumerator has the next snapshot to read (``currentSnapshotId``).",
 ).connector()
-"""The state of the enumerator has the next snapshot to read (``currentSnapshotId``)."""
 
 
 # The sinks
@@ -164,6 +164,7 @@ PAIMON_SINK: Final = SinkConnector(
             **{version: (_of_one(codec, _COMMITTED),) for version, codec in paimon.MANIFEST.items()},
         },
     ),
+    layouts={name: paimon.LAYOUTS[name] for name in (paimon.MANIFESTS, paimon.WRAPPED_MANIFESTS)},
     own_states={WRITER: paimon.WRITER_STATE_NAME},
+    about="A row is a commit of a table. Version 1 is the commit of a sink of many tables: one row for each table.",
 )
-"""A row is a commit of a table. Version 1 is the commit of a sink of many tables: one row for each table."""

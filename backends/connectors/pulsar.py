@@ -102,8 +102,10 @@ PULSAR: Final = ContentSource(
     new_state=_new_state,
     keeps_assigned=True,
     complete=lambda values: values | {SPLIT_ID: values[SPLIT_ID] or _split_id({"partition": _partition(values)})},
+    about=(
+        "``ledger_id`` and ``entry_id`` are the last message that was read; the next one follows. Null means the start cursor."
+    ),
 ).connector()
-"""``ledger_id`` and ``entry_id`` are the last message that was read; the next one follows. Null means the start cursor."""
 
 
 def consumer_topic(element: Mapping[str, Any]) -> Values:
@@ -131,7 +133,8 @@ PULSAR_SINK: Final = SinkConnector(
     name="pulsar",
     **committables(
         "committables of Pulsar",
-        pulsar.LAYOUTS[pulsar.COMMITTABLES],
+        pulsar.LAYOUTS,
+        pulsar.COMMITTABLES,
         part("topic", pa.string(), "topic"),
         part("transaction_most_bits", pa.int64(), "mostSigBits"),
         part("transaction_least_bits", pa.int64(), "leastSigBits"),

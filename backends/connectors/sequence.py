@@ -53,5 +53,7 @@ SEQUENCE: Final = Connector(
     splits=Formats("splits of a number sequence", {1: (Format(_read_split, _write_split),)}),
     enumerator=Formats("enumerator of a number sequence", {1: (Format(_read_remaining, _write_remaining),)}),
     required=(SPLIT_ID, FROM, TO),
+    about=(
+        "``from_number`` is the next number to emit, ``to_number`` the last one; the enumerator keeps splits no reader has yet."
+    ),
 )
-"""``from_number`` is the next number to emit, ``to_number`` the last one; the enumerator keeps splits no reader has yet."""

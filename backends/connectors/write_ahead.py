@@ -80,5 +80,5 @@ WRITE_AHEAD: Final = SinkConnector(
     element_of=lambda row, number: number,
     own_committer=Formats("pending checkpoints of write-ahead sinks", {0: (Format(_read, _write),)}),
     own_states={COMMITTABLE: PENDING_CHECKPOINTS},
+    about="A row is a pending checkpoint. Records up to a few kilobytes are in the state itself, without their type.",
 )
-"""A row is a pending checkpoint. Records up to a few kilobytes are in the state itself, without their type."""
