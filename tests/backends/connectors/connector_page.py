@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -51,7 +52,7 @@ def _sink(connector: SinkConnector) -> str:
     return _section(connector, (connector.writer, connector.committables, *own))
 
 
-def _section(connector: Connector | SinkConnector, formats: Iterable[Formats[object]]) -> str:
+def _section(connector: Connector | SinkConnector, formats: Iterable[Formats[Any]]) -> str:
     about = connector.about.replace("``", "`")
     versions = "; ".join(f"{one.what} {_numbers(one.by_version)}" for one in formats if one.by_version)
     written = ", ".join(f"`{name.rpartition('.')[2]}`" for name in connector.layouts)
