@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
@@ -14,7 +13,6 @@ from types import ModuleType
 from typing import Final
 
 from state_processor import __version__
-from state_processor.commands.command import argument, command, commands_of
 from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
@@ -53,7 +51,7 @@ _GROUPS: Final = {
 """Modules of commands. A process imports only the module of its command."""
 
 
-def command_parser(command: str | None = None) -> Parser:
+def command_parser(called: str | None = None) -> Parser:
     """Return the parser of all commands, or of a known command and few others."""
     codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
     parser = Parser(
@@ -63,26 +61,25 @@ def command_parser(command: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    groups = [group for group, names in _GROUPS.items() if command in names] or _GROUPS
+    groups = [group for group, names in _GROUPS.items() if called in names] or _GROUPS
+    from state_processor.commands.command import commands_of  # after main has paused the garbage collector, as all commands
+
     for group in groups:
-        for found in commands_of(import_module(f"state_processor.commands.{group}")):
-            found.add_to(commands)
-    _completion.add_to(commands)
+        for command in commands_of(import_module(f"state_processor.commands.{group}")):
+            command.add_to(commands)
+    text = 'Print a script that completes commands. In the profile of a shell: eval "$(state-processor completion bash)".'
+    completion = commands.add_parser("completion", help="script for command completion in a shell", description=text)
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"), metavar="SHELL", help="one of %(choices)s")
+    completion.set_defaults(run=lambda options: _print_completion(parser, options.shell))
     return parser
 
 
-@command(
-    "completion",
-    "script for command completion in a shell",
-    'Print a script that completes commands. In the profile of a shell: eval "$(state-processor completion bash)".',
-    argument("shell", choices=("bash", "zsh", "tcsh"), metavar="SHELL", help="one of %(choices)s"),
-)
-def _completion(options: argparse.Namespace) -> None:
+def _print_completion(parser: Parser, shell: str) -> None:
     try:
         import shtab
     except ImportError:
         raise OptionError("completion needs the package shtab: pip install 'state-processor[completion]'") from None
-    print(shtab.complete(command_parser(), options.shell))
+    print(shtab.complete(parser, shell))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -42,7 +42,7 @@ class Command:
     run
         The function.
     fails
-        When its answer is no, and its exit code 1. Commands without an answer for scripts have no such text.
+        When its answer is no, and its exit code 1; empty if it does not have an answer for scripts.
     """
 
     name: str
@@ -92,7 +92,7 @@ def group(title: str, *arguments: Argument) -> Argument:
 
 
 def one_of(*arguments: Argument, required: bool = False) -> Argument:
-    """Return arguments of which a call has at most one, or exactly one if it is ``required``."""
+    """Return arguments that exclude each other; one of them is needed if ``required`` is true."""
     return lambda parser: _add_all(parser.add_mutually_exclusive_group(required=required), arguments)
 
 

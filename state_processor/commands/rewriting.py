@@ -72,7 +72,7 @@ def rewriting(name: str, text: str, *arguments: Argument, formats: Argument = _F
     Parameters
     ----------
     name, text
-        The name of the command, and what it writes.
+        The name of the command, and a noun phrase about the copy.
     *arguments
         Its own arguments.
     formats
