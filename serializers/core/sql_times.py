@@ -24,7 +24,7 @@ from state_processor.serializers.core.calendars import (
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.core.temporal import (
     NULL_LONG,
-    FieldsSerializer,
+    PackedSerializer,
     TemporalSerializer,
     date_type,
     instant_type,
@@ -199,7 +199,7 @@ def _instant_of(value: SqlTimestamp, zone: JavaZone) -> Instant:
     return Instant(millis // 1000, value.nano)
 
 
-class SqlTimestampSerializer(FieldsSerializer):
+class SqlTimestampSerializer(PackedSerializer):
     """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int.
 
     Before 1582-10-15 a column has the point in time whose Gregorian date equals the date that Java shows.

@@ -131,7 +131,7 @@ class TemporalSerializer(SimpleSerializer):
         builder.time(self.operation, column)
 
 
-class FieldsSerializer(TemporalSerializer):
+class PackedSerializer(TemporalSerializer):
     """A value of a few numbers, one after the other.
 
     Subclasses set :attr:`value_class`, the named tuple of the numbers, and their :attr:`layout`.
@@ -159,7 +159,7 @@ class FieldsSerializer(TemporalSerializer):
         target.write_bytes(self.layout.pack(*(self.null if value is None else value)))
 
 
-class InstantSerializer(FieldsSerializer):
+class InstantSerializer(PackedSerializer):
     """``java.time.Instant``: seconds as a long, nanoseconds as an int; both are minimal for null."""
 
     snapshot_class = snapshot_class("Instant")
@@ -186,7 +186,7 @@ class InstantSerializer(FieldsSerializer):
         return (fold_long(signed(values, 0, 8)).astype(np.int64) + 51 * signed(values, 8, 12)).astype(np.int32)
 
 
-class LocalDateSerializer(FieldsSerializer):
+class LocalDateSerializer(PackedSerializer):
     """``java.time.LocalDate``: year as an int, its minimum for null, month and day as bytes."""
 
     snapshot_class = snapshot_class("LocalDate")
@@ -213,7 +213,7 @@ class LocalDateSerializer(FieldsSerializer):
         return ((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day)).astype(np.int32)
 
 
-class LocalTimeSerializer(FieldsSerializer):
+class LocalTimeSerializer(PackedSerializer):
     """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the hour is minimal for null."""
 
     snapshot_class = snapshot_class("LocalTime")
