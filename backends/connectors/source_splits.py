@@ -28,7 +28,7 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
 from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
-from state_processor.backends.connectors.layouts.kinesis_consumer import STATE_NAME as KINESIS_STATE
+from state_processor.backends.connectors.layouts.aws import CONSUMER_STATE_NAME as KINESIS_STATE
 from state_processor.backends.connectors.list_elements import list_elements, versioned_elements
 from state_processor.backends.connectors.pulsar import CONSUMER_STATE as PULSAR_STATE
 from state_processor.backends.connectors.pulsar import PULSAR, consumer_topic

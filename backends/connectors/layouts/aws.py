@@ -1,7 +1,8 @@
 """Layouts of the AWS connectors: splits and enumerators of Kinesis and DynamoDB streams, buffered requests of the sinks.
 
 flink-connector-aws: ``KinesisShardSplitSerializer``, ``KinesisStreamsSourceEnumeratorStateSerializer``,
-``DynamoDbStreamsShardSplitSerializer``, ``DynamoDbStreamsSourceEnumeratorStateSerializer``, ``AsyncSinkWriterStateSerializer``.
+``DynamoDbStreamsShardSplitSerializer``, ``DynamoDbStreamsSourceEnumeratorStateSerializer``, ``AsyncSinkWriterStateSerializer``;
+flink-connector-aws 5: ``KinesisStateUtil``, ``StreamShardMetadata``, ``SequenceNumber``.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from state_processor.backends.connectors.layouts.codecs import (
     BYTE,
     BYTES,
     LONG,
+    STRING,
     UTF,
     Codec,
     Constant,
     Content,
     ListOf,
     Optional,
+    Remark,
     Struct,
     Text,
 )
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
 from state_processor.serializers.records import dataclass
 
 _CONNECTORS: Final = "org.apache.flink.connector"
@@ -161,6 +165,53 @@ DYNAMODB_SPLIT: Final[Versions] = {
 _DYNAMODB_STATE: Final = Struct.of(
     (None, SplitList(DYNAMODB_SPLIT, DYNAMODB_SPLITS, "knownSplits", _with_status(_ASSIGNMENTS | {2: "FINISHED"}))),
     ("startTimestampMillis", LONG),
+)
+
+
+# The source before FLIP-27: elements of the list state of ``FlinkKinesisConsumer``
+
+CONSUMER_STATE_NAME: Final = "Kinesis-Stream-Shard-State"
+_REGISTERED: Final = 85 + 2
+"""The id of the class: Kryo's ids begin at 2."""
+_NEW_OBJECT: Final = 1
+SHARD_FIELDS: Final = (
+    *("adjacentParentShardId", "endingHashKey", "endingSequenceNumber", "parentShardId"),
+    *("shardId", "startingHashKey", "startingSequenceNumber", "streamName"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OfKryo:
+    """A value of Kryo 2."""
+
+    take: Callable[[KryoInput], Any]
+    give: Callable[[KryoOutput, Any], None]
+    min_size: int = 1
+
+    def read(self, source: DataInput) -> Content:
+        return self.take(KryoInput(source, KRYO_2))
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        self.give(KryoOutput(target, KRYO_2), content)
+
+
+_NULLABLE: Final = Optional(STRING, BYTE, 0, 1)
+_VARINT: Final = OfKryo(KryoInput.varint, KryoOutput.varint)
+
+STREAM_SHARD: Final[Codec] = Struct.of(
+    (None, Remark("what", f"one element of the union list state {CONSUMER_STATE_NAME}")),
+    ("streamShardMetadata", Struct.of((None, Constant(BYTE, 2)), *((name, _NULLABLE) for name in SHARD_FIELDS))),
+    (
+        "sequenceNumber",
+        Struct.of(
+            (None, Constant(_VARINT, _REGISTERED)),
+            (None, Constant(BYTE, _NEW_OBJECT)),
+            ("cachedHash", OfKryo(KryoInput.int_, KryoOutput.int_)),
+            (None, Constant(BYTE, _NEW_OBJECT)),
+            ("sequenceNumber", OfKryo(KryoInput.text, KryoOutput.string)),
+            ("subSequenceNumber", OfKryo(KryoInput.long, KryoOutput.long)),
+        ),
+    ),
 )
 
 

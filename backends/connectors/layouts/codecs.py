@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.records import dataclass
@@ -151,6 +152,25 @@ class Text:
         target.write_bytes(data)
 
 
+@dataclass(frozen=True, slots=True)
+class FlinkString:
+    """A string of Flink. Null is an error."""
+
+    min_size: int = 1
+
+    def read(self, source: DataInput) -> str:
+        start = source.position
+        found = StringSerializer().read(source)
+        if not isinstance(found, str):
+            raise source.corrupt("expected text, found null", start)
+        return found
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        if not isinstance(content, str):
+            raise TypeError(f"expected text, found {content!r}")
+        StringSerializer().write(content, target)
+
+
 BYTE: Final = Integer(1)
 INT: Final = Integer(4)
 LONG: Final = Integer(8)
@@ -158,6 +178,7 @@ BOOL: Final = Boolean()
 UTF: Final = Utf()
 BYTES: Final = Hex(INT)
 TEXT: Final = Text(INT)
+STRING: Final = FlinkString()
 
 
 def _text(content: Content) -> str:

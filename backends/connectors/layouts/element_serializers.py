@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from state_processor.backends.connectors.layouts import iceberg, kinesis_consumer
+from state_processor.backends.connectors.layouts import aws, iceberg
 from state_processor.backends.connectors.layouts.choices import Kept, Versions
 from state_processor.backends.connectors.layouts.codecs import Content
 from state_processor.serializers.base import TypeSerializerSnapshot, read_versioned_snapshot, write_versioned_snapshot
@@ -58,7 +58,7 @@ class _Snapshot:
 @cache
 def kinesis_snapshot() -> TypeSerializerSnapshot:
     """Return the snapshot of the serializer of ``Kinesis-Stream-Shard-State``."""
-    fields = [PojoField(name, StringSerializer(), _SHARD) for name in kinesis_consumer.FIELDS]
+    fields = [PojoField(name, StringSerializer(), _SHARD) for name in aws.SHARD_FIELDS]
     return TupleSerializer([PojoSerializer(_SHARD, fields), KryoSerializer(_SEQUENCE, [_SEQUENCE], flink=1)]).snapshot()
 
 

@@ -16,6 +16,7 @@ from state_processor.backends.connectors.layouts.codecs import (
     BYTES,
     INT,
     LONG,
+    STRING,
     TEXT,
     UTF,
     Codec,
@@ -30,7 +31,6 @@ from state_processor.backends.connectors.layouts.codecs import (
     read_all,
     to_bytes,
 )
-from state_processor.backends.connectors.layouts.kinesis_consumer import STRING
 from state_processor.backends.connectors.layouts.paimon_rows import (
     Column,
     TypedRow,

@@ -13,7 +13,6 @@ from state_processor.backends.connectors.layouts import (
     iceberg,
     java_states,
     kafka,
-    kinesis_consumer,
     paimon,
     pulsar,
 )
@@ -45,7 +44,7 @@ LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType(
         **element_serializers.LAYOUTS,
         **java_states.LAYOUTS,
         **kafka.LAYOUTS,
-        TUPLES: {0: OneOf((kinesis_consumer.STREAM_SHARD, paimon.WRITER_STATE))},
+        TUPLES: {0: OneOf((aws.STREAM_SHARD, paimon.WRITER_STATE))},
     }
 )
 

@@ -21,7 +21,6 @@ from state_processor.backends.connectors.layouts import (
     jackson,
     java_values,
     kafka,
-    kinesis_consumer,
     paimon,
     paimon_rows,
     pulsar,
@@ -68,7 +67,7 @@ def _(codec: codecs.Boolean) -> Strategy:
 
 @content_of.register(codecs.Utf)
 @content_of.register(codecs.Text)
-@content_of.register(kinesis_consumer.OfStrings)
+@content_of.register(codecs.FlinkString)
 @content_of.register(aws.CharCounted)
 @content_of.register(aws._SequenceMarker)
 def _(codec: Any) -> Strategy:
@@ -182,7 +181,7 @@ def _(codec: choices.Enumerated) -> Strategy:
 
 
 @content_of.register
-def _(codec: aws.SplitList) -> Strategy:
+def _(codec: choices.SplitList) -> Strategy:
     def of(version: int) -> Strategy:
         element = codec.element(codecs.Framed(codec.versions[version]))
         return st.fixed_dictionaries(
@@ -216,7 +215,7 @@ def _(codec: aws._Later) -> Strategy:
 
 
 @content_of.register
-def _(codec: kinesis_consumer.OfKryo) -> Strategy:
+def _(codec: aws.OfKryo) -> Strategy:
     return {KryoInput.int_: numbers(4), KryoInput.long: LONGS, KryoInput.text: TEXT}[codec.take]
 
 

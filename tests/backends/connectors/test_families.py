@@ -9,7 +9,7 @@ import pytest
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import Versioned
-from state_processor.backends.connectors.layouts import aws, flink_cdc, iceberg, kafka, kinesis_consumer, paimon, pulsar
+from state_processor.backends.connectors.layouts import aws, flink_cdc, iceberg, kafka, paimon, pulsar
 from state_processor.backends.connectors.layouts.element_serializers import kinesis_snapshot
 from state_processor.backends.connectors.source_splits import (
     CoordinatorState,
@@ -375,7 +375,7 @@ def test_new_splits_are_refused(name: str) -> None:
 
 
 def test_the_kinesis_consumer_of_older_versions() -> None:
-    metadata = dict.fromkeys(kinesis_consumer.FIELDS) | {
+    metadata = dict.fromkeys(aws.SHARD_FIELDS) | {
         "streamName": "orders",
         "shardId": "shardId-1",
         "parentShardId": "shardId-0",
@@ -386,7 +386,7 @@ def test_the_kinesis_consumer_of_older_versions() -> None:
         content = {"streamShardMetadata": metadata, "sequenceNumber": position}
         elements.append(bytearray(connectors.encode("TupleSerializer", 0, content)))
     element = kinesis_snapshot().restore_serializer()
-    handles = [list_state(kinesis_consumer.STATE_NAME, element, elements, mode=1)]
+    handles = [list_state(aws.CONSUMER_STATE_NAME, element, elements, mode=1)]
     found = rows_of_operator(files.operator(*handles))
     names = ("split_id", "stream_arn", "iterator_type", "sequence_number", "finished", "parent_shard_ids")
     assert [tuple(row[n] for n in names) for row in found] == [
