@@ -37,9 +37,8 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
-from state_processor.read.requests import ArrowSchema, StateRequest
 from state_processor.read.rows import Rows
-from state_processor.read.scans import StateScan
+from state_processor.read.scans import ArrowSchema, StateRequest, StateScan
 from state_processor.serializers.doors import spelled
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -24,8 +24,7 @@ from state_processor.options.groups import StateSnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.packages import require
 from state_processor.read.key_conditions import Values, both, either
-from state_processor.read.requests import ArrowSchema, StateRequest
-from state_processor.read.scans import StateScan, columns_of
+from state_processor.read.scans import ArrowSchema, StateRequest, StateScan, columns_of
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

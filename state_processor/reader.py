@@ -18,15 +18,13 @@ from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.column_comments import comments_of
 from state_processor.backends.read.option import Kind
-from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
-from state_processor.backends.read.state_listing import find_operator, operator_label, survey
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StatesToRead
+from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_LIST,
     UNION_LIST,
-    KeyedDescription,
 )
-from state_processor.backends.state.python_states import stored_name
 from state_processor.display.html_tables import html_table
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import AccessOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
@@ -36,9 +34,9 @@ from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
 from state_processor.read.compatibility import check_compatibility
 from state_processor.read.key_contents import KeyContents
-from state_processor.read.requests import StateRequest, arrow_schema
+from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizeReport, SizesBy
-from state_processor.read.sources import ProjectedReader, kind_of, splits_of
+from state_processor.read.sources import ProjectedReader, splits_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.doors import read_with
@@ -48,7 +46,7 @@ from state_processor.spark.data_source_registration import format_of_read, regis
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
 from state_processor.spark.plots import SnapshotPlots
-from state_processor.spark.schemas import arrow_schema_of, spark_schema, with_comments
+from state_processor.spark.schemas import arrow_schema_of, spark_schema, spark_type, with_comments
 from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
@@ -193,8 +191,7 @@ class SavepointReader(SnapshotPlots):
         ``window`` is ``struct<start timestamp, end timestamp>``, null for the global window. For parameters and errors see
         :meth:`read_keyed_state`. The contents of windows are in the state ``window-contents``.
         """
-        self._check_windows(uid, state)
-        return self._read(uid, state, KEYED_KIND, schema, options)
+        return self._read(uid, state, KEYED_KIND, schema, options, only_windows=True)
 
     @takes_options
     def read_timers(self, uid: Uid, *, schema: Schema | None = None, **options: Unpack[TimerOptions]) -> DataFrame:
@@ -358,15 +355,6 @@ class SavepointReader(SnapshotPlots):
         """
         return check_compatibility(self._snapshot, self._operator(uid), state, new_type, schema_evolution=schema_evolution)
 
-    def _check_windows(self, uid: Uid, state: str) -> None:
-        """Refuse a keyed state without windows; other mistakes are found when the state is opened."""
-        operator = self._operator(uid)
-        found = survey(self._snapshot, operator)[0]
-        for described in found.get(stored_name(state, found), ())[:1]:
-            if isinstance(described, KeyedDescription) and kind_of(described) is Kind.KEYED:
-                label = operator_label(operator)
-                raise NotFoundError(f"state {state!r} of {label} is not in windows; read it with {read_with('KEYED')}")
-
     def _operator(self, uid: Uid) -> OperatorState:
         identifier = OperatorIdentifier.of(uid)
         return find_operator(self._snapshot, identifier.uid, identifier.uid_hash)
@@ -376,21 +364,32 @@ class SavepointReader(SnapshotPlots):
         return self._spark.createDataFrame(TABLES[name](self._snapshot), spark_schema(SCHEMAS[name]))
 
     def _read(
-        self, uid: Uid, state: str | None, kind: str | None, schema: Schema | None, options: Mapping[str, Any]
+        self,
+        uid: Uid,
+        state: str | None,
+        kind: str | None,
+        schema: Schema | None,
+        options: Mapping[str, Any],
+        *,
+        only_windows: bool = False,
     ) -> DataFrame:
-        request = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, {**options, **self._access.values()})
-        opened = request.open(request.find(self._snapshot))
-        source, reader = opened.source, opened.reader
-        asked = spark_schema(reader.schema) if opened.schema is None else _delivered(opened.schema, reader.schema)
-        delivered = with_comments(asked, comments_of(reader.schema))
-        projected = ProjectedReader.of(reader, arrow_schema_of(delivered))
+        asked = _parsed(schema) if isinstance(schema, str) else schema
+        request = StateRequest(OperatorIdentifier.of(uid), state, kind, _for_arrow(asked), {**options, **self._access.values()})
+        stored = request.find(self._snapshot)
+        if only_windows and StatesToRead.find(stored, state, kind).kind is Kind.KEYED:
+            raise NotFoundError(f"state {state!r} of {stored.label} is not in windows; read it with {read_with('KEYED')}")
+        scan = request.open(stored)
+        source = scan.source
+        of_spark = asked if isinstance(asked, StructType) else spark_schema(scan.schema)
+        delivered = with_comments(of_spark, comments_of(scan.reader.schema))
+        projected = ProjectedReader.of(scan.reader, arrow_schema_of(delivered))
         if not can_plan(self._spark):
             if source.read.unpickle:
                 raise OptionError(
                     "unpickle: Spark plans this read, and gets options as text, which load no pickles: set "
                     "spark.sql.python.filterPushdown.enabled to false, or read with sp.arrow.read_state"
                 )
-            return self._load(dict(opened.values), delivered, source.label)
+            return self._load(dict(scan.values), delivered, source.label)
         serializers = TaskSerializers.of_driver(self._access.serializers)
         splits = splits_of(projected.reader, source)
         return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_size)
@@ -407,25 +406,30 @@ class SavepointReader(SnapshotPlots):
             )
 
 
-def _delivered(schema: Schema, given: pa.Schema) -> StructType:
-    """Return the schema to deliver as one of Spark."""
+def _parsed(schema: str) -> StructType:
+    """Return the schema that DDL text describes."""
+    parsed = StructType.fromDDL(schema)
+    if not isinstance(parsed, StructType):
+        raise OptionError(f"schema={schema!r}: expected columns with types, such as 'key STRING, value BIGINT'")
+    return parsed
+
+
+def _for_arrow(schema: Any) -> Any:
+    """Return the argument ``schema`` as one of :func:`state_processor.arrow.read_state`, with types that Spark has."""
     if isinstance(schema, StructType):
-        return schema
-    if isinstance(schema, str):
-        parsed = StructType.fromDDL(schema)
-        if not isinstance(parsed, StructType):
-            raise OptionError(f"schema={schema!r}: expected columns with types, such as 'key STRING, value BIGINT'")
-        return parsed
-    if isinstance(schema, Mapping):
-        types = {n: _arrow_type(t) if isinstance(t, DataType) else t for n, t in schema.items()}
-        return spark_schema(arrow_schema(types, given))
+        return arrow_schema_of(schema)
     if isinstance(schema, pa.Schema):
-        return spark_schema(schema)
+        return arrow_schema_of(spark_schema(schema))
+    if isinstance(schema, Mapping):
+        return {name: _arrow_type(type_) for name, type_ in schema.items()}
+    if schema is None or isinstance(schema, TypeSerializer):
+        return schema
     raise OptionError(f"schema={schema!r}: expected a StructType, DDL text, a pyarrow.Schema, or a mapping of names to types")
 
 
-def _arrow_type(data_type: DataType) -> pa.DataType:
-    return arrow_schema_of(StructType().add("value", data_type)).field(0).type
+def _arrow_type(type_: Any) -> Any:
+    of_spark = spark_type(type_) if isinstance(type_, pa.DataType) else type_
+    return arrow_schema_of(StructType().add("value", of_spark)).field(0).type if isinstance(of_spark, DataType) else type_
 
 
 __all__ = ["SavepointReader"]

@@ -22,9 +22,9 @@ from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import TypeByPath, evolved
-from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.errors import OptionError
 from state_processor.serializers.late import pc
 from state_processor.serializers.paths import is_inside, moved
 
@@ -38,20 +38,24 @@ class JoinedStatesReader(PlannedReader):
     """Reads all keyed states of an operator side by side: ``key``, a column per state, and the metadata columns.
 
     A row has all states of a key. States in a namespace and timers are read by name.
+
+    Parameters
+    ----------
+    stored
+        The operator that has the states.
+    states
+        The states by name, as each handle's header registers them.
+    plan
+        What the read gives.
     """
 
-    def __init__(self, stored: StoredOperator, variants: dict[str, list[StateDescription]], plan: ReadPlan) -> None:
+    def __init__(self, stored: StoredOperator, states: Mapping[str, list[KeyedDescription]], plan: ReadPlan) -> None:
         super().__init__(stored, plan)
-        keyed = {name: [s for s in states if isinstance(s, KeyedDescription)] for name, states in variants.items()}
-        beside = {n: v for n, v in keyed.items() if v and not v[0].is_timer and v[0].in_void_namespace}
-        if not beside:
-            names = ", ".join(map(repr, variants))
-            raise NotFoundError(f"{stored.label} does not have keyed state outside windows; name one of its states: {names}")
-        self._columns = _column_names(beside)
+        self._columns = _column_names(states)
         self._plans = self._plans_of_states()
-        self._readers = {name: KeyedStateReader(stored, v, self._plans[name]) for name, v in beside.items()}
-        keys, first = plan.options.keys, next(iter(beside))
-        self._keys = None if keys is None else keys_to_read(evolved(beside[first][0], self._plans[first].types), keys)
+        self._readers = {name: KeyedStateReader(stored, found, self._plans[name]) for name, found in states.items()}
+        keys, first = plan.options.keys, next(iter(states))
+        self._keys = None if keys is None else keys_to_read(evolved(states[first][0], self._plans[first].types), keys)
 
     def _plans_of_states(self) -> dict[str, ReadPlan]:
         """Return the plan of each state. A column of the whole read is the value of its state."""

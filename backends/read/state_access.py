@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -15,6 +15,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.joined_states import JoinedStatesReader
 from state_processor.backends.read.keyed_reader import KeyedStateReader, with_text_namespace
 from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.option import NAMED, OPERATOR, Kind
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan, plan_read
@@ -27,7 +28,6 @@ from state_processor.backends.state.descriptions import (
     UNION_LIST,
     KeyedDescription,
     StateDescription,
-    TimerDescription,
     UnreadState,
 )
 from state_processor.backends.state.python_states import shown_name, stored_name, type_of_one_state
@@ -39,13 +39,14 @@ from state_processor.serializers.records import dataclass
 TIMER_KIND: Final = "TIMER"
 KEYED_KIND: Final = "KEYED"
 
-_KINDS: Final[dict[str, frozenset[str]]] = {
-    OPERATOR_LIST: frozenset({OPERATOR_LIST}),
-    UNION_LIST: frozenset({UNION_LIST}),
-    BROADCAST: frozenset({BROADCAST}),
-    TIMER_KIND: TIMERS,
-}
 RAW_KINDS: Final = frozenset({RAW_KEYED, RAW_OPERATOR})
+_READ_KINDS: Final = {OPERATOR_LIST: Kind.LIST, UNION_LIST: Kind.UNION, BROADCAST: Kind.BROADCAST}
+_EXPECTED: Final = {
+    TIMER_KIND: frozenset({Kind.TIMERS}),
+    KEYED_KIND: NAMED | {Kind.TIMERS},
+    **{kind: frozenset({read}) for kind, read in _READ_KINDS.items()},
+}
+"""What a state is, by the kind that users expect."""
 
 
 class StateReader(Protocol):
@@ -71,6 +72,89 @@ class SelectableStateReader(StateReader, Protocol):
 
     def select(self, selection: Selection) -> SelectableStateReader:
         """Return a reader of some of the columns, and of some fields in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatesToRead:
+    """The states that a read gives.
+
+    Parameters
+    ----------
+    stored
+        The operator that has the states.
+    kind
+        What is read.
+    variants
+        The states by name, as the subtasks register them; empty for raw state.
+    state
+        The name of the state, if one is read.
+    raw
+        ``RAW_KEYED`` or ``RAW_OPERATOR``, for raw state.
+    """
+
+    stored: StoredOperator
+    kind: Kind
+    variants: Mapping[str, list[StateDescription]]
+    state: str | None = None
+    raw: str = ""
+
+    @classmethod
+    def find(cls, stored: StoredOperator, state: str | None = None, kind: str | None = None) -> StatesToRead:
+        """Find the states of a read; for parameters and errors see :func:`open_state`."""
+        if kind in OPERATOR_KINDS and state is None:
+            raise OptionError(f"{spelled('kind', kind)} needs {spelled('state')}: name the state, or leave {spelled('kind')} out")
+        if kind is not None and kind in RAW_KINDS:
+            if state is not None:
+                raise NotFoundError(f"raw state of {stored.label} does not have names, found the name {state!r}")
+            return cls(stored, Kind.RAW, {}, raw=kind)
+        variants, unread = stored.survey(state)
+        if state is not None:
+            state = stored_name(state, (*variants, *(u.name for u in unread if u.name is not None)))
+        concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
+        if concerned:
+            raise concerned[0].error
+        if not variants and not unread:
+            raise NotFoundError(f"{stored.label} has no state{_other_state(stored.operator)}")
+        if state is None:
+            return cls._unnamed(stored, kind == TIMER_KIND, variants)
+        if state not in variants:
+            raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), stored.label)
+        found = variants[state][0]
+        if kind_of(found) not in _EXPECTED.get(kind or "", {kind_of(found)}):
+            other = next(name for name, kinds in _EXPECTED.items() if kind_of(found) in kinds)
+            raise NotFoundError(f"state {found.name!r} of {stored.label} is {found.kind}; read it with {read_with(other)}")
+        return cls(stored, kind_of(found), {state: variants[state]}, state)
+
+    @classmethod
+    def _unnamed(cls, stored: StoredOperator, timers: bool, variants: Mapping[str, list[StateDescription]]) -> StatesToRead:
+        """Return the timers of an operator, or its keyed states that a row has side by side."""
+        kind, fits = (Kind.TIMERS, {Kind.TIMERS}) if timers else (Kind.WHOLE, {Kind.KEYED})
+        read = {name: found for name, found in variants.items() if kind_of(found[0]) in fits}
+        if read:
+            return cls(stored, kind, read)
+        names = ", ".join(map(repr, variants))
+        if timers:
+            raise NotFoundError(f"{stored.label} has no timers; its states are {names}")
+        raise NotFoundError(f"{stored.label} does not have keyed state outside windows; name one of its states: {names}")
+
+    def open(self, options: ReadOptions) -> SelectableStateReader:
+        """Open the reader of the states; for parameters and errors see :func:`open_state`."""
+        reader = self._open_whole(options)
+        return reader if options.columns is None else reader.select(selected(options.columns, reader.schema))
+
+    def _open_whole(self, options: ReadOptions) -> SelectableStateReader:
+        """Open the reader of all columns."""
+        if self.raw:
+            return RawStateReader(self.stored, self.raw, ReadPlan.of(options))
+        plan = plan_read(self.stored, [found[0] for found in self.variants.values()], options)
+        keyed = {name: [s for s in found if isinstance(s, KeyedDescription)] for name, found in self.variants.items()}
+        if self.state is None and self.kind is Kind.TIMERS:
+            return UnionReader([KeyedStateReader(self.stored, timers, plan) for timers in keyed.values()])
+        if self.state is None:
+            return JoinedStatesReader(self.stored, keyed, plan)
+        if self.kind in OPERATOR:
+            return OperatorStateReader(self.stored, self.variants[self.state], plan)
+        return KeyedStateReader(self.stored, keyed[self.state], plan)
 
 
 def open_state(
@@ -102,49 +186,14 @@ def open_state(
     options = options or ReadOptions()
     if options.python_type is not None and state is None:
         raise type_of_one_state()
-    if kind in OPERATOR_KINDS and state is None:
-        raise OptionError(f"{spelled('kind', kind)} needs {spelled('state')}: name the state, or leave {spelled('kind')} out")
-    reader = _open_whole(stored, state, kind, options)
-    return reader if options.columns is None else reader.select(selected(options.columns, reader.schema))
+    return StatesToRead.find(stored, state, kind).open(options)
 
 
-def _open_whole(stored: StoredOperator, state: str | None, kind: str | None, options: ReadOptions) -> SelectableStateReader:
-    """Open the reader of a state with all its columns."""
-    if kind is not None and kind in RAW_KINDS:
-        if state is not None:
-            raise NotFoundError(f"raw state of {stored.label} does not have names, found the name {state!r}")
-        return RawStateReader(stored, kind, ReadPlan.of(options))
-    variants, unread = stored.survey(state)
-    if state is not None:
-        state = stored_name(state, (*variants, *(u.name for u in unread if u.name is not None)))
-    concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
-    if concerned:
-        raise concerned[0].error
-    if not variants and not unread:
-        raise NotFoundError(f"{stored.label} has no state{_other_state(stored.operator)}")
-    read = [found[0] for name, found in variants.items() if name == state or (state is None and _is_read(found[0], kind))]
-    plan = plan_read(stored, read, options)
-    if state is None:
-        if kind == TIMER_KIND:
-            queues = [[s for s in states if isinstance(s, TimerDescription)] for states in variants.values()]
-            readers = [KeyedStateReader(stored, timers, plan) for timers in queues if timers]
-            if not readers:
-                raise NotFoundError(f"{stored.label} has no timers; its states are {', '.join(map(repr, variants))}")
-            return UnionReader(readers)
-        return JoinedStatesReader(stored, variants, plan)
-    if state not in variants:
-        raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), stored.label)
-    found = variants[state]
-    _check_kind(found[0], kind, stored.label)
-    keyed = [s for s in found if isinstance(s, KeyedDescription)]
-    if keyed:
-        return KeyedStateReader(stored, keyed, plan)
-    return OperatorStateReader(stored, found, plan)
-
-
-def _is_read(state: StateDescription, kind: str | None) -> bool:
-    """Return whether a read without a name reads a state."""
-    return state.is_timer if kind == TIMER_KIND else state.is_keyed and not state.is_timer
+def kind_of(state: StateDescription) -> Kind:
+    """Return what reading a state by its name is."""
+    if isinstance(state, KeyedDescription) and not state.is_timer:
+        return Kind.KEYED if state.in_void_namespace else Kind.WINDOW
+    return Kind.TIMERS if state.is_timer else _READ_KINDS[state.kind]
 
 
 def _other_state(operator: OperatorState) -> str:
@@ -166,14 +215,6 @@ def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:
     if state is not None:
         return unread.name == state
     return (unread.kind in TIMERS) if kind == TIMER_KIND else unread.kind not in OPERATOR_KINDS | TIMERS
-
-
-def _check_kind(state: StateDescription, kind: str | None, label: str) -> None:
-    expected = _KINDS.get(kind or "")
-    fits = state.is_keyed if kind == KEYED_KIND else (expected is None or state.kind in expected)
-    if not fits:
-        other = state.kind if state.kind in _KINDS else TIMER_KIND if state.is_timer else KEYED_KIND
-        raise NotFoundError(f"state {state.name!r} of {label} is {state.kind}; read it with {read_with(other)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,95 @@
-"""Reads of a state whose columns, fields and keys are chosen late, by the query that asks for the rows."""
+"""Reads of a state: their arguments, and the open state, whose columns, fields and keys are chosen by what asks for its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import field, replace
 from os import PathLike
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from state_processor.backends.formats.row_layout import KEY_COLUMN
-from state_processor.backends.read.state_access import SelectableStateReader
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.column_comments import with_comments_of
+from state_processor.backends.read.state_access import SelectableStateReader, open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.keywords import check_arguments
 from state_processor.options.source import SourceOptions
-from state_processor.read.requests import StateRequest, arrow_schema
+from state_processor.read.projection import overridden
 from state_processor.read.sources import ProjectedReader, find_reader, takes_keys
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import Door, entered
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.records import dataclass
+from state_processor.types.identifier import OperatorIdentifier
 
+if TYPE_CHECKING:
+    from state_processor.serializers.java.types import JavaType
+
+ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]
 _INTEGERS: Final = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64()})
+
+
+@dataclass(frozen=True, slots=True)
+class StateRequest:
+    """The arguments of a read of a state; see :func:`state_processor.arrow.read_state`."""
+
+    operator: OperatorIdentifier
+    state: str | None = None
+    kind: str | None = None
+    schema: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def _uid(self) -> str | None:
+        """The uid of the operator; ``None`` if it is text that is taken for a hash."""
+        uid = self.operator.uid
+        return uid if uid is not None and OperatorIdentifier.of(uid) == self.operator else None
+
+    def find(self, snapshot: Snapshot) -> StoredOperator:
+        """Find the operator in a snapshot.
+
+        Raises
+        ------
+        NotFoundError
+            If it does not exist.
+        """
+        return StoredOperator.find(snapshot, self._uid, self.operator.uid_hash)
+
+    def open(self, stored: StoredOperator) -> StateScan:
+        """Check the arguments, and open the state of an operator that :meth:`find` returns.
+
+        Raises
+        ------
+        OptionError
+            If an argument has a value of another kind, or does not act on the state.
+        NotFoundError
+            If the operator does not have the state.
+        """
+        values = check_arguments({**self.options, "kind": self.kind})
+        evolving, schema = evolving_types(self.schema)
+        types = {**evolving, **self._inferred(stored, values), **dict(values.get("types", ()))}
+        named = {"uid_hash": self.operator.uid_hash} if self._uid is None else {"uid": self._uid}
+        values |= named | ({} if self.state is None else {"state": self.state})
+        values |= {"types": tuple(types.items())} if types else {}
+        source = SourceOptions.of(stored.snapshot.directory, values)
+        reader = find_reader(source, stored)
+        delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
+        ProjectedReader.of(reader, delivered)  # refuses conversions
+        return StateScan(values, source, stored, reader, delivered)
+
+    def _inferred(self, stored: StoredOperator, values: Mapping[str, Any]) -> Mapping[str, JavaType]:
+        """Return the Java types that the values of the state have, by path, if the options ask for them."""
+        if not values.get("infer_kryo", False):
+            return {}
+        from state_processor.backends.read.java_type_inference import inferred_java_types  # most reads infer nothing
+
+        return inferred_java_types(stored, self.state)
 
 
 @dataclass(frozen=True)
@@ -30,6 +98,8 @@ class StateScan:
 
     Parameters
     ----------
+    values
+        The normal forms of the options, by keyword argument.
     source
         The checked options of the read.
     stored
@@ -42,6 +112,7 @@ class StateScan:
         The registrations and the spelling of options where the state was found. Libraries read in threads of their own.
     """
 
+    values: Mapping[str, Any]
     source: SourceOptions
     stored: StoredOperator
     reader: SelectableStateReader
@@ -49,17 +120,13 @@ class StateScan:
     context: Context = field(default_factory=copy_context, compare=False, repr=False)
 
     @classmethod
-    def of(cls, stored: StoredOperator, request: StateRequest) -> Self:
-        """Open a state of an operator."""
+    def of(cls, stored: StoredOperator, request: StateRequest) -> StateScan:
+        """Open a state of an operator. Messages spell options as those of functions."""
         with entered(Door.FUNCTIONS):
-            opened = request.open(stored)
-        reader = opened.reader
-        delivered = reader.schema if opened.schema is None else arrow_schema(opened.schema, reader.schema)
-        ProjectedReader.of(reader, delivered)  # refuses conversions
-        return cls(opened.source, stored, reader, delivered)
+            return request.open(stored)
 
     @classmethod
-    def open(cls, path: str | PathLike[str], request: StateRequest) -> Self:
+    def open(cls, path: str | PathLike[str], request: StateRequest) -> StateScan:
         """Open a snapshot, and a state in it."""
         return cls.of(request.find(SnapshotAccess.among(request.options).open(path)), request)
 
@@ -81,8 +148,8 @@ class StateScan:
     def _batches(self, wanted: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
         reader = self.reader
         if keys is not None:
-            source = replace(self.source, read=replace(self.source.read, keys=tuple(keys)))
-            reader = find_reader(source, self.stored)
+            options = replace(self.source.read, keys=tuple(keys))
+            reader = open_state(self.stored, self.source.state, self.source.kind, options)
         projected = ProjectedReader.of(reader, self.schema if wanted is None else wanted)
         empty = True
         for split in progress(projected.reader.splits(), "reading"):
@@ -118,6 +185,41 @@ class StateScan:
             return frozenset(v for v in values if -limit <= v < limit)
         same = str if type_ == pa.string() else bool if type_ == pa.bool_() else None
         return values if same is not None and all(type(v) is same for v in values) else None
+
+
+def evolving_types(schema: Any) -> tuple[dict[str, PortableType], Any]:
+    """Return the columns that a schema has in types of Flink, and the schema without them."""
+    if isinstance(schema, TypeSerializer):
+        return {"value": PortableType.of(schema)}, None
+    if not isinstance(schema, Mapping):
+        return {}, schema
+    types = {name: PortableType.of(t) for name, t in schema.items() if isinstance(t, TypeSerializer)}
+    return types, {name: t for name, t in schema.items() if name not in types}
+
+
+def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], given: pa.Schema) -> pa.Schema:
+    """Return the schema to deliver.
+
+    Parameters
+    ----------
+    schema
+        The user's argument.
+    given
+        The schema of the state.
+
+    Raises
+    ------
+    OptionError
+        If the argument is neither a schema nor a mapping of names to types, or names an unknown column.
+    """
+    if isinstance(schema, pa.Schema):
+        return with_comments_of(schema, given)
+    if not isinstance(schema, Mapping):
+        raise OptionError(f"schema={schema!r}: expected a pyarrow.Schema, or a mapping of column names to types")
+    for name, data_type in schema.items():
+        if not isinstance(data_type, pa.DataType):
+            raise OptionError(f"schema: the type of {name!r} is {data_type!r}; expected a type of Types or of pyarrow")
+    return overridden(given, dict(schema))
 
 
 def columns_of(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pickle import PicklingError, dumps
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from state_processor.backends.read.operator_state import OperatorStateReader
-from state_processor.backends.read.option import Kind
 from state_processor.backends.read.raw_state import RawStateReader
-from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state
+from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
-from state_processor.backends.state.python_states import check_known, stored_name
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.python_states import check_known
 from state_processor.options.effects import check_effects, check_time_to_live
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import EFFECTIVE_OPTIONS
@@ -26,15 +25,6 @@ from state_processor.serializers.errors import OptionError, UndecodableValueErro
 from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
 from state_processor.serializers.records import dataclass
-
-_KINDS: Final = {
-    "TIMER": Kind.TIMERS,
-    "OPERATOR_LIST": Kind.LIST,
-    "UNION_LIST": Kind.UNION,
-    "BROADCAST": Kind.BROADCAST,
-    "RAW_KEYED": Kind.RAW,
-    "RAW_OPERATOR": Kind.RAW,
-}
 
 
 @dataclass(frozen=True)
@@ -118,41 +108,19 @@ def find_reader(options: SourceOptions, stored: StoredOperator) -> SelectableSta
     UndecodableValueError
         If a type declares nanoseconds, and the options do not say how to read them.
     """
-    if options.kind in RAW_KINDS:
-        _check_options(options, {}, stored.label)
-        return open_state(stored, options.state, options.kind, options.read)
-    states = stored.survey(options.state)[0]
-    _check_options(options, states, stored.label)
+    read = StatesToRead.find(stored, options.state, options.kind)
+    states = [state for found in read.variants.values() for state in found]
+    where = stored.label if options.state is None else f"state {options.state!r} of {stored.label}"
+    check_effects(options.given, read.kind, EFFECTIVE_OPTIONS, where)
+    check_time_to_live(options.given, where, has_ttl=any(state.has_ttl for state in states))
     if options.read.python_types:
-        check_known(options.read.python_types, states, stored.label)
-    reader = open_state(stored, options.state, options.kind, options.read)
-    read = states.values() if options.state is None else (states.get(options.state, ()),)
-    log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for found in read for s in found)))
+        check_known(options.read.python_types, stored.survey()[0], stored.label)
+    reader = read.open(options.read)
+    log_undescribed(undescribed_classes(*(tuple(state.serializers.values()) for state in states)))
     if options.read.nanos == "error":
         of_state = "" if options.state is None else f", state {options.state!r}"
         refuse_nanoseconds(reader.described_schema, f"{stored.label}{of_state}")
     return reader
-
-
-def _check_options(options: SourceOptions, states: Mapping[str, list[StateDescription]], operator: str) -> None:
-    """Refuse options that do not act on the state. :func:`open_state` reports a missing state."""
-    if options.state is None:
-        kind = _KINDS.get(options.kind or "", Kind.WHOLE)
-        read, where = [s for found in states.values() for s in found if s.is_keyed and not s.is_timer], operator
-    else:
-        read = states.get(stored_name(options.state, states), [])
-        if not read:
-            return
-        kind, where = kind_of(read[0]), f"state {options.state!r} of {operator}"
-    check_effects(options.given, kind, EFFECTIVE_OPTIONS, where)
-    check_time_to_live(options.given, where, has_ttl=any(s.has_ttl for s in read))
-
-
-def kind_of(state: StateDescription) -> Kind:
-    """Return what reading a state by its name is, for the table of options."""
-    if isinstance(state, KeyedDescription) and not state.is_timer:
-        return Kind.KEYED if state.in_void_namespace else Kind.WINDOW
-    return _KINDS["TIMER" if state.is_timer else state.kind]
 
 
 def takes_keys(reader: StateReader) -> bool:

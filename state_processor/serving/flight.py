@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.read.requests import StateRequest
-from state_processor.read.scans import StateScan
+from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.records import dataclass
 from state_processor.serving.access import Permission

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.read.requests import StateRequest
+from state_processor.read.scans import StateRequest
 from state_processor.read.sources import splits_of
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.planned_read import planned_read
@@ -63,8 +63,7 @@ def filtered_batches(
     given = dict(options)
     access = SnapshotAccess.among(given)
     request = StateRequest(operator, state, given.pop("kind", None), None, given)
-    opened = request.open(request.find(access.open(path)))
-    source, reader = opened.source, opened.reader
+    scan = request.open(request.find(access.open(path)))
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkSession.getActiveSession() is None:
         _check_java("--where")
@@ -73,8 +72,8 @@ def filtered_batches(
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     getLogger("SQLQueryContextLogger").setLevel(CRITICAL)  # the error has Spark's reason
     serializers = TaskSerializers.of_driver(access.serializers)
-    splits, schema = splits_of(reader, source), spark_schema(reader.schema)
-    rows = planned_read(spark, reader, splits, schema, serializers, source.label, source.split_size)
+    splits, schema = splits_of(scan.reader, scan.source), spark_schema(scan.schema)
+    rows = planned_read(spark, scan.reader, splits, schema, serializers, scan.source.label, scan.source.split_size)
     try:
         chosen = rows.where(where)
     except AnalysisException as problem:

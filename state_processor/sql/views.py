@@ -21,8 +21,7 @@ from state_processor.backends.read.state_listing import Survey, surveys
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name
-from state_processor.read.requests import StateRequest
-from state_processor.read.scans import StateScan
+from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.requests import StateRequest
-from state_processor.read.scans import StateScan
+from state_processor.read.scans import StateRequest, StateScan
 from state_processor.read.sources import takes_keys
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier

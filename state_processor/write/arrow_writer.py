@@ -11,9 +11,8 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.requests import StateRequest
 from state_processor.read.rows import Rows
-from state_processor.read.scans import StateScan
+from state_processor.read.scans import StateRequest, StateScan
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
 from state_processor.write.arrow_query_rows import ArrowQueryRows

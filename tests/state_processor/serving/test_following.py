@@ -14,8 +14,7 @@ import state_processor as sp
 from state_processor.backends.metadata import discovery
 from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.read.key_contents import KeyContents
-from state_processor.read.requests import StateRequest
-from state_processor.read.scans import StateScan
+from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serving import answers, following
