@@ -196,19 +196,14 @@ def lookup(
 def diff(
     old: Path, new: Path, uid: str | OperatorIdentifier, state: str, full: bool = False, **options: Unpack[DiffSnapshotOptions]
 ) -> Rows:
-    """Compare a state in two snapshots: a row for each value that was inserted, deleted or updated.
-
-    Entries are compared as bytes; only entries that differ are decoded. In RocksDB and ForSt, the comparison reads
-    the files that only one snapshot has, and looks up the keys of these files in the other files.
+    """Compare a state in two snapshots, as :func:`state_processor.diff` does, without Spark.
 
     Parameters
     ----------
-    old, new
-        Directories of savepoints or checkpoints.
+    old, new, full
+        As for :func:`state_processor.diff`.
     uid, state
         The state, of any kind.
-    full
-        Whether files that both snapshots have are compared, too. The result is the same.
     **options
         See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
 
@@ -430,10 +425,8 @@ def read_sink_state(
     ------
     NotFoundError
         If the operator does not exist, or is not a sink with state.
-    OptionError
-        If the connector does not exist, or the bytes fit several connectors: name one of them.
-    CorruptSnapshotError
-        If the connector did not write the bytes.
+    OptionError, CorruptSnapshotError
+        As for :func:`read_source_splits`.
     """
     from state_processor.backends.connectors.sink_state import read_sink_state as table_of_sink  # reads of state skip it
     from state_processor.backends.connectors.sink_state import sink_state

@@ -275,26 +275,10 @@ class SavepointReader(SnapshotPlots):
 
         Parameters
         ----------
-        uid
-            The operator.
-        key
-            The key, as a Python value.
-        state
-            One state; ``None`` for all keyed states and the timers.
+        uid, key, state
+            As for :func:`state_processor.arrow.lookup`, which lists the errors, too.
         **options
             See :class:`~state_processor.options.groups.LookupOptions`.
-
-        Returns
-        -------
-        KeyContents
-            A table per state.
-
-        Raises
-        ------
-        NotFoundError
-            If the operator or the state does not exist, or the operator does not have keyed state.
-        OptionError
-            The key is not of the operator's key type.
         """
         return KeyContents.find(self._snapshot, OperatorIdentifier.of(uid), key, state, options)
 

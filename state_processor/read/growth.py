@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from logging import getLogger
 from os import PathLike
 from typing import Any, Final, Unpack
 
@@ -21,7 +20,7 @@ from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
 from state_processor.read.history import HOUR, history_of, series_of
-from state_processor.read.snapshots import discovered, unsearched_text
+from state_processor.read.snapshots import searched
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
 
@@ -52,7 +51,6 @@ GROWTH_SCHEMA: Final = pa.schema(
         ("evidence", pa.string()),
     ]
 )
-_LOG: Final = getLogger("state_processor")
 _TOLERANCE: Final = 0.1
 """Changes up to this share of a size may be the work of compactions."""
 _SLOWEST: Final = 0.5
@@ -117,10 +115,8 @@ def growth(
     if COUNT.of_argument("at_least", at_least) < 3:
         raise OptionError(f"{spelled('at_least', at_least)}: expected at least 3, because two sizes do not show a trend")
     access = SnapshotAccess.of(**options)
-    discovery = discovered(directory, depth, access)
-    if discovery.unsearched:
-        _LOG.warning("%s", unsearched_text(discovery, depth, spelled("depth", str(depth + 1))))
-    return growth_of(history_of(discovery.snapshots, access), discovery.snapshots, access, at_least)
+    snapshots = searched(directory, depth, access).snapshots
+    return growth_of(history_of(snapshots, access), snapshots, access, at_least)
 
 
 def growth_of(table: pa.Table, snapshots: Iterable[SnapshotInfo], access: SnapshotAccess, at_least: int = SNAPSHOTS) -> pa.Table:

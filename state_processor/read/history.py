@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from logging import getLogger
 from os import PathLike
 from typing import Any, Final, Literal, Unpack, get_args
 
@@ -19,7 +18,7 @@ from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.snapshots import discovered, unsearched_text
+from state_processor.read.snapshots import searched
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError
 from state_processor.serializers.late import pc
@@ -27,7 +26,6 @@ from state_processor.serializers.records import dataclass
 
 HistoryBy = Literal["state", "key_group"]
 
-_LOG: Final = getLogger("state_processor")
 _STATE: Final = [
     pa.field("path", pa.string()),
     pa.field("job_id", pa.string()),
@@ -106,10 +104,7 @@ def history(
     if by not in get_args(HistoryBy):
         raise OptionError(f"{spelled('by', by)}: expected one of {', '.join(get_args(HistoryBy))}")
     access = SnapshotAccess.of(**options)
-    discovery = discovered(directory, depth, access)
-    if discovery.unsearched:
-        _LOG.warning("%s", unsearched_text(discovery, depth, spelled("depth", str(depth + 1))))
-    return history_of(discovery.snapshots, access, by)
+    return history_of(searched(directory, depth, access).snapshots, access, by)
 
 
 def history_of(snapshots: Iterable[SnapshotInfo], access: SnapshotAccess, by: HistoryBy = "state") -> pa.Table:

@@ -82,9 +82,7 @@ def list_snapshots(
     access = SnapshotAccess.of(**options)
     if not check:
         check_given(options, FINDING, f"with {spelled('check', True)}: set that")
-    found = discovered(directory, depth, access)
-    if found.unsearched:
-        _LOG.warning("%s", unsearched_text(found, depth, f"depth={depth + 1}"))
+    found = searched(directory, depth, access)
     snapshots = checked(found.snapshots, access) if check else found.snapshots
     return recovering(snapshots, high_availability, found.pointers, access)
 
@@ -117,6 +115,14 @@ def recovering(
         except StateProcessorError as problem:
             _LOG.warning("%s", problem)
     return with_recovery(list(snapshots), pointers)
+
+
+def searched(directory: str | PathLike[str], depth: int, access: SnapshotAccess) -> Discovery:
+    """Return what :func:`discovered` returns; the log names directories that were too deep."""
+    found = discovered(directory, depth, access)
+    if found.unsearched:
+        _LOG.warning("%s", unsearched_text(found, depth, spelled("depth", depth + 1)))
+    return found
 
 
 def discovered(directory: str | PathLike[str], depth: int, access: SnapshotAccess) -> Discovery:
