@@ -7,9 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Final
 
 from state_processor import __version__
@@ -17,6 +14,7 @@ from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.late import make_arrays_without_pandas
 
 NO: Final = 1
 """What a command with an answer for scripts returns if the answer is no."""
@@ -89,60 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # In a process of its own, the garbage collector need not search the objects of the modules, nor all objects at the end
     gc.disable()
     parser = command_parser(sys.argv[1] if len(sys.argv) > 1 else None)
-    _make_arrays_without_pandas()
+    make_arrays_without_pandas()
     gc.freeze()
     gc.enable()
     code = _run(parser, sys.argv[1:])
     gc.freeze()
     return code
-
-
-class _NoPandas:
-    """A finder of modules that does not find pandas."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-class _LaterPandas:
-    """A finder of modules that tells pyarrow if pandas is imported after all: code of users may make arrays of its objects."""
-
-    @classmethod
-    def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if name != "pandas":
-            return None
-        sys.meta_path.remove(cls)
-        try:
-            spec = find_spec(name)
-        finally:
-            sys.meta_path.insert(0, cls)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                import pyarrow as pa
-
-                load(module)
-                pa.array([0]).to_pandas()  # which looks for pandas once more
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-def _make_arrays_without_pandas() -> None:
-    """Let pyarrow make an array. It looks for pandas once; importing pandas would take longer than most commands."""
-    import pyarrow as pa
-
-    if "pandas" in sys.modules:
-        return
-    sys.meta_path.insert(0, _NoPandas)
-    try:
-        pa.array([0])
-    finally:
-        sys.meta_path.remove(_NoPandas)
-    sys.meta_path.insert(0, _LaterPandas)
 
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:

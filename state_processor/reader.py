@@ -360,9 +360,9 @@ class SavepointReader(SnapshotPlots):
         asked = _parsed(schema) if isinstance(schema, str) else schema
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, _for_arrow(asked), {**options, **self._access.values()})
         stored = request.find(self._snapshot)
+        scan = request.open(stored)
         if only_windows and StatesToRead.find(stored, state, kind).kind is Kind.KEYED:
             raise NotFoundError(f"state {state!r} of {stored.label} is not in windows; read it with {read_with('KEYED')}")
-        scan = request.open(stored)
         source = scan.source
         of_spark = asked if isinstance(asked, StructType) else spark_schema(scan.schema)
         delivered = with_comments(of_spark, comments_of(scan.reader.schema))

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.write.arrays import numbers
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.records import dataclass
 
@@ -106,11 +105,11 @@ class BlobAddress:
             subtasks = in_groups.astype(np.int64) * self.parallelism // self.max_parallelism
             yield pa.RecordBatch.from_arrays(
                 [
-                    numbers(subtasks.astype(np.int32)),
-                    numbers(in_groups.astype(np.int32)),
-                    numbers(np.full(len(part), self.state_id, dtype=np.int32)),
-                    numbers(np.full(len(part), self.phase, dtype=np.int32)),
-                    numbers(part[:, 2]),
+                    pa.array(subtasks.astype(np.int32)),
+                    pa.array(in_groups.astype(np.int32)),
+                    pa.array(np.full(len(part), self.state_id, dtype=np.int32)),
+                    pa.array(np.full(len(part), self.phase, dtype=np.int32)),
+                    pa.array(part[:, 2]),
                     pa.Array.from_buffers(pa.binary(), len(part), buffers),
                 ],
                 schema=ORDERED_BLOBS,
@@ -133,4 +132,4 @@ def with_file_numbers(blobs: pa.RecordBatch, first: int) -> pa.RecordBatch:
 
 def _with_column(blobs: pa.RecordBatch, name: str, values: npt.NDArray[np.int32]) -> pa.RecordBatch:
     place = ORDERED_BLOBS.get_field_index(name)
-    return blobs.set_column(place, ORDERED_BLOBS.field(place), numbers(values))
+    return blobs.set_column(place, ORDERED_BLOBS.field(place), pa.array(values))

@@ -21,7 +21,6 @@ from state_processor.backends.formats.entry_framing import entry_spans, fingerpr
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.backends.write.arrays import flags
 from state_processor.backends.write.blobs import TOMBSTONES, BlobAddress
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import (
@@ -95,7 +94,7 @@ class TombstoneEncoder:
         for name in self._columns:
             check_present(batch, name, self._context)
         columns = [batch.column(c) for c in self._columns]
-        whole = flags(np.full(batch.num_rows, self._is_whole))
+        whole = pa.repeat(self._is_whole, batch.num_rows)
         yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, whole], names=[*self._columns, self._value]))
 
 

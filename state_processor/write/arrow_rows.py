@@ -12,7 +12,6 @@ import pyarrow as pa
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.write.arrays import of_values
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
 from state_processor.options.given_tables import as_table, with_plain_columns
 from state_processor.serializers.errors import InvalidRowError, OptionError
@@ -234,7 +233,7 @@ def _of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     for name in names:
         values = [row.get(name) for row in rows]
         try:
-            columns[name] = of_values(values)
+            columns[name] = pa.array(values)
         except _NO_COLUMN as problem:
             number = _first_unfitting(values)
             raise OptionError(

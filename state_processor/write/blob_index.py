@@ -20,7 +20,6 @@ import pyarrow as pa
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.files.streams import FileStream
-from state_processor.backends.write.arrays import one_list, repeated
 from state_processor.backends.write.blobs import BLOB_ORDER, ORDERED_BLOBS, Blob
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.records import dataclass
@@ -104,12 +103,8 @@ def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
                 sizes.append(int(np.from_dlpack(blobs.column("size")).sum()))
                 file.write_batch(blobs)
         sink.write(buffer.getvalue())
-    columns = [
-        repeated(name.encode(), 1, pa.string()),
-        one_list(np.array(subtasks, np.int32), BLOB_INDEXES.field("subtasks").type),
-        one_list(np.array(sizes, np.int64), BLOB_INDEXES.field("sizes").type),
-    ]
-    yield pa.RecordBatch.from_arrays(columns, schema=BLOB_INDEXES)
+    index = {"index_file": name, "subtasks": subtasks, "sizes": sizes}
+    yield pa.RecordBatch.from_pylist([index], BLOB_INDEXES)
 
 
 def split_by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -11,11 +11,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NoReturn
 
-import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.files.scratch import scratch_space
-from state_processor.backends.write.arrays import numbers
 from state_processor.backends.write.staging import Staging
 from state_processor.display.progress import progress, progress_of_rows
 from state_processor.serializers.doors import spelled
@@ -147,4 +145,4 @@ def _run_in_threads(task: Task, count: int, threads: int) -> list[pa.RecordBatch
 
 
 def _run(task: Task, number: int) -> list[pa.RecordBatch]:
-    return list(task([pa.RecordBatch.from_arrays([numbers(np.array([number]))], ["id"])]))
+    return list(task([pa.RecordBatch.from_arrays([pa.array([number])], ["id"])]))

@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.row_shapes import concatenate
-from state_processor.backends.write.arrays import numbers, repeated
 from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOBS, with_file_numbers
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
@@ -75,7 +74,7 @@ def part_numbers(batches: Batches) -> Iterator[int]:
 
 def task_result(number: int, value: Any) -> pa.RecordBatch:
     """Return a row of :data:`TASK_RESULTS`."""
-    columns = [numbers(np.array([number], np.int32)), repeated(pickle.dumps(value), 1, pa.binary())]
+    columns = [pa.array([number], pa.int32()), pa.array([pickle.dumps(value)], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=TASK_RESULTS)
 
 
@@ -154,8 +153,8 @@ def _spilled(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: n
     sizes = pc.binary_length(columns["blob"]).cast(pa.int64())
     columns["blob"] = data
     count = blobs.num_rows
-    columns["file"] = pa.nulls(count, pa.string()) if file is None else repeated(file.encode(), count, pa.string())
-    columns["offset"] = numbers(offsets)
+    columns["file"] = pa.repeat(pa.scalar(file, pa.string()), count)
+    columns["offset"] = pa.array(offsets)
     columns["size"] = sizes
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=SPILLED_BLOBS)
 
