@@ -61,7 +61,7 @@ def connect(path: Path, *, nanos: Nanos = "check", **options: Unpack[SnapshotOpt
     OptionError
         DuckDB is not installed, or an argument has an unexpected value.
     NotASnapshotError, CorruptSnapshotError, MissingFileError
-        The path is not a snapshot, or the snapshot is damaged.
+        As for :func:`~state_processor.arrow.read_state`.
     """
     return SqlSession.open(path, {"nanos": nanos, **options}).connection_to_all()
 
@@ -72,12 +72,10 @@ def query(path: Path, sql: str, *, nanos: Nanos = "check", **options: Unpack[Sna
 
     Parameters
     ----------
-    path, nanos
+    path, nanos, **options
         As for :func:`connect`, which describes the views.
     sql
         One statement in DuckDB's dialect.
-    **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Returns
     -------

@@ -15,8 +15,7 @@ from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.file_check import FileCheck, check_files
 from state_processor.backends.read.option import Kind
-from state_processor.backends.read.structure_check import StructureCheck
-from state_processor.backends.read.value_check import ValueCheck
+from state_processor.backends.read.snapshot_checks import StructureCheck, ValueCheck
 from state_processor.backends.write.claimed_repair import is_moved, refer_to_claimed
 from state_processor.backends.write.staging import Staging
 from state_processor.commands.command import JSON_LINES, SNAPSHOT, command, flags, switch

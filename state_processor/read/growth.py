@@ -79,14 +79,10 @@ def growth(
 
     Parameters
     ----------
-    directory
-        A directory of checkpoints, savepoints or jobs.
+    directory, depth, **options
+        As for :func:`history`.
     at_least
         The fewest snapshots that show a trend, at least 3.
-    depth
-        Number of levels below the directory to search. The log names deeper directories.
-    **options
-        See :class:`~state_processor.options.groups.DirectoryOptions`.
 
     Returns
     -------
@@ -105,12 +101,10 @@ def growth(
 
     Raises
     ------
-    NotASnapshotError
-        If the directory does not exist.
     OptionError
         If ``at_least`` is less than 3.
-    MissingFileError, CorruptSnapshotError
-        If a file of a store is missing or damaged.
+    NotASnapshotError, MissingFileError, CorruptSnapshotError
+        As for :func:`history`.
     """
     if COUNT.of_argument("at_least", at_least) < 3:
         raise OptionError(f"{spelled('at_least', at_least)}: expected at least 3, because two sizes do not show a trend")

@@ -82,15 +82,7 @@ class SqlSession:
 
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, Any]) -> Self:
-        """Open a snapshot.
-
-        Raises
-        ------
-        OptionError
-            DuckDB is not installed, or an option has an unexpected value.
-        NotASnapshotError, CorruptSnapshotError, MissingFileError
-            The path is not a snapshot, or the snapshot is damaged.
-        """
+        """Open a snapshot; for errors see :func:`state_processor.duckdb.connect`."""
         duckdb = require("duckdb", "duckdb", "queries of SQL")
         if "nanos" in options:
             DecodeOptions(nanos=options["nanos"])

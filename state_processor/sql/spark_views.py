@@ -24,21 +24,15 @@ def create_views(
 ) -> list[str]:
     """Make temporary views of everything in a snapshot; views with the same names are replaced.
 
-    An operator is a view: a row per key, a column per keyed state. Its name is the uid, or the hash of the uid where the snapshot
-    does not have the uid. Each of its states is a view with both names, ``orders_total``, and its timers are ``orders_timers``.
-    ``operators``, ``states`` and ``handles`` are tables about the snapshot. A name that is taken, in any case, gets ``_2`` at its
-    end.
+    They are the views of :func:`state_processor.duckdb.connect`. Temporary views don't have schemas: a view of a state has both
+    names, ``orders_total``, and the timers are ``orders_timers``.
 
     Parameters
     ----------
     spark
         The session.
-    path
-        Directory of the savepoint or checkpoint, or its ``_metadata``.
-    nanos
-        How nanoseconds are read that microseconds can't hold: see :class:`~state_processor.options.groups.StateSnapshotOptions`.
-    **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
+    path, nanos, **options
+        As for :func:`state_processor.duckdb.connect`.
 
     Returns
     -------
@@ -49,7 +43,7 @@ def create_views(
     Raises
     ------
     NotASnapshotError, CorruptSnapshotError, MissingFileError
-        The path is not a snapshot, or the snapshot is damaged.
+        As for :func:`state_processor.arrow.read_state`.
     """
     reader = SavepointReader.read(spark, path, **options)
     names: list[str] = []

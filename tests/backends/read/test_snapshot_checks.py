@@ -9,7 +9,7 @@ import pytest
 
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.value_check import ValueCheck
+from state_processor.backends.read.snapshot_checks import ValueCheck
 from state_processor.serializers.core.enums import EnumSerializer
 from tests.backends.keyed_files import CANONICAL, FORMATS, one, void
 from tests.backends.state_files import LONG, STRING, group_of, keyed, long, snapshot, string

@@ -1,7 +1,8 @@
-"""The structure of a snapshot's state files, as far as it can be checked without decoding values.
+"""Checks of a snapshot: the structure of its state files, and its values.
 
-Canonical files have lengths that every read checks. Checksums of all blocks of embedded stores, counts in files of the heap
-backend, and offsets of operator state in `_metadata` are checked here in all files.
+The structure is checked without decoding values. Canonical files have lengths that every read checks. Checksums of all blocks of
+embedded stores, counts in files of the heap backend, and offsets of operator state in `_metadata` are checked here in all files.
+Of values it is checked that each can be decoded to its last byte, and that each key is in its key group.
 """
 
 from __future__ import annotations
@@ -13,22 +14,34 @@ from dataclasses import field
 from functools import partial
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
+
 from state_processor.backends.files.parallel import at_once
+from state_processor.backends.formats.entry_layouts import KEY
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.opening import open_source
 from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.formats.rocksdb_store import Store, open_store
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, key_group_chunks
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label
+from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import foreign_errors
+from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.records import dataclass
 
 _FILES_AT_ONCE: Final = 8
+_OPTIONS: Final = ReadOptions(nanos="string", row_kind=True, metadata=True)
 
 
 @dataclass
@@ -139,3 +152,53 @@ class StructureCheck(SnapshotCheck):
             self.unknown.append(str(problem))
         except StateProcessorError as problem:
             self.problems.append(str(problem))
+
+
+@dataclass
+class ValueCheck(SnapshotCheck):
+    """Outcome of a check of values, with the number of decoded rows. Problems are states that can't be decoded, or are wrong.
+
+    ``unknown`` has states whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked.
+    """
+
+    rows: int = 0
+
+    def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
+        stored = StoredOperator(snapshot, operator)
+        try:
+            states, unread = stored.survey()
+        except StateProcessorError as problem:
+            self.problems.append(str(problem))
+            return
+        self.problems += [str(state.error) for state in unread]
+        for variants in states.values():
+            try:
+                self._check_state(stored, variants[0])
+            except StateProcessorError as problem:
+                self.problems.append(str(problem))
+
+    def _check_state(self, stored: StoredOperator, state: StateDescription) -> None:
+        reader = open_state(stored, state.name, options=_OPTIONS)
+        label = f"{stored.label}, state {state.name!r}"
+        hashed = isinstance(state, KeyedDescription)
+        for split in reader.splits():
+            for batch in reader.read(split):
+                self.rows += batch.num_rows
+                if hashed and isinstance(state, KeyedDescription):
+                    try:
+                        self._check_keys(batch, state, stored.operator.max_parallelism, label)
+                    except UnsupportedFormatError:
+                        self.unknown.append(label)
+                        hashed = False
+
+    def _check_keys(self, batch: pa.RecordBatch, state: KeyedDescription, max_parallelism: int, label: str) -> None:
+        keys = batch.column(batch.schema.get_field_index(KEY))
+        expected = key_group(hash_codes(state.key, keys), max_parallelism)
+        found = batch.column(batch.schema.get_field_index(KEY_GROUP_COLUMN)).to_numpy()
+        wrong = np.flatnonzero(expected != found)
+        if len(wrong):
+            row = int(wrong[0])
+            self.problems.append(
+                f"{label}: {len(wrong)} entries are in the wrong key group, such as key {keys[row].as_py()!r} in {found[row]}: "
+                f"its hash belongs to {expected[row]}, where Flink looks for it"
+            )
