@@ -20,7 +20,7 @@ from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.serializers.codec import VARIABLE
-from state_processor.serializers.core.opaque import reason_end_unknown
+from state_processor.serializers.core.unread import reason_end_unknown
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput

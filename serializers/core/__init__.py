@@ -7,6 +7,6 @@ Types with nested types: ``arrays``, ``collections``, ``tuples``, ``rows``, ``ei
 ``pojo_fields``, ``pojo_columns``, ``pojo_entries``, and ``optional_map`` of its snapshot). ``enums``, ``user_code`` and
 ``self_written`` are of classes of users.
 
-``templates`` has base classes for serializers of other packages. ``opaque`` and ``unread`` stand for values that are not decoded.
+``templates`` has base classes for serializers of other packages. ``unread`` stands for values that are not decoded.
 ``legacy`` reads the snapshots of Flink 1.6 and earlier.
 """

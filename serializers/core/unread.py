@@ -1,14 +1,78 @@
-"""Serializers whose snapshot can't be read: their values are bytes, if the entry's layout gives their end."""
+"""Values that are not decoded: their bytes, if the entry's layout gives their end.
+
+The snapshot of their serializer can't be read (:class:`UnreadSerializer`), or the serializer can't be decoded.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.opaque import OpaqueSerializer
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.traversal import walk
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+class OpaqueSerializer(TypeSerializer):
+    """A value that fills its part of an entry, as bytes. Inside another value or before other values, its end is unknown.
+
+    Parameters
+    ----------
+    name
+        The name of the type, as in the replaced serializer.
+    snapshot
+        The snapshot of the replaced serializer.
+    reason
+        Why values are not decoded.
+    """
+
+    min_size = 0
+
+    def __init__(self, name: str, snapshot: TypeSerializerSnapshot, reason: str) -> None:
+        self.name = name
+        self._reason = reason
+        self._snapshot = snapshot
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def reason(self) -> str:
+        return self._reason
+
+    def read(self, source: DataInput) -> bytes:
+        return source.read_bytes(source.remaining)
+
+    def write(self, value: bytes, target: DataOutput) -> None:
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(Op.REST, column, left=0)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.raw(column, null=None)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self._snapshot
+
+
+def reason_end_unknown(serializer: TypeSerializer) -> str:
+    """Return why values of a serializer, or of one inside it, can't be skipped; empty if they can."""
+    endless = next((part for part in walk(serializer) if not part.self_delimiting), None)
+    return "" if endless is None else endless.reason or f"the end of a value of type {endless} can't be found"
 
 
 class UnreadSnapshot(TypeSerializerSnapshot):
@@ -74,13 +138,13 @@ class UnreadSerializer(TypeSerializer):
     def write(self, value: Any, target: DataOutput) -> None:
         raise UnknownSerializerError(self.reason)
 
-    def arrow_type(self, options: object) -> Any:
-        return self.as_remainder().arrow_type(options)  # type: ignore[arg-type]
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.as_remainder().arrow_type(options)
 
-    def emit_decode(self, builder: object, column: object) -> None:
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         raise UnknownSerializerError(self.reason)
 
-    def emit_encode(self, builder: object, column: object) -> None:
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         raise UnknownSerializerError(self.reason)
 
     def snapshot(self) -> TypeSerializerSnapshot:

@@ -10,7 +10,7 @@ The rules:
   ``TypeExtractor`` of Flink 2.x has serializers for them if the type arguments are plain classes. All of these serializers accept
   null, for lists and keys of maps too. Snapshots do not contain type arguments: name them, or let them be found in the values.
 * All other Kryo parts stay with Kryo, but Kryo 5 writes other bytes than Kryo 2.
-* Some snapshot classes were renamed; others were removed (:mod:`~state_processor.serializers.evolution.removed_classes`).
+* Some snapshot classes were renamed; others were removed (:data:`RENAMED`, :func:`removed`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
 )
 from state_processor.serializers.codec import Codec
+from state_processor.serializers.core import arrays, either
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot
-from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.paths import join
 from state_processor.serializers.records import dataclass
+from state_processor.serializers.runtime import two_phase_commit
+from state_processor.serializers.runtime.cep import NFA, OldSharedBufferNodeSerializer
+from state_processor.serializers.runtime.scala import SCALA
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
 from state_processor.serializers.traversal import fold, walk, with_changed_children
 from state_processor.serializers.user_registrations import current_registrations
@@ -56,6 +59,47 @@ COLLECTIONS: Final = {
 """The declared classes that Flink 2.x has serializers for; subclasses such as ``ArrayList`` stay with Kryo."""
 
 _SHAPES: Final[dict[str, type[TypeSerializer]]] = {_LIST: ListSerializer, _SET: SetSerializer, _MAP: MapSerializer}
+
+
+# Classes that Flink 2.x no longer has
+
+RENAMED: Final = {
+    two_phase_commit.OLD_TWO_PHASE_COMMIT_SNAPSHOT: two_phase_commit.TWO_PHASE_COMMIT_SNAPSHOT,
+    either.LEGACY_EITHER_SNAPSHOT: either.EITHER_SNAPSHOT,
+    arrays.GENERIC_ARRAY_CONFIG_SNAPSHOT: arrays.GENERIC_ARRAY_SNAPSHOT,
+}
+"""The current names of renamed classes; their values did not change."""
+
+_REMOVED: Final = {
+    SCALA: (
+        "Flink 2.0 has removed the Scala API and its serializers",
+        "read the state and write it with a type that the new job declares, by with_keyed_state or evolve_state, or remove it "
+        "with remove_state",
+    ),
+    f"{NFA}NFA$MigratedNFASerializerSnapshot": (
+        "it contains state of pattern matching from before Flink 1.5, and Flink 2.0 can no longer migrate it",
+        "restore the job with Flink 1.5 to 1.20 and take another savepoint",
+    ),
+}
+_REMOVED[f"{NFA}SharedBuffer$SharedBufferSerializerSnapshot"] = _REMOVED[f"{NFA}NFA$MigratedNFASerializerSnapshot"]
+_REMOVED[OldSharedBufferNodeSerializer.snapshot_class] = (
+    "it contains the buffer of pattern matching from before Flink 1.15, and Flink 2.0 can no longer migrate it",
+    "restore the job with Flink 1.15 to 1.20 and take another savepoint",
+)
+
+LOST_KRYO_SERIALIZERS: Final = (
+    "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$SpecificInstanceCollectionSerializer",
+    "org.apache.flink.api.java.typeutils.runtime.kryo.PriorityQueueSerializer",
+)
+"""Prefixes of the names of Kryo serializers that Flink 1.x contains."""
+
+
+def removed(class_name: str) -> tuple[str, str] | None:
+    """Return why Flink 2.x can't restore a snapshot of a class, and advice; ``None`` if it can."""
+    return next((found for prefix, found in _REMOVED.items() if class_name.startswith(prefix)), None)
+
+
+# Migration of types
 
 
 class AdaptedSnapshot(TypeSerializerSnapshot):

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.opaque import OpaqueSerializer
 from state_processor.serializers.core.optional_map import OptionalEntry, read_optional_map, write_optional_map
+from state_processor.serializers.core.unread import OpaqueSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError

@@ -15,7 +15,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.table.row_evolution import resolve_by_name
-from state_processor.types.type_checks import check_type
+from state_processor.types.state_specs import check_type
 
 
 def check_compatibility(

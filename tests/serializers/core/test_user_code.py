@@ -14,8 +14,8 @@ from state_processor.serializers import (
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.opaque import reason_end_unknown
 from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.unread import reason_end_unknown
 from state_processor.serializers.core.user_code import GenericTypeSerializerSnapshot, UserCodeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME

@@ -16,8 +16,7 @@ from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migrated_values import Found, Observations, converting
-from state_processor.serializers.evolution.migration import TypeMigration, collection_of, with_kryo_5
-from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS
+from state_processor.serializers.evolution.migration import LOST_KRYO_SERIALIZERS, TypeMigration, collection_of, with_kryo_5
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot

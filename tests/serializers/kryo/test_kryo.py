@@ -14,7 +14,7 @@ import pytest
 from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.core.opaque import OpaqueSerializer, reason_end_unknown
+from state_processor.serializers.core.unread import OpaqueSerializer, reason_end_unknown
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     OptionError,
