@@ -38,7 +38,7 @@ from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import LIMITS_BATCHES
-from state_processor.spark.worker_process import freeze_imported_objects
+from state_processor.spark.worker_process import prepare_worker
 
 if LIMITS_BATCHES:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -261,7 +261,7 @@ class ChangesReader(DataSourceStreamReader):
         """Read the changes in one partition."""
         if not isinstance(partition, ChangesPartition):
             return
-        freeze_imported_objects()
+        prepare_worker()
         with asked_by_spark():
             self._serializers.enter()
             reader = partition.reader

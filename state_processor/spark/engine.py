@@ -25,7 +25,7 @@ from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
-from state_processor.spark.worker_process import freeze_imported_objects, send_package
+from state_processor.spark.worker_process import prepare_worker, send_package
 from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex
 from state_processor.write.engines import RowsPass, StateFiles, Written
 from state_processor.write.local_engine import LocalEngine
@@ -66,7 +66,7 @@ class InWorker:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run the task."""
-        freeze_imported_objects()
+        prepare_worker()
         return self.task(batches)
 
 

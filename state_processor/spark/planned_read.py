@@ -19,7 +19,7 @@ from state_processor.serializers.records import dataclass
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import pushes_filters
-from state_processor.spark.worker_process import freeze_imported_objects, send_package
+from state_processor.spark.worker_process import prepare_worker, send_package
 
 
 class PartReader(Protocol):
@@ -44,7 +44,7 @@ class ReadState:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's parts."""
-        freeze_imported_objects()
+        prepare_worker()
         with without_traceback():
             self.serializers.enter()
             for group in (group for batch in batches for group in batch.column(0)):

@@ -1,4 +1,4 @@
-"""Python workers of Spark: the package that they import, and their collections of garbage."""
+"""Python workers of Spark: the package that they import, and what they do not do in small tasks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ from zipimport import zipimporter
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from state_processor.serializers.late import make_arrays_without_pandas
+
 _WHEEL: Final = ".whl"
 _SENT: Final[WeakSet[SparkContext]] = WeakSet()
 _known_modules = 0
+
+
+def prepare_worker() -> None:
+    """Prepare this process for a task. Call it where a task begins: Spark has just collected the garbage of the task before."""
+    make_arrays_without_pandas()
+    freeze_imported_objects()
 
 
 def freeze_imported_objects() -> None:
@@ -25,8 +33,6 @@ def freeze_imported_objects() -> None:
 
     Workers of Spark collect garbage after every task. A collection visits the objects of all imported modules, more than a
     hundred thousand: that takes longer than a small task.
-
-    Call it where a task begins: Spark has just collected the garbage of the task before, so that none is kept.
     """
     global _known_modules
     if len(sys.modules) > _known_modules:
