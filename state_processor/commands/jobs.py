@@ -1,13 +1,25 @@
-"""Commands about the state of a job: its description, the check of a snapshot against it, and the match of operators."""
+"""Commands about the state of a job or a query: its description, checks of a snapshot against it, the match of operators."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from state_processor.backends.read.option import Kind
-from state_processor.commands.command import SNAPSHOT, Argument, argument, command, flags, pairs, repeated, several, switch
+from state_processor.commands.command import (
+    JSON_LINES,
+    SNAPSHOT,
+    Argument,
+    argument,
+    command,
+    flags,
+    pairs,
+    repeated,
+    several,
+    switch,
+)
 from state_processor.commands.new_files import write_text
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
@@ -15,7 +27,7 @@ from state_processor.job.check import check_job
 from state_processor.job.matching import match_operators
 from state_processor.job.opening import signature_of
 from state_processor.job.plan_compiler import plan_from_sql
-from state_processor.options.access import SnapshotAccess
+from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import MissingFileError
 
@@ -126,3 +138,30 @@ def _compile_plan(options: argparse.Namespace) -> None:
     settings = pairs("--set", "NAME=VALUE", options.set)
     plan = plan_from_sql(sql, flink=options.flink, jars=options.jar, options=settings)
     _print_or_write(plan, plan, options)
+
+
+@command(
+    "check-query",
+    "state that another query can continue with",
+    "Show which state of a Flink SQL query another query can continue with, from the compiled plans of the query that "
+    "wrote it and of the new query.",
+    SNAPSHOT,
+    argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
+    argument("new", metavar="NEW", help="file of the compiled plan of the new query"),
+    argument("--drop", action="append", default=[], metavar="OPERATOR", help="drop the state of an operator, such as 'join[5]'"),
+    JSON_LINES,
+    flags(Kind.CHECKS, without=("plan", "uids")),
+    fails="state can't be kept and is not named by --drop",
+)
+def _check_query(options: argparse.Namespace) -> bool:
+    from state_processor.write.build import SavepointBuild  # the other commands do not import what writes
+    from state_processor.write.query_migration import QueryMigration
+
+    access = SnapshotAccess.of(**flag_values(options))
+    old, new = (read_plan(given, access.storage()) for given in (options.old, options.new))
+    report = QueryMigration(SavepointBuild.from_existing(options.path, None, access).drafts, old, new, options.drop).report
+    if options.json:
+        print_json(asdict(state) for state in report)
+    else:
+        say(str(report))
+    return not report.impossible
