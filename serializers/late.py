@@ -1,4 +1,7 @@
-"""Modules of other libraries that are imported when they are first used: importing them takes longer than a small read."""
+"""Modules of other libraries that are imported when they are first used.
+
+Their import takes longer than a small read, or their packages are installed for some features only.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,35 @@ from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cramjam", "pc"]
+from state_processor.serializers.errors import OptionError
+
+__all__ = ["cramjam", "pc", "require"]
+
+
+def require(module: str, extra: str, what: str) -> Any:
+    """Import a module of a package that an extra installs.
+
+    Parameters
+    ----------
+    module
+        The module; the first part of its name is the name of the package.
+    extra
+        The extra.
+    what
+        What needs the package, in the plural, for the message.
+
+    Raises
+    ------
+    OptionError
+        If the package is not installed.
+    """
+    package = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as problem:
+        if problem.name != package:
+            raise
+        raise OptionError(f"{what} need the package {package}: pip install 'state-processor[{extra}]'") from None
 
 
 def imported_class(module: str, name: str) -> Any:

@@ -22,9 +22,9 @@ import pyarrow as pa
 from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.options.groups import StateSnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.packages import require
 from state_processor.read.key_conditions import Values, both, either
 from state_processor.read.scans import ArrowSchema, StateRequest, StateScan, columns_of
+from state_processor.serializers.late import require
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

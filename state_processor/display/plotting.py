@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +49,5 @@ def pyplot() -> Any:
     OptionError
         If matplotlib is not installed.
     """
-    try:
-        from matplotlib import pyplot as found
-    except ImportError:
-        raise OptionError("plots need the package matplotlib: pip install 'state-processor[plots]'") from None
-    return found
+    require("matplotlib", "plots", "plots")
+    return import_module("matplotlib.pyplot")

@@ -24,9 +24,9 @@ from state_processor.job.signature_file import parse_signature
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.packages import require
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.late import require
 
 Described = JobSignature | CompiledPlan | JobGraph
 

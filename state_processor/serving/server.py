@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, Final
 
-from state_processor.options.packages import require
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import require
 from state_processor.serving.access import Permission
 from state_processor.serving.following import Followed
 from state_processor.serving.limits import Limits

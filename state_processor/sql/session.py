@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.packages import require
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.serializers.late import require
 from state_processor.serializers.records import dataclass
 from state_processor.sql.views import View, quoted, views_of
 
