@@ -96,6 +96,9 @@ class FramedSerializer(DelegatingSerializer):
         with builder.frame():
             self.content.emit_encode(builder, column)
 
+    key_from_column = Codec.key_from_column
+    emit_encode_key = Codec.emit_encode_key
+
     def snapshot(self) -> TypeSerializerSnapshot:
         return self.array.snapshot()
 

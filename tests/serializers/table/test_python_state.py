@@ -16,8 +16,10 @@ from state_processor.serializers.core.rows import RowSerializer, RowValue
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
+from state_processor.serializers.table.logical_types import DecimalType, RowType
 from state_processor.serializers.table.pickles import PickleSerializer, json_of
 from state_processor.serializers.table.python_coders import python_coder
 from state_processor.serializers.table.python_state import (
@@ -29,6 +31,7 @@ from state_processor.serializers.table.python_state import (
     framed,
 )
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
+from state_processor.serializers.table.rowdata import RowDataSerializer
 from tests.serializers.harness import check_codec, decode_with_kernel
 
 ROW = Types.ROW_NAMED(["name", "count"], [Types.STRING(), Types.INT()])
@@ -65,6 +68,12 @@ def test_values(type_: TypeSerializer, values: list[Any]) -> None:
         assert in_array.serialize(values[-1]) == array(python_coder(type_).serialize(values[-1]))
         assert in_array.snapshot() == written.snapshot()
     check_codec(OneElementSerializer(framed(python_coder(type_), BytesSerializer())), values)
+
+
+def test_keys_of_broadcast_state_are_byte_arrays() -> None:
+    assert encode_column(LONG, pa.array([7]), as_keys=True).data.tobytes() == array(long(7))
+    row = FramedSerializer(RowDataSerializer(RowType.of(DecimalType(20, 0))), BytesSerializer())
+    assert row.serialize(row.key_from_column((None,))) == row.serialize(row.from_column((None,)))
 
 
 @pytest.mark.parametrize("data", [array(long(1), b"\0"), array(long(1)[:7]), array(long(1))[:-1], b"\xff" * 12])
