@@ -7,6 +7,7 @@ happens to the executor, and each partition counts once, so that the order of it
 
 from __future__ import annotations
 
+import io
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,6 @@ import pyarrow as pa
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import Storage, StoredFile
-from state_processor.backends.files.streams import FileStream
 from state_processor.backends.write.blobs import BLOB_ORDER, ORDERED_BLOBS, Blob
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.records import dataclass
@@ -150,3 +150,41 @@ def file_between_passes(staging: Staging, what: str) -> Iterator[tuple[FileSink,
 def read_between_passes(staging: Staging, name: str) -> StoredFile:
     """Open a file that pass 1 has written."""
     return Storage().open(name) if os.path.isabs(name) else staging.file(name)
+
+
+class FileStream(io.RawIOBase):
+    """A file as a Python stream, for pyarrow.
+
+    Parameters
+    ----------
+    file
+        The file. Reads raise its errors.
+    """
+
+    def __init__(self, file: StoredFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position, and return it."""
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}[whence]
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        """Return ``size`` bytes, or fewer at the end of the file."""
+        left = max(0, self._file.size - self._position)
+        data = bytes(self._file.read(self._position, left if size < 0 else min(size, left)))
+        self._position += len(data)
+        return data
