@@ -329,12 +329,14 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         outer = self.resolve_outer(new)
         if outer.is_incompatible:
             return outer
-        if len(self.nested) != len(new.nested):
-            counts = f"{len(self.nested)} nested serializers were written, {len(new.nested)} are required"
-            return SchemaCompatibility.incompatible(counts)
-        return SchemaCompatibility.worst(
-            outer, *(old.resolve_schema_compatibility(other) for old, other in zip(self.nested, new.nested, strict=True))
-        )
+        return SchemaCompatibility.worst(outer, worst_of_nested(self.nested, new.nested))
+
+
+def worst_of_nested(old: Sequence[TypeSerializerSnapshot], new: Sequence[TypeSerializerSnapshot]) -> SchemaCompatibility:
+    """Return the verdict on nested serializers, whose number must be equal (Flink: ``CompositeTypeSerializerUtil``)."""
+    if len(old) != len(new):
+        return SchemaCompatibility.incompatible(f"{len(old)} nested serializers were written, {len(new)} are required")
+    return SchemaCompatibility.worst(*(o.resolve_schema_compatibility(n) for o, n in zip(old, new, strict=True)))
 
 
 def read_nested_snapshots(source: DataInput) -> tuple[TypeSerializerSnapshot, ...]:

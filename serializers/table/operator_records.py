@@ -11,6 +11,7 @@ from state_processor.serializers.base import (
     read_nested_snapshots,
     read_versioned_snapshot,
     register_simple,
+    worst_of_nested,
     write_nested_snapshots,
     write_versioned_snapshot,
 )
@@ -31,7 +32,6 @@ from state_processor.serializers.java.object_input import JavaInstance, JavaObje
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.record_comparators import OrderedField, comparator_object
-from state_processor.serializers.table.rowdata import worst_of_nested
 from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
 
 MULTISET: Final = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, worst_of_nested
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.logical_types import LogicalType, RowType, StructuredType
-from state_processor.serializers.table.rowdata import RowDataSerializer, RowDataSerializerSnapshot, worst_of_nested
+from state_processor.serializers.table.rowdata import RowDataSerializer, RowDataSerializerSnapshot
 
 
 def resolve_by_name(written: TypeSerializer, wanted: TypeSerializer) -> SchemaCompatibility | None:

@@ -15,6 +15,7 @@ from state_processor.serializers.base import (
     TypeSerializer,
     TypeSerializerSnapshot,
     read_nested_snapshots,
+    worst_of_nested,
     write_nested_snapshots,
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
@@ -59,13 +60,6 @@ ROW_SNAPSHOT: Final = f"{TABLE}RowDataSerializer$RowDataSerializerSnapshot"
 ARRAY_SNAPSHOT: Final = f"{TABLE}ArrayDataSerializer$ArrayDataSerializerSnapshot"
 EXTERNAL_SNAPSHOT: Final = f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot"
 MAP_SNAPSHOT: Final = f"{TABLE}MapDataSerializer$MapDataSerializerSnapshot"
-
-
-def worst_of_nested(old: Sequence[TypeSerializerSnapshot], new: Sequence[TypeSerializerSnapshot]) -> SchemaCompatibility:
-    """Return the verdict on nested serializers, whose number must be equal (Flink: ``CompositeTypeSerializerUtil``)."""
-    if len(old) != len(new):
-        return SchemaCompatibility.incompatible(f"{len(old)} nested serializers were written, {len(new)} are required")
-    return SchemaCompatibility.worst(*(o.resolve_schema_compatibility(n) for o, n in zip(old, new, strict=True)))
 
 
 class BinaryDataSerializer(LeafSerializer):
