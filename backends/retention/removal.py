@@ -37,6 +37,18 @@ _FILE_NAME: Final = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
+class Age:
+    """An age that files and snapshots are compared with, at a point in time."""
+
+    age: timedelta
+    now: datetime
+
+    def is_exceeded(self, time: datetime | None) -> bool:
+        """Check if something of this time is older; an unknown time is not."""
+        return time is not None and self.now.astimezone(UTC) - time > self.age
+
+
+@dataclass(frozen=True)
 class Removal:
     """Snapshots and files to remove.
 
@@ -109,7 +121,7 @@ def check_all_readable(uses: FileUses) -> None:
         )
 
 
-def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: timedelta, now: datetime) -> None:
+def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: Age) -> None:
     """Check that snapshots are older than the guard.
 
     Raises
@@ -118,17 +130,15 @@ def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: timedelta,
         If one is younger, or its age is unknown.
     """
     for snapshot in snapshots:
-        if not _is_older(snapshot.written, older_than, now):
-            age = "an unknown time" if snapshot.written is None else f"{_whole_seconds(now - snapshot.written)} ago"
+        if not older_than.is_exceeded(snapshot.written):
+            age = "an unknown time" if snapshot.written is None else f"{_whole_seconds(older_than.now - snapshot.written)} ago"
             raise WriteError(
-                f"nothing is removed: {snapshot.directory} was written {age}; expected more than {older_than} ago.\n"
+                f"nothing is removed: {snapshot.directory} was written {age}; expected more than {older_than.age} ago.\n"
                 f"Wait, or lower {spelled('older_than')}"
             )
 
 
-def snapshots_to_retain(
-    snapshots: Iterable[StoredSnapshot], keep: int | None, newer_than: timedelta | None, now: datetime
-) -> list[StoredSnapshot]:
+def snapshots_to_retain(snapshots: Iterable[StoredSnapshot], keep: int | None, newer_than: Age | None) -> list[StoredSnapshot]:
     """Return the checkpoints to keep, of each job: the newest ``keep``, or those newer than a duration and the newest one."""
     by_job: dict[str, list[StoredSnapshot]] = {}
     for snapshot in snapshots:
@@ -139,7 +149,7 @@ def snapshots_to_retain(
         number = keep if keep is not None else 1
         kept += newest_first[:number]
         if newer_than is not None:
-            kept += [s for s in newest_first[number:] if not _is_older(s.written, newer_than, now)]
+            kept += [s for s in newest_first[number:] if not newer_than.is_exceeded(s.written)]
     return kept
 
 
@@ -224,7 +234,7 @@ def _in_use(snapshot: StoredSnapshot, paths: list[str], users: list[str]) -> str
     return f"{snapshot.directory} can't be removed: {who} {len(paths)} of its files, such as {paths[0]}.\nRemove {which} first"
 
 
-def removal_of_orphans(uses: FileUses, directory: str, older_than: timedelta, now: datetime) -> Removal:
+def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Removal:
     """Plan the removal of files that Flink has made and that no snapshot uses.
 
     Parameters
@@ -235,8 +245,6 @@ def removal_of_orphans(uses: FileUses, directory: str, older_than: timedelta, no
         The directory below which files are removed.
     older_than
         Files that were changed within this time stay: a checkpoint that is not complete may use them.
-    now
-        The present time.
     """
     orphans = [
         file
@@ -244,7 +252,7 @@ def removal_of_orphans(uses: FileUses, directory: str, older_than: timedelta, no
         if is_below(path, directory)
         and not uses.users_of(path)
         and _is_made_by_flink(file.location)
-        and _is_older(file.modified, older_than, now)
+        and older_than.is_exceeded(file.modified)
     ]
     return Removal((), tuple(orphans), {})
 
@@ -263,10 +271,6 @@ def _is_made_by_flink(location: Location) -> bool:
     if is_checkpoint_name(directory.name) or is_savepoint_name(directory.name):
         return True
     return bool(_SHARED & {directory.name, directory.parent.name})
-
-
-def _is_older(time: datetime | None, age: timedelta, now: datetime) -> bool:
-    return time is not None and now.astimezone(UTC) - time > age
 
 
 def _whole_seconds(age: timedelta) -> timedelta:

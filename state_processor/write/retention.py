@@ -15,6 +15,7 @@ from state_processor.backends.metadata.snapshot import METADATA_FILE, locate_met
 from state_processor.backends.retention.file_tree import is_below, real_path
 from state_processor.backends.retention.file_uses import FileUses, find_file_uses
 from state_processor.backends.retention.removal import (
+    Age,
     Removal,
     check_all_readable,
     check_not_named,
@@ -172,7 +173,7 @@ def orphans(
     age = _age("older_than", older_than)
     root, uses = _uses(directory, also, access)
     check_all_readable(uses)
-    return _carried_out(removal_of_orphans(uses, root, age, _now()), uses, access.storage(), delete=delete)
+    return _carried_out(removal_of_orphans(uses, root, age), uses, access.storage(), delete=delete)
 
 
 @takes_options
@@ -218,14 +219,14 @@ def dispose(
         If ``older_than`` is not a duration.
     """
     access = SnapshotAccess.of(**options)
-    storage, age, now = access.storage(), _age("older_than", older_than), _now()
+    storage, age = access.storage(), _age("older_than", older_than)
     directory = Location.parse(real_path(locate_metadata(path, storage))).parent
     root = _root_of(directory)
     beside = _snapshots_beside(directory, storage) if root == directory else []
     uses = _find([*_searched(root, also), *beside], storage, access)
     removed = [found for found in uses.snapshots.values() if found.directory == str(directory)]
     check_all_readable(uses)
-    check_old_enough(removed, age, now)
+    check_old_enough(removed, age)
     check_not_named(removed, _named(uses, high_availability, storage))
     return _carried_out(removal_of_snapshots(uses, str(root), removed), uses, storage, delete=delete)
 
@@ -273,7 +274,7 @@ def retain(
     OptionError
         If neither ``keep`` nor ``newer_than`` is given, or an option has an unexpected value.
     """
-    access, now, guard = SnapshotAccess.of(**options), _now(), _age("older_than", older_than)
+    access, guard = SnapshotAccess.of(**options), _age("older_than", older_than)
     if keep is None and newer_than is None:
         raise OptionError(f"expected {spelled('keep', 3)} or {spelled('newer_than', '7d')}, to know which checkpoints stay")
     if keep is not None and COUNT.of_argument("keep", keep) < 1:
@@ -281,9 +282,9 @@ def retain(
     stays = None if newer_than is None else _age("newer_than", newer_than)
     root, uses = _uses(directory, also, access)
     checkpoints = [s for s in uses.snapshots.values() if is_checkpoint(s) and is_below(s.directory, root)]
-    kept = {s.directory for s in snapshots_to_retain(checkpoints, keep, stays, now)}
+    kept = {s.directory for s in snapshots_to_retain(checkpoints, keep, stays)}
     kept |= _named(uses, high_availability, access.storage()).keys()
-    old = [s for s in checkpoints if s.directory not in kept and s.written is not None and now - s.written > guard]
+    old = [s for s in checkpoints if s.directory not in kept and guard.is_exceeded(s.written)]
     return _carried_out(removal_of_snapshots(uses, root, old), uses, access.storage(), delete=delete)
 
 
@@ -329,15 +330,11 @@ def _is_job(directory: Location) -> bool:
     return len(directory.name) == _JOB_ID_LENGTH and set(directory.name) <= set("0123456789abcdef")
 
 
-def _age(name: str, value: Duration) -> timedelta:
+def _age(name: str, value: Duration) -> Age:
     try:
-        return timedelta(milliseconds=duration_ms(value))
+        return Age(timedelta(milliseconds=duration_ms(value)), datetime.now(UTC))
     except OptionError:
         raise OptionError(f"{spelled(name, value)}: expected a duration such as 1d, 12h or PT1H") from None
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _carried_out(removal: Removal, uses: FileUses, storage: Storage, *, delete: bool) -> RemovalSummary:
