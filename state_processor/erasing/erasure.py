@@ -23,7 +23,7 @@ from state_processor.backends.read.state_listing import operator_label, survey
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.display.progress import progress
-from state_processor.erasing.erased_rows import Action, Holds, checked_actions, erased_row, holding
+from state_processor.erasing.erased_rows import Action, checked_actions, erased_row, holding
 from state_processor.erasing.erasure_report import ErasureReport
 from state_processor.erasing.proof import FileProof, rewritten_tables, search_files
 from state_processor.options.access import SnapshotAccess
@@ -112,6 +112,22 @@ def erase(
     return erasure.write(target, overwrite=overwrite)
 
 
+@dataclass(frozen=True)
+class _Place:
+    """A state of an operator that loses values."""
+
+    operator: OperatorState
+    state: str
+    kind: str
+
+    @property
+    def uid(self) -> OperatorIdentifier:
+        return _uid(self.operator)
+
+    def __str__(self) -> str:
+        return f"{operator_label(self.operator)}, state {self.state!r}"
+
+
 @dataclass
 class Erasure:
     """An erasure: its search in the source savepoint, its changes, and its proof. See :func:`erase`."""
@@ -176,15 +192,14 @@ class Erasure:
             batches = [batch if not state.is_keyed else self._rows_with_text(batch) for batch in _batches(reader)]
         except StateProcessorError:
             return None  # the proof searches the bytes of this state, and names the state
-        operator, name = stored.operator, state.name
-        table = pa.Table.from_batches(batches, reader.schema)
+        place, table = _Place(stored.operator, state.name, state.kind), pa.Table.from_batches(batches, reader.schema)
         if not state.is_keyed:
-            self._erase_from_operator_state(operator, name, state, table.combine_chunks())
+            self._erase_from_operator_state(place, state, table.combine_chunks())
         if not state.is_keyed or not table.num_rows:
             return None
-        kept, keys = self._changed(operator, name, state.kind, table)
+        kept, keys = self._changed(place, table)
         if kept:
-            self._writer.update_keyed_state(_uid(operator), name, pa.Table.from_pylist(kept, table.schema))
+            self._writer.update_keyed_state(place.uid, place.state, pa.Table.from_pylist(kept, table.schema))
         return table.select(["key"]).take(pa.array(keys)) if keys else None
 
     def _rows_with_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -194,15 +209,13 @@ class Erasure:
         found = [rows for _, _, rows in search_batch(batch, self.needles, (DOMAIN, SERVICE))]
         return np.unique(np.concatenate(found)).tolist() if found else []
 
-    def _changed(
-        self, operator: OperatorState, name: str, kind: str, table: pa.Table, holds: Holds | None = None
-    ) -> tuple[list[dict[str, Any]], list[int]]:
+    def _changed(self, place: _Place, table: pa.Table) -> tuple[list[dict[str, Any]], list[int]]:
         """Return the replacements of rows with erased values, and the positions of rows whose key or element is removed."""
         kept, gone, counts = [], [], dict[Action, int]()
         for position, row in enumerate(table.to_pylist()):
-            found = erased_row(row, kind, holds or self._holds, self.actions)
+            found = erased_row(row, place.kind, self._holds, self.actions)
             if found.action is None:
-                self.refused.append(f"{operator_label(operator)}, state {name!r}, key {row.get('key')!r}")
+                self.refused.append(f"{place}, key {row.get('key')!r}")
                 continue
             counts[found.action] = counts.get(found.action, 0) + found.count
             if found.row is None:
@@ -210,24 +223,24 @@ class Erasure:
             else:
                 kept.append(found.row)
         for action, count in counts.items():
-            self._note(operator, name, kind, action, count)
+            self._note(place, action, count)
         return kept, gone
 
-    def _note(self, operator: OperatorState, name: str, kind: str, action: str, count: int) -> None:
-        place = {"operator": operator.label, "state": name, "state_kind": kind}
-        self.removed.append({**place, "action": action, "count": count})
+    def _note(self, place: _Place, action: Action, count: int) -> None:
+        names = {"operator": place.operator.label, "state": place.state, "state_kind": place.kind}
+        self.removed.append({**names, "action": action, "count": count})
 
-    def _erase_from_operator_state(self, operator: OperatorState, name: str, state: StateDescription, table: pa.Table) -> None:
+    def _erase_from_operator_state(self, place: _Place, state: StateDescription, table: pa.Table) -> None:
         found, start = [], 0
         for batch in table.to_batches():
             found += [start + position for position in self._positions(batch)]
             start += batch.num_rows
         if not found:
             return
-        kept, _ = self._changed(operator, name, state.kind, table.take(pa.array(found)))
+        kept, _ = self._changed(place, table.take(pa.array(found)))
         others = table.take(pa.array(sorted(set(range(table.num_rows)) - set(found)), pa.int64()))
         rows_left = pa.concat_tables([others, pa.Table.from_pylist(kept, table.schema)])
-        writer, uid = self._writer, _uid(operator)
+        writer, uid, name = self._writer, place.uid, place.state
         types = dict(state.serializers)
         if state.kind == BROADCAST:
             writer.with_broadcast_state(uid, name, rows_left, types["key"], types["value"])
@@ -247,7 +260,7 @@ class Erasure:
                     continue
                 self._fitting.add(number)
                 if found.num_rows:
-                    self._note(stored.operator, name, variants[0].kind, "keys", found.num_rows)
+                    self._note(_Place(stored.operator, name, variants[0].kind), "keys", found.num_rows)
                     yield found.slice(0, 1)
 
     def _delete_keys(self, operator: OperatorState, keys: pa.Table) -> None:
@@ -262,28 +275,27 @@ class Erasure:
         assert self.state is not None
         identifier = OperatorIdentifier.of(self.uid)
         stored = StoredOperator.find(self.snapshot, identifier.uid, identifier.uid_hash)
-        operator = stored.operator
         (kind,) = {s.kind for s in stored.survey()[0].get(self.state, [])} or {""}
-        rows = self._selected(self.path, self.access)
+        place, rows = _Place(stored.operator, self.state, kind), self._selected(self.path)
         if not rows.num_rows:
             return
         if "keys" in self.actions:
-            self._delete_keys(operator, rows.select(["key"]))
-            self._note(operator, self.state, kind, "keys", len(set(map(repr, rows["key"].to_pylist()))))
+            self._delete_keys(place.operator, rows.select(["key"]))
+            self._note(place, "keys", len(set(map(repr, rows["key"].to_pylist()))))
         elif kind == MAP and "entries" in self.actions:
-            self._writer.delete_map_entries(_uid(operator), self.state, rows)
-            self._note(operator, self.state, kind, "entries", rows.num_rows)
+            self._writer.delete_map_entries(place.uid, place.state, rows)
+            self._note(place, "entries", rows.num_rows)
         elif kind != LIST and "entries" in self.actions:
             identity = [name for name in ("key", "window", "namespace") if name in rows.column_names]
-            self._writer.delete_keys(_uid(operator), rows.select(identity), self.state, "key")
-            self._note(operator, self.state, kind, "entries", rows.num_rows)
+            self._writer.delete_keys(place.uid, rows.select(identity), place.state, "key")
+            self._note(place, "entries", rows.num_rows)
         else:
-            self.refused.append(f"{operator_label(operator)}, state {self.state!r} of kind {kind}, rows of a condition")
+            self.refused.append(f"{place} of kind {kind}, rows of a condition")
 
-    def _selected(self, path: Path, access: SnapshotAccess) -> pa.Table:
+    def _selected(self, path: Path) -> pa.Table:
         identifier = OperatorIdentifier.of(self.uid or "")
         view = f"{_quoted(identifier.uid or identifier.uid_hash)}.{_quoted(self.state or '')}"
-        session = SqlSession.open(path, {"nanos": "string", **access.values()})
+        session = SqlSession.open(path, {"nanos": "string", **self.access.values()})
         result = session.execute(f"SELECT * FROM {view} WHERE ({self.where})")
         return pa.Table.from_batches(list(result.batches), result.schema)
 
@@ -296,7 +308,7 @@ class Erasure:
         summary = self._written(target, overwrite=overwrite)
         proof = self._search_files(target)
         if self._rewrite(proof.operators):
-            summary = self._writer.write(target, overwrite=True, format=self.format, backend=self.backend)
+            summary = self._write(target, overwrite=True)
             proof = self._search_files(target)
         after = self.access.open(target)
         remaining, undecoded = self._read_again(target)
@@ -312,10 +324,13 @@ class Erasure:
         """Write the new savepoint. Erased entries leave the files of RocksDB that stay."""
         changed = {operator.operator_id for operator in self.snapshot.metadata.operators if self._erases_in_files(operator)}
         try:
-            return self._writer.write(target, overwrite=overwrite, format=self.format, backend=self.backend)
+            return self._write(target, overwrite=overwrite)
         except UnsupportedFormatError:
             if not self._rewrite(changed):
                 raise
+        return self._write(target, overwrite=overwrite)
+
+    def _write(self, target: Path, *, overwrite: bool) -> WriteSummary:
         return self._writer.write(target, overwrite=overwrite, format=self.format, backend=self.backend)
 
     def _erases_in_files(self, operator: OperatorState) -> bool:
@@ -373,7 +388,7 @@ class Erasure:
             found = search([target], self.needles, self.keys, self.access.values())
             remaining, undecoded = found.table.to_pylist(), found.undecoded.to_pylist()
         if self.where is not None:
-            count = self._selected(target, self.access).num_rows
+            count = self._selected(target).num_rows
             place = {"operator_uid": str(self.uid), "operator_uid_hash": "", "state_name": self.state, "key": None}
             remaining += [{**place, "field": self.where, "count": count}] if count else []
         return remaining, undecoded
