@@ -46,6 +46,10 @@ BLOB_ORDER: Final = [(name, "ascending") for name in ("subtask", "key_group", "s
 _LARGEST_BATCH: Final = 1 << 30
 
 
+GroupState = tuple[int, int]
+"""A key group and the id of a state."""
+
+
 class Blob(NamedTuple):
     """Blob in pass 2."""
 
@@ -54,6 +58,11 @@ class Blob(NamedTuple):
     phase: int
     entries: int
     data: npt.NDArray[np.uint8]
+
+    @property
+    def place(self) -> GroupState:
+        """The key group and the state."""
+        return self.key_group, self.state
 
 
 @dataclass(frozen=True)

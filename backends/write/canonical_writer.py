@@ -10,7 +10,8 @@ import numpy.typing as npt
 from state_processor.backends.files.changes import BufferedSink
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.write.keyed_writer import GroupState, KeyedFileWriter
+from state_processor.backends.write.blobs import GroupState
+from state_processor.backends.write.keyed_writer import KeyedFileWriter
 from state_processor.serializers.io import DataOutput
 
 _SHORT: Final = 2

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.backends.write.blobs import NEW, PASSED_THROUGH, TOMBSTONES, Blob
+from state_processor.backends.write.blobs import NEW, PASSED_THROUGH, TOMBSTONES, Blob, GroupState
 from state_processor.backends.write.change_counts import ChangeCounts
-from state_processor.backends.write.keyed_writer import GroupState, KeyedStateWriter
+from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.pending_updates import PendingValueResolver, pairs
 from state_processor.backends.write.tombstones import Tombstones
 
@@ -64,26 +64,26 @@ class EntryMerge:
 
     def add(self, blob: Blob) -> None:
         """Take the next blob, in the order of this module."""
-        place, writer = (blob.key_group, blob.state), self._writers[blob.state]
+        place, writer = blob.place, self._writers[blob.state]
         if place != self._place or blob.phase != TOMBSTONES:
             self.end_tombstones()
             self._place = place
         is_pending = self._pending.has(blob.state)
         if blob.phase == TOMBSTONES:
             if is_pending:
-                self._pending.keep(*place, writer.replaced(blob.state, blob.data))
-            self._tombstones.add(*place, blob.data)
+                self._pending.keep(place, writer.replaced(blob.state, blob.data))
+            self._tombstones.add(place, blob.data)
             if writer.delete(*place, blob.data):
                 self._markers.append(blob.data)
         elif blob.phase == PASSED_THROUGH:
             if is_pending:
-                self._pending.keep(*place, pairs(self._tombstones.only(*place, blob.data)))
-            writer.add(*place, self._tombstones.without(*place, blob.data))
+                self._pending.keep(place, pairs(self._tombstones.only(place, blob.data)))
+            writer.add(*place, self._tombstones.without(place, blob.data))
         else:
             assert blob.phase == NEW
-            entries = self._pending.resolved(*place, blob.data) if is_pending else blob.data
+            entries = self._pending.resolved(place, blob.data) if is_pending else blob.data
             writer.add(*place, entries)
-            self._tombstones.count_new(*place, entries, blob.entries)
+            self._tombstones.count_new(place, entries, blob.entries)
 
     def end_tombstones(self) -> None:
         """Find the entries of tombstones in files of the source savepoint that stay. Call it after the last blob."""
@@ -93,7 +93,7 @@ class EntryMerge:
         key_group, state_id = self._place
         writer = self._writers[state_id]
         for entries in writer.stored(key_group, state_id, markers):
-            writer.delete_stored(state_id, self._tombstones.taken(key_group, state_id, entries))
+            writer.delete_stored(state_id, self._tombstones.taken(self._place, entries))
 
     def _describe(self, entries: memoryview, position: int, state_id: int) -> str:
         return self._writers[state_id].describe(entries, position, state_id)

@@ -20,7 +20,8 @@ from state_processor.backends.formats.serialized_entries import LOSSLESS, with_s
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import MapDescription, describe_keyed
-from state_processor.backends.write.keyed_writer import GroupState, KeyedFileWriter
+from state_processor.backends.write.blobs import GroupState
+from state_processor.backends.write.keyed_writer import KeyedFileWriter
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.serializers.errors import InvalidRowError

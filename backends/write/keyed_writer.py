@@ -21,15 +21,13 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.state.key_groups import prefix_size
+from state_processor.backends.write.blobs import GroupState
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.records import dataclass
 
 _EVERYTHING: Final = frozenset({"key", "namespace", "map_key", "timestamp"})
-
-GroupState = tuple[int, int]
-"""A key group and the id of a state."""
 
 
 @dataclass(frozen=True)

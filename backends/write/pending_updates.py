@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.backends.write.blobs import GroupState
 from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
@@ -53,19 +54,19 @@ class PendingValueResolver:
                 self._entries[state_id] = entries
         self._describe = describe
         self._context = context
-        self._place: tuple[int, int] | None = None
+        self._place: GroupState | None = None
         self._replaced: dict[bytes, bytes] = {}
 
     def has(self, state_id: int) -> bool:
         """Return whether the new entries of a state have pending values."""
         return state_id in self._entries
 
-    def keep(self, key_group: int, state_id: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
+    def keep(self, place: GroupState, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep replaced entries of the source savepoint; forget the entries of other key groups and states."""
-        self._enter(key_group, state_id)
+        self._enter(place)
         self._replaced.update(entries)
 
-    def resolved(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+    def resolved(self, place: GroupState, entries: Bytes) -> Bytes:
         """Return new entries with bytes instead of pending values.
 
         Raises
@@ -73,7 +74,8 @@ class PendingValueResolver:
         InvalidRowError
             If a changed part can't be encoded. The message names the entry, the path, and what to do.
         """
-        self._enter(key_group, state_id)
+        self._enter(place)
+        state_id = place[1]
         pending, target = self._entries[state_id], DataOutput()
         for position, key, value in _framed(entries.data):
             before = self._replaced.get(bytes(key))
@@ -88,9 +90,9 @@ class PendingValueResolver:
                 target.write_bytes(part)
         return np.frombuffer(target.to_bytes(), dtype=np.uint8)
 
-    def _enter(self, key_group: int, state_id: int) -> None:
-        if self._place != (key_group, state_id):
-            self._place = (key_group, state_id)
+    def _enter(self, place: GroupState) -> None:
+        if self._place != place:
+            self._place = place
             self._replaced = {}
 
 

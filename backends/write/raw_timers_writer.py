@@ -16,7 +16,8 @@ from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.raw_timers import MAGIC, TIMESTAMP_BYTES, VERSION
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX, TimerDescription, describe_keyed
-from state_processor.backends.write.keyed_writer import GroupState, KeyedFileWriter
+from state_processor.backends.write.blobs import GroupState
+from state_processor.backends.write.keyed_writer import KeyedFileWriter
 from state_processor.serializers.base import write_versioned_snapshot
 from state_processor.serializers.io import DataOutput
 

@@ -21,7 +21,7 @@ from state_processor.backends.formats.entry_framing import entry_spans, fingerpr
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.backends.write.blobs import TOMBSTONES, BlobAddress
+from state_processor.backends.write.blobs import TOMBSTONES, BlobAddress, GroupState
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import (
     KEY,
@@ -114,50 +114,50 @@ class Tombstones:
     def __init__(self, states: Sequence[StateDescription], max_parallelism: int) -> None:
         self._prefix = prefix_size(max_parallelism)
         self._skips = [self._prefix + (_TIMESTAMP_SIZE if s.is_timer else 0) for s in states]
-        self._place: tuple[int, int] | None = None
+        self._place: GroupState | None = None
         self._marked, self._met, self._removed = _KeySet(), _KeySet(), _KeySet()
         self._lengths: set[int] = set()
         self._updated = 0
         self._counts: dict[int, ChangeCounts] = {}
 
-    def add(self, key_group: int, state_id: int, markers: Bytes) -> None:
+    def add(self, place: GroupState, markers: Bytes) -> None:
         """Mark keys; keys of another key group or state are forgotten."""
-        if self._place != (key_group, state_id):
+        if self._place != place:
             self._settle()
-            self._place = (key_group, state_id)
+            self._place = place
         keys = np.ascontiguousarray(entry_spans(markers)[:, :2])
         keys[:, 0] += self._prefix
         self._marked.used += int(_mark(markers, keys, self._marked.with_room(len(keys))))
         self._lengths.update(np.unique(keys[:, 1] - keys[:, 0]).tolist())
 
-    def without(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+    def without(self, place: GroupState, entries: Bytes) -> Bytes:
         """Return framed entries of the source savepoint without marked keys; entries of marked keys count as removed."""
-        if self._place != (key_group, state_id):
+        if self._place != place:
             return entries
         matched = self._match(entries)
         self._remove(entries, matched)
         return _selected(entries, matched, wanted=False)
 
-    def taken(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+    def taken(self, place: GroupState, entries: Bytes) -> Bytes:
         """Return framed entries of the source savepoint with marked keys, which count as removed."""
-        if self._place != (key_group, state_id):
+        if self._place != place:
             return entries[:0]
         matched = self._match(entries)
         self._remove(entries, matched)
         return _selected(entries, matched, wanted=True)
 
-    def only(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+    def only(self, place: GroupState, entries: Bytes) -> Bytes:
         """Return framed entries of marked keys, without a count."""
-        return entries[:0] if self._place != (key_group, state_id) else _selected(entries, self._match(entries), wanted=True)
+        return entries[:0] if self._place != place else _selected(entries, self._match(entries), wanted=True)
 
-    def count_new(self, key_group: int, state_id: int, entries: Bytes, count: int) -> None:
+    def count_new(self, place: GroupState, entries: Bytes, count: int) -> None:
         """Count framed entries from rows: an entry whose key was removed is an update."""
         updated = 0
-        if self._place == (key_group, state_id):
+        if self._place == place:
             self._match(entries)
             updated = int(_count_known(entries, self._prefix, self._removed.table)) if self._removed.used else 0
             self._updated += updated
-        self._count(state_id, ChangeCounts(count, inserted=count - updated, updated=updated))
+        self._count(place[1], ChangeCounts(count, inserted=count - updated, updated=updated))
 
     def counts(self) -> dict[int, ChangeCounts]:
         """Return the changes of all states so far, by id."""

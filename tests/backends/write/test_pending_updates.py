@@ -71,12 +71,12 @@ def test_every_kind(kind: type[StateSpec], options: dict[str, Any]) -> None:
     base, state = spec(kind, BASE, **options), spec(kind, ACCOUNT, **options)
     resolver = PendingValueResolver([state], frozenset({"accounts"}), lambda *_: "key 'k'", "operator 'o'")
     assert resolver.has(0)
-    resolver.keep(7, 0, pairs(encoded(base, rows(base, RAW, 1))))
-    new = resolver.resolved(7, 0, encoded(with_pending_parts(state), rows(state, "[1, 2]", 2)))
+    resolver.keep((7, 0), pairs(encoded(base, rows(base, RAW, 1))))
+    new = resolver.resolved((7, 0), encoded(with_pending_parts(state), rows(state, "[1, 2]", 2)))
     assert bytes(new) == bytes(encoded(base, rows(base, RAW, 2)))
     # the resolver forgets entries of another key group
     with pytest.raises(InvalidRowError, match=r"operator 'o', state 'accounts', key 'k': .*tags: \[1, 2\] differs from the"):
-        resolver.resolved(8, 0, encoded(with_pending_parts(state), rows(state, "[1, 2]", 2)))
+        resolver.resolved((8, 0), encoded(with_pending_parts(state), rows(state, "[1, 2]", 2)))
 
 
 def test_states_without_kryo_have_no_pending_values() -> None:
