@@ -23,8 +23,7 @@ from state_processor.backends.metadata.checkpoint_pointers import CheckpointPoin
 from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.properties import SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE
-from state_processor.backends.retention.file_tree import ListedFile, is_below, real_path
-from state_processor.backends.retention.file_uses import FileUses, StoredSnapshot
+from state_processor.backends.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import WriteError
 from state_processor.serializers.records import dataclass

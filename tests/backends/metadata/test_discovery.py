@@ -20,7 +20,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
-from state_processor.backends.retention.file_tree import files_below
+from state_processor.backends.retention.file_uses import files_below
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from tests.corpus import FIXTURES
 
