@@ -23,8 +23,8 @@ or as an element of a list, is written if the type has bytes for null, and refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -196,13 +196,13 @@ def compile_entries(
         _check_time(schema.field(LAST_ACCESS).type)
         bound.append((LAST_ACCESS, _TIME_TYPE))
     builder = EncodeBuilder(pa.schema(bound), options, LAST_ACCESS if last_access else None)
-    prefix = prefix_size(max_parallelism)
+    key = _EntryKey.of(state, fields, max_parallelism)
     if state.is_timer:
-        _emit_entry(builder, [(TIMESTAMP, _TIMESTAMP), *_key_parts(state, fields)], False, prefix, None)
+        _emit_entry(builder, key, None)
     elif state.kind == MAP and VALUE in fields:
-        _emit_map(builder, state, fields, prefix)
+        _emit_map(builder, key, fields[VALUE])
     else:
-        _emit_value(builder, state, fields, prefix)
+        _emit_value(builder, key, fields, is_list=state.kind == LIST)
     builder.op(Op.ROW_END)
     return builder.build()
 
@@ -356,71 +356,76 @@ class _MapColumn(JoinedListCodec):
         return pa.map_(self.key.arrow_type(options), self.element.arrow_type(options))  # type: ignore[arg-type]
 
 
-Parts = list[tuple[str, Codec]]
+_Part = tuple[str, Codec, Column]
+"""A column of the content of an entry, or of the key of a map's entry."""
 
 
-def _key_parts(state: KeyedDescription, fields: dict[str, Codec]) -> Parts:
-    """Return the columns of key and namespace; the void namespace lacks a column."""
-    namespace = next((n for n in NAMESPACES if n in fields), "")
-    return [(KEY, fields[KEY]), (namespace, state.namespace)]
+class _EntryKey(NamedTuple):
+    """The key of all entries of a row: key group, key and namespace; for timers the time before the key.
+
+    ``parts`` are columns with their codecs; the void namespace does not have a column. ``suffixed`` parts are followed by their
+    sizes.
+    """
+
+    prefix: int
+    parts: Sequence[tuple[str, Codec]]
+    suffixed: bool
+
+    @classmethod
+    def of(cls, state: KeyedDescription, fields: Mapping[str, Codec], max_parallelism: int) -> _EntryKey:
+        """Return the key of the entries of a state."""
+        namespace = next((n for n in NAMESPACES if n in fields), "")
+        parts: list[tuple[str, Codec]] = [(KEY, fields[KEY]), (namespace, state.namespace)]
+        if state.is_timer:
+            return cls(prefix_size(max_parallelism), [(TIMESTAMP, _TIMESTAMP), *parts], False)
+        return cls(prefix_size(max_parallelism), parts, state.key.length < 0 and state.namespace.length < 0)
+
+    def emit(self, builder: EncodeBuilder) -> None:
+        """Emit the instructions that write the key."""
+        builder.op(Op.PREFIX, width=self.prefix)
+        for name, serializer in self.parts:
+            start = builder.register()
+            if self.suffixed:
+                builder.op(Op.MARK, register=start)
+            if name:
+                with builder.field(name):
+                    (serializer.emit_encode_key if name == KEY else serializer.emit_encode)(builder, builder.column(name))
+            else:
+                builder.bytes(serializer.serialize(None))
+            if self.suffixed:
+                builder.op(Op.SUFFIX, register=start)
 
 
-def _is_suffixed(state: KeyedDescription) -> bool:
-    return state.key.length < 0 and state.namespace.length < 0
-
-
-def _emit_key(builder: EncodeBuilder, parts: Parts, suffixed: bool, prefix: int) -> None:
-    builder.op(Op.PREFIX, width=prefix)
-    for name, serializer in parts:
-        start = builder.register()
-        if suffixed:
-            builder.op(Op.MARK, register=start)
-        if name:
-            with builder.field(name):
-                (serializer.emit_encode_key if name == KEY else serializer.emit_encode)(builder, builder.column(name))
-        else:
-            builder.bytes(serializer.serialize(None))
-        if suffixed:
-            builder.op(Op.SUFFIX, register=start)
-
-
-def _emit_entry(
-    builder: EncodeBuilder,
-    parts: Parts,
-    suffixed: bool,
-    prefix: int,
-    value: tuple[str, Codec, Column] | None,
-    map_key: tuple[str, Codec, Column] | None = None,
-) -> None:
+def _emit_entry(builder: EncodeBuilder, key: _EntryKey, value: _Part | None, map_key: _Part | None = None) -> None:
     with builder.frame():
-        _emit_key(builder, parts, suffixed, prefix)
-        if map_key is not None:
-            name, serializer, column = map_key
-            with builder.field(name):
-                serializer.emit_encode(builder, column)
+        key.emit(builder)
+        _emit_part(builder, map_key)
     with builder.frame():
-        if value is not None:
-            name, serializer, column = value
-            with builder.field(name):
-                serializer.emit_encode(builder, column)
+        _emit_part(builder, value)
     builder.op(Op.ENTRY_END)
 
 
-def _emit_value(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, Codec], prefix: int) -> None:
-    parts, suffixed = _key_parts(state, fields), _is_suffixed(state)
+def _emit_part(builder: EncodeBuilder, part: _Part | None) -> None:
+    if part is not None:
+        name, serializer, column = part
+        with builder.field(name):
+            serializer.emit_encode(builder, column)
+
+
+def _emit_value(builder: EncodeBuilder, key: _EntryKey, fields: Mapping[str, Codec], *, is_list: bool) -> None:
     if MAP_KEY in fields:
         map_key = (MAP_KEY, fields[MAP_KEY], builder.column(MAP_KEY))
-        _emit_entry(builder, parts, suffixed, prefix, (MAP_VALUE, fields[MAP_VALUE], builder.column(MAP_VALUE)), map_key)
+        _emit_entry(builder, key, (MAP_VALUE, fields[MAP_VALUE], builder.column(MAP_VALUE)), map_key)
         return
     column = builder.column(VALUE)
-    with builder.unless(Op.SKIP_EMPTY if state.kind == LIST else Op.SKIP_NULL, column):
-        _emit_entry(builder, parts, suffixed, prefix, (VALUE, fields[VALUE], column))
+    with builder.unless(Op.SKIP_EMPTY if is_list else Op.SKIP_NULL, column):
+        _emit_entry(builder, key, (VALUE, fields[VALUE], column))
 
 
-def _emit_map(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, Codec], prefix: int) -> None:
-    column, map_column = builder.column(VALUE), fields[VALUE]
+def _emit_map(builder: EncodeBuilder, key: _EntryKey, map_column: Codec) -> None:
     assert isinstance(map_column, _MapColumn)
-    key = (f"{VALUE}.key", map_column.key, column.child(0))
+    column = builder.column(VALUE)
+    map_key = (f"{VALUE}.key", map_column.key, column.child(0))
     value = (f"{VALUE}.value", map_column.element, column.child(1))
     with builder.unless(Op.SKIP_EMPTY, column), builder.elements(column, LOOSE):
-        _emit_entry(builder, _key_parts(state, fields), _is_suffixed(state), prefix, value, key)
+        _emit_entry(builder, key, value, map_key)
