@@ -61,7 +61,7 @@ class BaseStore:
         UnsupportedFormatError
             If keys of the store are not in the order of their bytes, or it has blob files.
         """
-        return open_store(self.snapshot, self.handle, context.removesuffix(": "))
+        return open_store(self.snapshot, self.handle, context)
 
     def kept_files(self, manifest: Manifest) -> dict[str, h.StreamStateHandle]:
         """Return the tables of a manifest, by local name."""

@@ -72,6 +72,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     ) -> None:
         super().__init__(subtask)
         self._open_sink = open_sink
+        self._where = subtask.context
         self._is_forst = backend == FORST
         self._backend_id = str(uuid4())
         families = [state.name for state in self.header.states]
@@ -178,8 +179,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             without = self._without(file, erased.get(manifest.families[family].name))
             if without is not None:
                 return without
-            where = self.context.removesuffix(": ")
-            return file, carried_stream(base.snapshot, streams[file.name], self._open_sink, where, shares_files=base.shares_files)
+            stream = streams[file.name]
+            return file, carried_stream(base.snapshot, stream, self._open_sink, self._where, shares_files=base.shares_files)
 
         kept = at_once(keep, places, COPIES)
         found: dict[int, list[TableFile]] = {number: [] for number in manifest.families}
