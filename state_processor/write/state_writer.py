@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import Self
 
+from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.descriptions import MAP, KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
@@ -307,7 +308,8 @@ class StateWriter(OperatorStateWriter):
         """
         with self._build.change(uid, existing=True) as draft:
             described = time_to_live.require_ttl(draft, state)
-            gone, lists = time_to_live.expired_rows(draft, described, duration_ms(ttl), instant_ms(as_of))
+            expiry = ReadOptions(ttl=duration_ms(ttl), as_of=instant_ms(as_of))
+            gone, lists = time_to_live.expired_rows(draft, described, expiry)
             if described.kind == MAP:
                 keyed_changes.delete_map_entries(draft, state, KeyedRows(self._rows(gone)))
             else:

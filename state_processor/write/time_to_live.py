@@ -5,6 +5,7 @@ Flink: ``TtlStateFactory``, ``TtlUtils.expired``. The state is read in this proc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -56,24 +57,24 @@ def with_time_to_live(draft: OperatorDraft, name: str, *, enabled: bool) -> Keye
     return state.with_serializers(value=value.value if isinstance(value, TtlSerializer) else TtlSerializer.of(value))
 
 
-def expired_rows(draft: OperatorDraft, state: KeyedDescription, ttl: int, as_of: int) -> tuple[pa.Table, pa.Table]:
+def expired_rows(draft: OperatorDraft, state: KeyedDescription, expiry: ReadOptions) -> tuple[pa.Table, pa.Table]:
     """Return what expires: keys (with namespaces) or entries of a map to delete, and rows that replace lists.
 
     Parameters
     ----------
     draft, state
         The state.
-    ttl, as_of
-        The time-to-live and the point in time, in milliseconds.
+    expiry
+        The time-to-live and the point in time.
     """
-    gone = _read(draft, state, ReadOptions(ttl=ttl, as_of=as_of, expired="only", nanos="string", row_kind=True))
+    expiry = replace(expiry, nanos="string", row_kind=True)
+    gone = _read(draft, state, replace(expiry, expired="only"))
     identity = [name for name in (KEY, *NAMESPACES, MAP_KEY) if name in gone.column_names]
     gone = gone.select(identity)
     if state.kind != LIST or not gone.num_rows:
         return gone, gone.slice(0, 0)
     keys = list({repr(key): key for key in gone[KEY].to_pylist()}.values())
-    still = ReadOptions(flatten=False, ttl=ttl, as_of=as_of, metadata=True, nanos="string", row_kind=True, keys=tuple(keys))
-    kept = _read(draft, state, still)
+    kept = _read(draft, state, replace(expiry, flatten=False, metadata=True, keys=tuple(keys)))
     lists = kept.filter(pc.greater(pc.fill_null(pc.list_value_length(kept["value"]), 0), 0)).drop_columns(list(_PLACES))
     left = {repr(row) for row in lists.select(identity).to_pylist()}
     return pa.Table.from_pylist([row for row in gone.to_pylist() if repr(row) not in left], gone.schema), lists
