@@ -17,6 +17,7 @@ from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.backends.write.state_migration import KeyedMigration, StateMigration, TypesByPath
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.records import dataclass
@@ -206,15 +207,27 @@ class OperatorDraft:
             raise OptionError(f"{self.label}: parallelism {self.changes.parallelism} before, {parallelism} now")
         self.changes.parallelism = parallelism
 
-    def take_key(self, given: TypeSerializer | None) -> TypeSerializer:
+    def key_of_job(self, key: TypeSerializer, *, python: bool = False) -> TypeSerializer:
+        """Return the type of keys as the operator has it: PyFlink puts them in rows."""
+        in_row = (python or self.has_python_keys) and not isinstance(key, PythonKeySerializer)
+        return PythonKeySerializer(RowSerializer([key])) if in_row else key
+
+    def take_key(self, given: TypeSerializer | None, *, python: bool = False) -> TypeSerializer:
         """Set and return the key type: the known type, else the given one. Its rows have the given names.
+
+        Parameters
+        ----------
+        given
+            The type that the user names or the column suggests.
+        python
+            Whether the job is a job of PyFlink, if the operator does not have keys yet.
 
         Raises
         ------
         OptionError
             If the operator has keys of another type, or the type is unknown.
         """
-        known = self.key
+        known, given = self.key, None if given is None else self.key_of_job(given, python=python)
         if known is not None and given is not None and not _is_same(known, given):
             if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
                 if str(known) == str(given):

@@ -16,10 +16,9 @@ from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.keys.hash_codes import require_hash_code
-from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer
+from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.row_names import row_names
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
@@ -156,7 +155,7 @@ def delete_keys(
     columns = KeyedRows(rows, column).key_columns(described, list(map(shown_name, names)))
     keys: DeclaredNames = {}
     if draft.source_key is not None:
-        given = None if key_type is None else _in_row(key_type, draft.has_python_keys)
+        given = None if key_type is None else draft.key_of_job(key_type)
         named = row_names(draft.source_key) if given is None else names_in(given, draft.source_key, "key")
         keys = {"key": named} if named else {}
     for name in names if state is None else [state]:
@@ -165,8 +164,7 @@ def delete_keys(
         for added in draft.changes.added.values():
             check_key_types(added, schema, columns)
         names = (*names, *draft.changes.added)
-    _supersede(draft, names if state is None else [state], rows, columns)
-    draft.changes.deletions.append(Deletion(rows, columns, state, names=keys))
+    _delete(draft, names if state is None else [state], Deletion(rows, columns, state, names=keys))
 
 
 def delete_map_entries(
@@ -186,8 +184,7 @@ def delete_map_entries(
         columns = given.entry_columns(description)
         with asking_for_python_type(description):
             check_key_types(description, schema, columns)
-        _supersede(draft, [state], given.rows, columns)
-        draft.changes.deletions.append(Deletion(given.rows, columns, state, "entries", declared_names(description)))
+        _delete(draft, [state], Deletion(given.rows, columns, state, "entries", declared_names(description)))
 
 
 def add_timers(
@@ -255,6 +252,11 @@ def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonTyp
     return described
 
 
+def _delete(draft: OperatorDraft, states: Sequence[str], deletion: Deletion) -> None:
+    _supersede(draft, states, deletion.rows, deletion.columns)
+    draft.changes.deletions.append(deletion)
+
+
 def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: ColumnNames) -> None:
     """Remove the keys of later rows from earlier rows: the last change of a key counts."""
     names = [n for n in columns if n in _IDENTIFYING]
@@ -276,12 +278,6 @@ def _take_key(draft: OperatorDraft, rows: KeyedRows, given: TypeSerializer | Non
     """Return the type of the key: the given type, the operator's, or the type that the column suggests."""
     if given is not None and not isinstance(given, TypeSerializer):
         raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
-    python = python or draft.has_python_keys
     if given is None and draft.key is None:
         given = type_of_column(rows.schema.field(rows.key).type, f"column {rows.key!r}")
-    return draft.take_key(None if given is None else _in_row(given, python))
-
-
-def _in_row(key: TypeSerializer, python: bool) -> TypeSerializer:
-    """Return the type of keys as the job's operator has it: PyFlink puts them in rows."""
-    return PythonKeySerializer(RowSerializer([key])) if python and not isinstance(key, PythonKeySerializer) else key
+    return draft.take_key(given, python=python)
