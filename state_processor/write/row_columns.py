@@ -30,6 +30,101 @@ from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replac
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""
 
+METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
+"""Columns that reading adds on request; the first two follow from the key, and are left alone."""
+
+_CASE: Final = "spark.sql.caseSensitive"
+
+_NAMED: Final[ContextVar[tuple[str, ...]]] = ContextVar("named", default=())
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Put the operator, or operator and state, in front of messages of errors that lack it."""
+    token = _NAMED.set((*_NAMED.get(), where))
+    try:
+        yield
+    except (InvalidRowError, OptionError, UnsupportedFormatError) as problem:
+        if where in str(problem):
+            raise
+        raise type(problem)(f"{where}: {problem}") from problem
+    finally:
+        _NAMED.reset(token)
+
+
+def later_message(message: str) -> str:
+    """Return the message of an error that is raised after the blocks of :func:`naming`, with their names in front."""
+    return ": ".join((*_NAMED.get(), message))
+
+
+def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Schema:
+    """Return the columns of rows. Check that their names differ, and that some columns exist.
+
+    Raises
+    ------
+    InvalidRowError
+        If columns have the same name, or names that differ in case only where case does not count, or a column is missing.
+    """
+    schema, names = rows.schema, rows.schema.names
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name if rows.case_sensitive else name.lower(), name)
+        if sum(n == name for n in names) > 1:
+            raise InvalidRowError(f"there are several columns {name!r}; drop or rename all but one")
+        if other != name:
+            raise InvalidRowError(
+                f"the columns {other!r} and {name!r} differ in case only, which Spark ignores ({_CASE} is false); rename one"
+            )
+    require(names, columns)
+    return schema
+
+
+def require(names: Collection[str], columns: Collection[str]) -> None:
+    """Refuse rows that lack columns.
+
+    Raises
+    ------
+    InvalidRowError
+        If a column is missing; the message names the nearest.
+    """
+    missing = [c for c in columns if c not in names]
+    if missing:
+        listed = " and ".join(map(repr, missing))
+        near = _nearest(missing[0], [n for n in names if n not in {*columns}]) or " Rename a column."
+        raise InvalidRowError(f"there is no column {listed}; the rows have {', '.join(names) or 'no columns'}.{near}")
+
+
+def refuse_others(names: Collection[str], known: Collection[str], hint: str = "") -> None:
+    """Refuse rows with columns that would be ignored, except the columns of :data:`METADATA`.
+
+    Parameters
+    ----------
+    names
+        The columns of the rows.
+    known
+        The columns that rows of this shape may have.
+    hint
+        What to do, where it is more than to drop or rename the column.
+
+    Raises
+    ------
+    InvalidRowError
+        If rows have other columns; the message names the nearest known column.
+    """
+    others = [n for n in names if n not in known and n not in METADATA]
+    if others:
+        listed = " and ".join(map(repr, others))
+        advice = hint or "drop or rename it"
+        raise InvalidRowError(
+            f"column {listed} would be ignored; expected are {', '.join(known)}: {advice}.{_nearest(others[0], known)}"
+        )
+
+
+def _nearest(name: str, names: Collection[str]) -> str:
+    by_lower = {n.lower(): n for n in names}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
 
 @dataclass(frozen=True)
 class KeyedRows:
@@ -183,103 +278,6 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
     if elements:
         return {n: n for n in _ELEMENTS[state.kind]}
     return {VALUE: whole[0] if whole else VALUE}
-
-
-METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
-"""Columns that reading adds on request; the first two follow from the key, and are left alone."""
-
-_CASE: Final = "spark.sql.caseSensitive"
-
-
-_NAMED: Final[ContextVar[tuple[str, ...]]] = ContextVar("named", default=())
-
-
-@contextmanager
-def naming(where: str) -> Iterator[None]:
-    """Put the operator, or operator and state, in front of messages of errors that lack it."""
-    token = _NAMED.set((*_NAMED.get(), where))
-    try:
-        yield
-    except (InvalidRowError, OptionError, UnsupportedFormatError) as problem:
-        if where in str(problem):
-            raise
-        raise type(problem)(f"{where}: {problem}") from problem
-    finally:
-        _NAMED.reset(token)
-
-
-def later_message(message: str) -> str:
-    """Return the message of an error that is raised after the blocks of :func:`naming`, with their names in front."""
-    return ": ".join((*_NAMED.get(), message))
-
-
-def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Schema:
-    """Return the columns of rows. Check that their names differ, and that some columns exist.
-
-    Raises
-    ------
-    InvalidRowError
-        If columns have the same name, or names that differ in case only where case does not count, or a column is missing.
-    """
-    schema, names = rows.schema, rows.schema.names
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name if rows.case_sensitive else name.lower(), name)
-        if sum(n == name for n in names) > 1:
-            raise InvalidRowError(f"there are several columns {name!r}; drop or rename all but one")
-        if other != name:
-            raise InvalidRowError(
-                f"the columns {other!r} and {name!r} differ in case only, which Spark ignores ({_CASE} is false); rename one"
-            )
-    require(names, columns)
-    return schema
-
-
-def require(names: Collection[str], columns: Collection[str]) -> None:
-    """Refuse rows that lack columns.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing; the message names the nearest.
-    """
-    missing = [c for c in columns if c not in names]
-    if missing:
-        listed = " and ".join(map(repr, missing))
-        near = _nearest(missing[0], [n for n in names if n not in {*columns}]) or " Rename a column."
-        raise InvalidRowError(f"there is no column {listed}; the rows have {', '.join(names) or 'no columns'}.{near}")
-
-
-def refuse_others(names: Collection[str], known: Collection[str], hint: str = "") -> None:
-    """Refuse rows with columns that would be ignored, except the columns of :data:`METADATA`.
-
-    Parameters
-    ----------
-    names
-        The columns of the rows.
-    known
-        The columns that rows of this shape may have.
-    hint
-        What to do, where it is more than to drop or rename the column.
-
-    Raises
-    ------
-    InvalidRowError
-        If rows have other columns; the message names the nearest known column.
-    """
-    others = [n for n in names if n not in known and n not in METADATA]
-    if others:
-        listed = " and ".join(map(repr, others))
-        advice = hint or "drop or rename it"
-        raise InvalidRowError(
-            f"column {listed} would be ignored; expected are {', '.join(known)}: {advice}.{_nearest(others[0], known)}"
-        )
-
-
-def _nearest(name: str, names: Collection[str]) -> str:
-    by_lower = {n.lower(): n for n in names}
-    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def check_types(
