@@ -98,7 +98,7 @@ def _add_state(draft: OperatorDraft, name: str, spec: StateSpec, key: TypeSerial
     state = spec.describe(PYTHON_PREFIX + shown_name(name) if python else name, key)
     draft.add(state)
     if python:
-        state = draft.changes.added[state.name] = _take_python(draft, in_byte_arrays(state), python_type_of(spec))
+        state = draft.changes.added[state.name] = _take_python(draft, in_byte_arrays(state), spec)
     return state
 
 
@@ -121,7 +121,7 @@ def update_keyed_state(
         described = declared(named_by(named, columns_of), inferred | java_types_by_path(parts_of))
         checked_schema(given.rows)
         updated = draft.update(described, with_bytes=given.has_bytes)
-        description = _take_python(draft, updated, None if python_type is None else python_type_of(python_type))
+        description = _take_python(draft, updated, python_type)
         shaped, columns, replaces = given.shaped(description)
         with asking_for_types(description), asking_for_python_type(description):
             draft.check_types(description, shaped.schema, columns)
@@ -148,23 +148,20 @@ def delete_keys(
     schema = checked_schema(rows)
     state = None if state is None else draft.stored(state)
     column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
-    names = draft.kept_keyed()
-    if not names and not draft.changes.added:
+    kept = draft.kept_keyed()
+    if not kept and not draft.changes.added:
         raise NotFoundError(f"{draft.label} has no keyed state that keys could be deleted from; is the uid right?")
-    described = None if state is None else draft.keyed(state)
-    columns = KeyedRows(rows, column).key_columns(described, list(map(shown_name, names)))
+    states = [draft.keyed(name) for name in (kept if state is None else [state])]
+    columns = KeyedRows(rows, column).key_columns(None if state is None else states[0], list(map(shown_name, kept)))
     keys: DeclaredNames = {}
     if draft.source_key is not None:
         given = None if key_type is None else draft.key_of_job(key_type)
         named = row_names(draft.source_key) if given is None else names_in(given, draft.source_key, "key")
         keys = {"key": named} if named else {}
-    for name in names if state is None else [state]:
-        check_key_types(with_names(draft.keyed(name), keys), schema, columns)
-    if state is None:
-        for added in draft.changes.added.values():
-            check_key_types(added, schema, columns)
-        names = (*names, *draft.changes.added)
-    _delete(draft, names if state is None else [state], Deletion(rows, columns, state, names=keys))
+    changed = [*(with_names(one, keys) for one in states), *(draft.changes.added.values() if state is None else ())]
+    for one in changed:
+        check_key_types(one, schema, columns)
+    _delete(draft, [one.name for one in changed], Deletion(rows, columns, state, names=keys))
 
 
 def delete_map_entries(
@@ -180,7 +177,7 @@ def delete_map_entries(
         schema = checked_schema(given.rows)
         state = draft.stored(state)
         named = named_by(draft.keyed(state), types or {})
-        description = _take_python(draft, named, None if python_type is None else python_type_of(python_type))
+        description = _take_python(draft, named, python_type)
         columns = given.entry_columns(description)
         with asking_for_python_type(description):
             check_key_types(description, schema, columns)
@@ -232,7 +229,9 @@ def replace_state(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> 
         draft.changes.state_rows.append(StateRows.of(shaped, [(state, columns)]))
 
 
-def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonType | None) -> KeyedDescription:
+def _take_python(
+    draft: OperatorDraft, state: KeyedDescription, given: PythonTypeArgument | PythonType | None
+) -> KeyedDescription:
     """Note the type that a PyFlink job declares for a state; return the state with it.
 
     Raises
@@ -240,8 +239,9 @@ def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonTyp
     OptionError
         If another type was given before, or the state is not one of PyFlink or of another kind.
     """
-    if type_ is None and not is_python_state(state.name):
+    if given is None and not is_python_state(state.name):
         return state
+    type_ = None if given is None else python_type_of(given)
     described = state if type_ is None else with_python_type(state, type_)
     before = draft.changes.python.setdefault(state.name, type_)
     if described != (state if before is None else with_python_type(state, before)):
