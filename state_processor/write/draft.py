@@ -7,8 +7,6 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
-import pyarrow as pa
-
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
@@ -27,8 +25,7 @@ from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.migration_report import IMPOSSIBLE, LEFT_OUT, StateReport
-from state_processor.write.row_columns import check_types
-from state_processor.write.row_protocol import ColumnNames, OperatorRows
+from state_processor.write.row_protocol import OperatorRows
 from state_processor.write.source_operator import SourceOperator
 
 DEFAULT_MAX_PARALLELISM: Final = 128
@@ -242,10 +239,6 @@ class OperatorDraft:
             raise OptionError(f"{self.label}: name the key's type by key_type")
         self.changes.key = key
         return key
-
-    def check_types(self, state: KeyedDescription, schema: pa.Schema, columns: ColumnNames) -> None:
-        """Refuse columns whose types do not fit a keyed state; see :func:`~state_processor.write.row_columns.check_types`."""
-        check_types(state, schema, columns, self.max_parallelism, self.flink_major)
 
     def update(self, state: KeyedDescription, *, with_bytes: bool) -> KeyedDescription:
         """Note that rows change a state of the source savepoint; return the state as these rows are encoded.

@@ -23,10 +23,17 @@ from state_processor.serializers.table.row_names import row_names
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
-from state_processor.types.type_of_column import type_of_column
 from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.row_columns import KeyedRows, check_key_types, checked_schema, naming, refuse_others, require
+from state_processor.write.row_columns import (
+    KeyedRows,
+    check_key_types,
+    check_types,
+    checked_schema,
+    naming,
+    refuse_others,
+    require,
+)
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 from state_processor.write.source_operator import SourceOperator
 
@@ -65,7 +72,7 @@ def add_keyed_states(
         taken = given.new_state_columns(state, column, uses_times=has_ttl)
         if draft.source_key is not None:
             check_key_types(state, given.schema, {KEY: given.key})
-        draft.check_types(state, given.schema, taken)
+        check_types(draft, state, given.schema, taken)
         written.append((state, taken))
     given.check_windows(taken for _, taken in written)
     draft.changes.state_rows.append(StateRows.of(given.rows, written))
@@ -83,7 +90,7 @@ def _new_states(
         if given is not None and not isinstance(given, Mapping):
             raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
     if states is None:
-        states = {n: type_of_column(rows.schema.field(n).type, f"state {n!r}: column {n!r}") for n in rows.value_columns()}
+        states = rows.value_types()
     if not states:
         raise OptionError(f"there is no state to write: the rows have only {', '.join(rows.schema.names)}")
     names = columns or {}
@@ -124,7 +131,7 @@ def update_keyed_state(
         description = _take_python(draft, updated, python_type)
         shaped, columns, replaces = given.shaped(description)
         with asking_for_types(description), asking_for_python_type(description):
-            draft.check_types(description, shaped.schema, columns)
+            check_types(draft, description, shaped.schema, columns)
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
         _supersede(draft, [state], shaped, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(description, columns)], replaces))
@@ -206,7 +213,7 @@ def add_timers(
     for queue, rows in queues:
         draft.add(queue)
         columns = given.context_columns(queue) | {KEY: key, TIMESTAMP: TIMESTAMP}
-        draft.check_types(queue, rows.schema, columns)
+        check_types(draft, queue, rows.schema, columns)
         draft.changes.state_rows.append(StateRows.of(rows, [(queue, columns)]))
 
 
@@ -225,7 +232,7 @@ def replace_state(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> 
     with naming(f"state {state.name!r}"):
         shaped, columns, _ = KeyedRows(rows).shaped(state)
         draft.add(state)
-        draft.check_types(state, shaped.schema, columns)
+        check_types(draft, state, shaped.schema, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(state, columns)]))
 
 
@@ -279,5 +286,5 @@ def _take_key(draft: OperatorDraft, rows: KeyedRows, given: TypeSerializer | Non
     if given is not None and not isinstance(given, TypeSerializer):
         raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
     if given is None and draft.key is None:
-        given = type_of_column(rows.schema.field(rows.key).type, f"column {rows.key!r}")
+        given = rows.key_type()
     return draft.take_key(given, python=python)

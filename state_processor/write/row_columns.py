@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, L
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE, compile_entries
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
@@ -25,7 +26,11 @@ from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.serializers.third_party import third_party_errors
+from state_processor.types.type_of_column import type_of_column
 from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
+
+if TYPE_CHECKING:
+    from state_processor.write.draft import OperatorDraft
 
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""
@@ -152,20 +157,26 @@ class KeyedRows:
             names.append(LAST_ACCESS)
         return {n: n for n in names}
 
-    def value_columns(self) -> list[str]:
-        """Return all columns but the key, for states that are not named.
+    def key_type(self) -> TypeSerializer:
+        """Return the type that the column of the key suggests."""
+        return type_of_column(self.schema.field(self.key).type, f"column {self.key!r}")
+
+    def value_types(self) -> dict[str, TypeSerializer]:
+        """Return the types that all columns but the key suggest, for states that are not named.
 
         Raises
         ------
         InvalidRowError
             If a column qualifies entries.
+        OptionError
+            If Flink does not have a type for a column.
         """
         names = [n for n in self.schema.names if n != self.key]
         reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
         if reserved:
             listed = " and ".join(map(repr, reserved))
             raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
-        return names
+        return {n: type_of_column(self.schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}
 
     def new_state_columns(self, state: KeyedDescription, column: str, *, uses_times: bool) -> dict[str, str]:
         """Return the columns that a new state is written from.
@@ -280,23 +291,19 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
     return {VALUE: whole[0] if whole else VALUE}
 
 
-def check_types(
-    state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str], max_parallelism: int, flink_major: int
-) -> None:
+def check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
     """Refuse columns whose types do not fit a keyed state.
 
     Parameters
     ----------
+    draft
+        The operator.
     state
         The state that is written from the rows.
     schema
         The columns of the rows.
     columns
         The columns of the rows by the encoder's names.
-    max_parallelism
-        Of the operator.
-    flink_major
-        The major version of Flink that the serializers are for.
 
     Raises
     ------
@@ -307,7 +314,7 @@ def check_types(
     rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])
     where = f"state {state.name!r}"
     with naming(where), third_party_errors(where, parts=state.serializers.values()):
-        compile_entries(for_flink(state, flink_major), rows, max_parallelism, EncodeOptions(), columns)
+        compile_entries(for_flink(state, draft.flink_major), rows, draft.max_parallelism, EncodeOptions(), columns)
 
 
 def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
