@@ -45,7 +45,7 @@ def inferred_java_types(stored: StoredOperator, name: str | None) -> dict[str, J
 
 def _of_state(stored: StoredOperator, name: str) -> dict[str, JavaType]:
     found: dict[str, Found] = {}
-    for handle in keyed_handles(stored.operator, stored.snapshot):
+    for handle in keyed_handles(stored.operator):
         source = handle.open(stored.snapshot)
         state = source.describe(name)
         if state is not None and not state.is_timer:

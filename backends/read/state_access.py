@@ -147,14 +147,13 @@ class StatesToRead:
         if self.raw:
             return RawStateReader(self.stored, self.raw, ReadPlan.of(options))
         plan = plan_read(self.stored, [found[0] for found in self.variants.values()], options)
-        keyed = {name: [s for s in found if isinstance(s, KeyedDescription)] for name, found in self.variants.items()}
-        if self.state is None and self.kind is Kind.TIMERS:
-            return UnionReader([KeyedStateReader(self.stored, timers, plan) for timers in keyed.values()])
-        if self.state is None:
-            return JoinedStatesReader(self.stored, keyed, plan)
-        if self.kind in OPERATOR:
+        if self.state is not None and self.kind in OPERATOR:
             return OperatorStateReader(self.stored, self.variants[self.state], plan)
-        return KeyedStateReader(self.stored, keyed[self.state], plan)
+        keyed = {name: [s for s in found if isinstance(s, KeyedDescription)] for name, found in self.variants.items()}
+        if self.kind is Kind.WHOLE:
+            return JoinedStatesReader(self.stored, keyed, plan)
+        readers = [KeyedStateReader(self.stored, found, plan) for found in keyed.values()]
+        return UnionReader(readers) if self.state is None else readers[0]
 
 
 def open_state(

@@ -18,12 +18,10 @@ from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.table.row_names import ROWS, FieldName, RowNames, row_names
+from state_processor.serializers.table.row_names import FieldName, RowNames, names_of_row, rows_in
 from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.serializers.traversal import walk
 
 _KEY: Final = "key"
-_ROWS: Final = (RowSerializer, RowDataSerializer)
 
 
 def plan_operator(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
@@ -120,7 +118,7 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
     if state.is_keyed and _KEY in given:
         found[_KEY] = given[_KEY]
     if state.name in given:
-        with_rows = [part for part in columns.values() if any(isinstance(one, _ROWS) for one in walk(state.serializers[part]))]
+        with_rows = [part for part in columns.values() if _without_tuples(state.serializers[part])]
         if len(with_rows) != 1:
             paths = " or ".join(f"{state.name}.{c}" for c, part in columns.items() if part in with_rows)
             there = f"state {state.name!r} has {len(with_rows)} columns of rows"
@@ -135,14 +133,14 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
 def _named(serializer: TypeSerializer, fields: PlanFields, tuples: tuple[str, ...], where: str) -> RowNames:
     """Compare the types of the plan with a serializer; return the plan's names for the row and the tuple around it."""
     names: list[tuple[FieldName, ...] | None] = []
-    for part in walk(serializer):
-        if isinstance(part, TupleSerializer):
-            names.append(tuples if len(tuples) == len(part.fields) else None)
-        elif isinstance(part, RowDataSerializer):
-            _check_types(part, fields, where)
+    for row in rows_in(serializer):
+        if isinstance(row, TupleSerializer):
+            names.append(tuples if len(tuples) == len(row.fields) else None)
+        elif isinstance(row, RowDataSerializer):
+            _check_types(row, fields, where)
             names.append(_field_names(fields))
-        elif isinstance(part, RowSerializer):
-            names.append(part.names)
+        else:
+            names.append(row.names)
     return tuple(names)
 
 
@@ -161,11 +159,14 @@ def _check_types(row: RowDataSerializer, fields: PlanFields, where: str) -> None
 
 def _names_of(serializer: TypeSerializer, names: tuple[str, ...], where: str) -> RowNames:
     """Return the names from the user for the only row in a serializer."""
-    rows = [part for part in walk(serializer) if isinstance(part, _ROWS)]
+    rows = _without_tuples(serializer)
     if len(rows) != 1:
         raise OptionError(f"{where} is {serializer} with {len(rows)} rows; expected one row")
     size = len(rows[0].slot.fields if isinstance(rows[0], RowDataSerializer) else rows[0].fields)
     if len(names) != size or len(set(names)) != size:
         raise OptionError(f"{where} has rows of {size} fields; expected as many different names, found {list(names)}")
-    found = zip((part for part in walk(serializer) if isinstance(part, ROWS)), row_names(serializer), strict=True)
-    return tuple(names if part is rows[0] else own for part, own in found)
+    return tuple(names if row is rows[0] else names_of_row(row) for row in rows_in(serializer))
+
+
+def _without_tuples(serializer: TypeSerializer) -> list[RowSerializer | RowDataSerializer]:
+    return [row for row in rows_in(serializer) if not isinstance(row, TupleSerializer)]

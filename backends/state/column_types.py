@@ -133,10 +133,10 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
         return state
     from state_processor.serializers.kryo.nested_kryo import declared_as
 
+    flat = {_flattened(state, path): given for path, given in types.items()}
     parts = list(kryo_parts_of(state))
     of_parts: dict[int, TypeSerializer] = {}
-    for named, given in types.items():
-        path = _flattened(state, named)
+    for path, given in flat.items():
         found = [part for known, part in parts if known == path]
         if not found:
             known = ", ".join(dict.fromkeys(path for path, _ in parts))

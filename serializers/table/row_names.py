@@ -31,9 +31,19 @@ ROWS: Final = (RowSerializer, RowDataSerializer, TupleSerializer)
 NamedSerializer = RowSerializer | RowDataSerializer | TupleSerializer
 
 
+def rows_in(serializer: TypeSerializer | None) -> list[NamedSerializer]:
+    """Return all rows and tuples in a serializer, outermost first."""
+    return [] if serializer is None else [part for part in walk(serializer) if isinstance(part, ROWS)]
+
+
 def row_names(serializer: TypeSerializer | None) -> RowNames:
     """Return the names of all rows in a serializer."""
-    return tuple(_names_of(row.slot.type) if isinstance(row, RowDataSerializer) else row.names for row in _rows(serializer))
+    return tuple(map(names_of_row, rows_in(serializer)))
+
+
+def names_of_row(row: NamedSerializer) -> tuple[FieldName, ...] | None:
+    """Return the names of the fields of a row or a tuple."""
+    return _names_of(row.slot.type) if isinstance(row, RowDataSerializer) else row.names
 
 
 def with_row_names(serializer: S, names: RowNames) -> S:
@@ -44,7 +54,7 @@ def with_row_names(serializer: S, names: RowNames) -> S:
     OptionError
         If there are not as many rows, or a row does not have as many fields.
     """
-    rows = _rows(serializer)
+    rows = rows_in(serializer)
     sizes = [len(row.slot.fields if isinstance(row, RowDataSerializer) else row.fields) for row in rows]
     if len(rows) != len(names) or any(own is not None and len(own) != size for own, size in zip(names, sizes, strict=True)):
         raise OptionError(f"names {names} do not match the rows in {serializer}")
@@ -54,10 +64,6 @@ def with_row_names(serializer: S, names: RowNames) -> S:
         return _renamed(part, next(remaining)) if isinstance(part, ROWS) else part
 
     return transform(serializer, renamed)
-
-
-def _rows(serializer: TypeSerializer | None) -> list[NamedSerializer]:
-    return [] if serializer is None else [part for part in walk(serializer) if isinstance(part, ROWS)]
 
 
 def _renamed(row: NamedSerializer, names: tuple[FieldName, ...] | None) -> TypeSerializer:
