@@ -25,7 +25,7 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import stream_identity
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles, managed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
@@ -87,7 +87,8 @@ class Side:
         """Return the keyed handles of the operator; empty without the state."""
         if self.stored is None:
             return ()
-        return tuple(keyed_handles(self.stored.operator, self.stored.snapshot if self.variants[0].is_timer else None))
+        operator, is_timer = self.stored.operator, self.variants[0].is_timer
+        return tuple(keyed_handles(operator, self.stored.snapshot) if is_timer else managed_handles(operator))
 
     def reader(self, options: ReadOptions) -> KeyedStateReader | None:
         """Return the reader of the state, if it exists; rows have the names of the plan."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from state_processor.backends.formats.serialized_entries import PassThroughCodec, serialized_entries, with_serialized_values
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import managed_handles
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -45,7 +45,7 @@ def inferred_java_types(stored: StoredOperator, name: str | None) -> dict[str, J
 
 def _of_state(stored: StoredOperator, name: str) -> dict[str, JavaType]:
     found: dict[str, Found] = {}
-    for handle in keyed_handles(stored.operator):
+    for handle in managed_handles(stored.operator):
         source = handle.open(stored.snapshot)
         state = source.describe(name)
         if state is not None and not state.is_timer:

@@ -8,7 +8,7 @@ from state_processor.backends.formats.opening import open_raw_timers, open_sourc
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.records import dataclass
@@ -52,19 +52,23 @@ class KeyedHandle:
         return timers
 
 
-def keyed_handles(operator: OperatorState, snapshot: Snapshot | None = None) -> Iterator[KeyedHandle]:
-    """Yield the handles of an operator's keyed state.
-
-    Parameters
-    ----------
-    operator
-        The operator.
-    snapshot
-        Where to look for timers in raw keyed state; without it, they are left out.
-    """
+def managed_handles(operator: OperatorState) -> Iterator[KeyedHandle]:
+    """Yield the handles of an operator's managed keyed state; timers in raw keyed state are left out."""
     for subtask in operator.subtasks:
-        context = subtask_label(operator, subtask)
         if subtask.managed_keyed is not None:
-            yield KeyedHandle(subtask.managed_keyed, subtask.index, operator.max_parallelism, context)
-        if snapshot is not None and subtask.raw_keyed is not None and open_raw_timers(snapshot, subtask.raw_keyed, context):
-            yield KeyedHandle(subtask.raw_keyed, subtask.index, operator.max_parallelism, context, raw=True)
+            yield _handle(operator, subtask, subtask.managed_keyed)
+
+
+def keyed_handles(operator: OperatorState, snapshot: Snapshot) -> Iterator[KeyedHandle]:
+    """Yield the handles of an operator's keyed state, by subtask. Of raw keyed state these are the handles that have timers."""
+    for subtask in operator.subtasks:
+        if subtask.managed_keyed is not None:
+            yield _handle(operator, subtask, subtask.managed_keyed)
+        if subtask.raw_keyed is not None and open_raw_timers(snapshot, subtask.raw_keyed, subtask_label(operator, subtask)):
+            yield _handle(operator, subtask, subtask.raw_keyed, raw=True)
+
+
+def _handle(
+    operator: OperatorState, subtask: OperatorSubtaskState, handle: h.KeyedStateHandle, *, raw: bool = False
+) -> KeyedHandle:
+    return KeyedHandle(handle, subtask.index, operator.max_parallelism, subtask_label(operator, subtask), raw)

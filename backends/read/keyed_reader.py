@@ -15,7 +15,7 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.source import KeyedStateSource, KeyRange
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.column_comments import with_comments
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles, managed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, keys_to_read, plan_splits, wanted_keys
 from state_processor.backends.read.planned_reader import PlannedReader
@@ -85,7 +85,8 @@ class KeyedStateReader(PlannedReader):
         keys = self._keys if keys is None else keys
         with naming_state(self._name, self._stored.operator):
             wanted = None if keys is None else wanted_keys(self._variants[0], keys, self._stored.operator.max_parallelism)
-            handles = keyed_handles(self._stored.operator, self._stored.snapshot if self._variants[0].is_timer else None)
+            operator, is_timer = self._stored.operator, self._variants[0].is_timer
+            handles = keyed_handles(operator, self._stored.snapshot) if is_timer else managed_handles(operator)
             nests_maps = self._variants[0].kind == MAP and not self._plan.options.flatten  # a row has all entries of a key
             key_ranges = None if whole_key_groups or nests_maps else partial(self._key_ranges, most_bytes=split_bytes)
             return plan_splits(list(handles), wanted, split_bytes, key_ranges)

@@ -10,7 +10,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import managed_handles
 from state_processor.backends.read.state_listing import Survey, surveys
 from state_processor.backends.sql.meaning import has_state
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
@@ -159,7 +159,7 @@ def _state_of(variants: Iterable[StateDescription]) -> StateSignature:
 
 def _is_asynchronous(snapshot: Snapshot, operator: OperatorState) -> bool:
     """Return whether the first file registers its states for the asynchronous API."""
-    headers = (handle.open(snapshot).header for handle in keyed_handles(operator, snapshot) if not handle.raw)
+    headers = (handle.open(snapshot).header for handle in managed_handles(operator))
     first = next(headers, None)
     return first is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in first.states)
 

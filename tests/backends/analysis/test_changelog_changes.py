@@ -16,7 +16,7 @@ from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import managed_handles
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.serializers.core.basic import StringSerializer
 from tests.backends.changelogs import Log
@@ -51,7 +51,7 @@ def change(changes: Log, rng: random.Random) -> None:
 def put_on_top(snapshot: Path, seeds: list[int]) -> None:
     """Put changes above the keyed state of a snapshot: those of each seed."""
     opened = open_snapshot(snapshot, allow_paths=[str(snapshot.parent)])
-    source = next(keyed_handles(find_operator(opened, "orders"))).open(opened)
+    source = next(managed_handles(find_operator(opened, "orders"))).open(opened)
     changes = Log()
     for meta in source.header.states:
         changes.announce(meta)

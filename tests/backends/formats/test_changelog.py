@@ -15,7 +15,7 @@ from state_processor.backends.formats.changelog_log import deduce_key
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, managed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
@@ -36,7 +36,7 @@ TIMERS = "_timer_state/event_user-timers"
 
 
 def owner(snapshot: Snapshot, key: str) -> KeyedHandle:
-    return next(x for x in keyed_handles(find_operator(snapshot, "orders")) if group_of(key) in x.key_groups)
+    return next(x for x in managed_handles(find_operator(snapshot, "orders")) if group_of(key) in x.key_groups)
 
 
 def opened(base: str) -> Snapshot:
@@ -77,7 +77,7 @@ def metas(snapshot: Snapshot, handle: KeyedHandle) -> dict[str, state_headers.St
 def changed(base: str, state: str, write: Callable[[Log, TypeSerializer, TypeSerializer | None], None]) -> tuple[Any, Any]:
     """Rows before and after changes, from handles with the changes on top."""
     snapshot = opened(base)
-    handles = list(keyed_handles(find_operator(snapshot, "orders")))
+    handles = list(managed_handles(find_operator(snapshot, "orders")))
     before = read(snapshot, handles, state, flatten=False)
     changes = Log()
     changes.announce(metas(snapshot, handles[0])[state])
@@ -136,7 +136,7 @@ def test_lists_grow_and_are_replaced(base: str) -> None:
 @pytest.mark.parametrize("base", BASES)
 def test_maps_are_changed_entry_by_entry(base: str) -> None:
     snapshot = opened(base)
-    handles = list(keyed_handles(find_operator(snapshot, "orders")))
+    handles = list(managed_handles(find_operator(snapshot, "orders")))
     content = {row["key"]: dict(row["value"]) for row in read(snapshot, handles, "items", flatten=False)}
     gone, kept = (key for key in sorted(content) if len(content[key]) == 1 or key == "amelia"), "amelia"
     single = next(key for key in gone if key != kept)
@@ -162,7 +162,7 @@ def test_maps_are_changed_entry_by_entry(base: str) -> None:
 @pytest.mark.parametrize("base", BASES)
 def test_timers_come_and_go(base: str) -> None:
     snapshot = opened(base)
-    handles = list(keyed_handles(find_operator(snapshot, "orders")))
+    handles = list(managed_handles(find_operator(snapshot, "orders")))
     serializer = metas(snapshot, handles[0])[TIMERS].restore(state_headers.VALUE)
     assert isinstance(serializer, TimerSerializer)
     before = {(row["key"], row["timestamp"]) for row in read(snapshot, handles, TIMERS)}
@@ -181,7 +181,7 @@ def test_timers_come_and_go(base: str) -> None:
 
 def test_states_of_the_log_alone_are_listed_and_read() -> None:
     snapshot = opened(BASES[0])
-    handles = list(keyed_handles(find_operator(snapshot, "orders")))
+    handles = list(managed_handles(find_operator(snapshot, "orders")))
     changes = Log()
     changes.announce(value_meta("added later", NumberSerializer("INT")))
     changes.change("added later", log.SET, "amelia", struct.pack(">i", 4))

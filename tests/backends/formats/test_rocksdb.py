@@ -16,7 +16,7 @@ from state_processor.backends.formats.sst.manifest import read_manifest, write_m
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, managed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
@@ -44,7 +44,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def handles_of(snapshot: Snapshot) -> list[KeyedHandle]:
-    return list(keyed_handles(find_operator(snapshot, "orders")))
+    return list(managed_handles(find_operator(snapshot, "orders")))
 
 
 def rows(
@@ -193,7 +193,7 @@ def test_a_deleted_shared_file_is_named(tmp_path: Path) -> None:
     root = Path(shutil.copytree(INCREMENTAL / "savepoint", tmp_path / "checkpoints"))
     snapshot = open_snapshot(next(root.glob("*/chk-*")))
     operator = next(o for o in snapshot.metadata.operators if any(s.managed_keyed for s in o.subtasks))
-    handle = next(iter(keyed_handles(operator)))
+    handle = next(iter(managed_handles(operator)))
     sst = table_of(snapshot, handle, "total")
     name = sst.stream.path.rpartition("/")[2]  # type: ignore[union-attr]
     next(root.glob(f"*/shared/{name}")).unlink()

@@ -24,7 +24,7 @@ from state_processor.backends.formats.row_layout import (
 )
 from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import managed_handles
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -220,7 +220,7 @@ def test_the_kernel_decodes_as_its_reference_does(case: corpus.Case) -> None:
     options = DecodeOptions("string", row_kind=True, ttl=True)
     compared = 0
     for operator in snapshot.metadata.operators:
-        for handle in keyed_handles(operator):
+        for handle in managed_handles(operator):
             source = handle.open(snapshot)
             if not isinstance(source, (CanonicalSource, HeapSource)):
                 continue

@@ -7,7 +7,7 @@ import pytest
 from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, managed_handles
 from state_processor.serializers.errors import StateProcessorError
 from tests.backends import state_files as f
 from tests.backends.state_files import LONG, STRING
@@ -18,7 +18,7 @@ HEADER = f.keyed_header(STRING, [f.keyed("a", LONG)])
 def test_handles_of_all_subtasks() -> None:
     first, second = f.canonical(HEADER, (0, 63), {}), f.heap(HEADER, (64, 127), {}, 1)
     found = f.operator(first.handle(7), None, second.handle(12), max_parallelism=128)
-    handles = list(keyed_handles(found))
+    handles = list(managed_handles(found))
     assert [(x.subtask, x.key_groups, x.context, x.raw) for x in handles] == [
         (0, h.KeyGroupRange(0, 63), "operator 'op', subtask 0", False),
         (2, h.KeyGroupRange(64, 127), "operator 'op', subtask 2", False),

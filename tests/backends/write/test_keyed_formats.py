@@ -12,7 +12,7 @@ import pytest
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import managed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import operator_states
@@ -67,7 +67,7 @@ def test_what_is_written_is_what_was_read(case: str, name: str, tmp_path: Path) 
     expected = tables(source)
     assert len(expected) > 4
     assert tables(written) == expected
-    handles = [handle for operator in written.metadata.operators for handle in keyed_handles(operator)]
+    handles = [handle for operator in written.metadata.operators for handle in managed_handles(operator)]
     assert {handle.open(written).backend for handle in handles} == {name}
     assert written.metadata.properties is not None
     assert written.metadata.properties.format == ("CANONICAL" if name == "canonical" else "NATIVE")

@@ -22,7 +22,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, managed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
@@ -140,7 +140,7 @@ class KeyedTarget(Target):
     def _places(self) -> Iterator[tuple[str, StateRef, Callable[[], Any]]]:
         for case in seed_cases("*changelog*" if self.name == "changelog" else "*"):
             for snapshot, storage, operator, subtask in _subtasks(case):
-                for handle in keyed_handles(operator):
+                for handle in managed_handles(operator):
                     for number, stream in enumerate(self._streams(handle)):
                         try:
                             source = handle.open(snapshot)
@@ -306,7 +306,7 @@ class RocksDbTarget(Target):
         for case in chain(seed_cases("*rocksdb*"), seed_cases("*forst*")):
             snapshot = open_snapshot(case.snapshot)
             for operator in snapshot.metadata.operators:
-                for handle in keyed_handles(operator):
+                for handle in managed_handles(operator):
                     if isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle):
                         yield from self._of_handle(case, snapshot, operator, handle.handle, handle.subtask)
 

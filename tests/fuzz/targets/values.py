@@ -15,7 +15,7 @@ from state_processor.backends.formats.entry_runs import FramedRun
 from state_processor.backends.formats.row_layout import Field as RowField
 from state_processor.backends.formats.row_layout import Part, ReferenceDecoder, RowLayout
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_handles import managed_handles
 from state_processor.serializers import DataInput, read_serializer_snapshot
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
@@ -93,7 +93,7 @@ def _of_snapshots() -> Iterator[Seed]:
     for case in seed_cases("*canonical*"):
         snapshot = open_snapshot(case.snapshot)
         for operator in snapshot.metadata.operators:
-            for handle in keyed_handles(operator):
+            for handle in managed_handles(operator):
                 try:
                     source = handle.open(snapshot)
                 except StateProcessorError:
