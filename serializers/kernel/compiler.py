@@ -3,7 +3,7 @@
 Three kinds of functions have different callers: other kernels (``@kernel``), Python (``@entry_point``), or other kernels by
 address (``@on_demand``), so that a program compiles only functions that it needs. By default Numba generates code for calls from
 Python and C, and a variant for each constant argument. This costs more time than most of these functions. Functions for other
-kernels omit both.
+kernels omit both. Functions of the first kind have no machine code of their own either: LLVM optimizes them in their callers.
 
 Numba counts references to every array that a function receives, with atomic operations that cost more than the work of most of
 these functions. Without the counts, strings are decoded four times as fast. A kernel only borrows its arguments, so it
@@ -50,6 +50,9 @@ _OPTIONS: Final = {"nopython": True, "nogil": True, "boundscheck": None, "error_
 class Kernel:
     """A function that Numba compiles when Python, or a kernel that calls it, needs it. Numba is not imported before."""
 
+    is_part = False
+    """True if the function is compiled as a part of the kernels that call it."""
+
     def __init__(self, function: Function, allocates: bool, **options: Any) -> None:
         wrapper: Any = self
         update_wrapper(wrapper, function)
@@ -61,7 +64,7 @@ class Kernel:
     @cached_property
     def kernel_stamp(self) -> str:
         """Digest of all that is compiled into the function. Interpreted kernels need none."""
-        return content_stamp(self.py_func, repr(self.options))
+        return content_stamp(self.py_func, repr((self.options, self.is_part)))
 
     @cached_property
     def in_python(self) -> Function:
@@ -84,10 +87,11 @@ class Kernel:
 
 
 class _ForKernels(Kernel):
-    """A function that kernels call, compiled or interpreted."""
+    """A function that kernels call, compiled or interpreted: as a part of them, or by its address."""
 
-    def __init__(self, function: Function, allocates: bool, inlined: bool = False) -> None:
+    def __init__(self, function: Function, allocates: bool, *, is_part: bool = True, inlined: bool = False) -> None:
         super().__init__(function, allocates, no_cpython_wrapper=True, forceinline=inlined)
+        self.is_part = is_part
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the function in Python, for a kernel that is interpreted."""
@@ -252,4 +256,4 @@ def entry_point(*arguments: ArgumentType, allocates: bool = False) -> Callable[[
 
 def on_demand(*arguments: ArgumentType) -> Callable[[Function], OnDemand]:
     """Compile a function that kernels call by its address, when :meth:`OnDemand.address` is first asked for."""
-    return lambda function: OnDemand(arguments, _ForKernels(function, allocates=False))
+    return lambda function: OnDemand(arguments, _ForKernels(function, allocates=False, is_part=False))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import intrinsic
@@ -26,12 +28,45 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a function that its callers link, without optimization and machine code of its own."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave the optimization to the callers, which optimize all their parts."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Link the parts of this part. Return 0: no function has an address."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> _Part:
+        """The receiver of :meth:`set_env`."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Do nothing: a kernel needs no objects of Python."""
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler with a :class:`_Part` for the code."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
+        super().__init__(typingctx, targetctx, _Part(targetctx.codegen(), "part"), *others)
+
+
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
     """A function that one process at a time compiles, for types of arguments without their constants."""
 
     def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel.py_func, {}, kernel.options)
-        self._cache = KernelCache(kernel.py_func, kernel.kernel_stamp)
+        super().__init__(kernel.py_func, {}, kernel.options, pipeline_class=_PartCompiler if kernel.is_part else Compiler)
+        if not kernel.is_part:
+            self._cache = KernelCache(kernel.py_func, kernel.kernel_stamp)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Return how other kernels call the function with arguments of these types."""

@@ -269,7 +269,7 @@ def test_a_link_in_a_directory_that_others_write_is_not_trusted(tmp_path: Path) 
 
 
 def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() -> None:
-    options = repr(text.put_integer.options)
+    options = repr((text.put_integer.options, text.put_integer.is_part))
     assert content_stamp(text.put_integer.py_func, options) == text.put_integer.kernel_stamp
     assert content_stamp(text.put_integer.py_func, options) != content_stamp(text.put_integer.py_func)
     assert content_stamp(text.put_integer.py_func) != content_stamp(text.put_code_point.py_func)
