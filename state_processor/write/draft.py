@@ -25,6 +25,7 @@ from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.migration_report import IMPOSSIBLE, LEFT_OUT, StateReport
+from state_processor.write.row_columns import KeyedRows
 from state_processor.write.row_protocol import OperatorRows
 from state_processor.write.source_operator import SourceOperator
 
@@ -209,21 +210,27 @@ class OperatorDraft:
         in_row = (python or self.has_python_keys) and not isinstance(key, PythonKeySerializer)
         return PythonKeySerializer(RowSerializer([key])) if in_row else key
 
-    def take_key(self, given: TypeSerializer | None, *, python: bool = False) -> TypeSerializer:
-        """Set and return the key type: the known type, else the given one. Its rows have the given names.
+    def take_key(self, rows: KeyedRows, given: TypeSerializer | None, *, python: bool = False) -> TypeSerializer:
+        """Set and return the key type: the known type, the given one, or the one that a column suggests.
+
+        Fields of rows get the names of the given type.
 
         Parameters
         ----------
+        rows
+            Rows with the column of the key.
         given
-            The type that the user names or the column suggests.
+            The type that the user names.
         python
             Whether the job is a job of PyFlink, if the operator does not have keys yet.
 
         Raises
         ------
         OptionError
-            If the operator has keys of another type, or the type is unknown.
+            If the operator has keys of another type, or the column does not suggest one.
         """
+        if given is not None and not isinstance(given, TypeSerializer):
+            raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
         known, given = self.key, None if given is None else self.key_of_job(given, python=python)
         if known is not None and given is not None and not _is_same(known, given):
             if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
@@ -234,9 +241,7 @@ class OperatorDraft:
                     )
                 raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
             known = with_row_names(known, row_names(given))
-        key = known or given
-        if key is None:
-            raise OptionError(f"{self.label}: name the key's type by key_type")
+        key = known or given or self.key_of_job(rows.key_type(), python=python)
         self.changes.key = key
         return key
 

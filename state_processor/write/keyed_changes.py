@@ -64,7 +64,7 @@ def add_keyed_states(
     checked_schema(given.rows, [given.key])
     specs = _new_states(given, states, columns)
     python = draft.has_python_keys if python is None else python
-    key_serializer = _take_key(draft, given, key_type, python)
+    key_serializer = draft.take_key(given, key_type, python=python)
     has_ttl = any(spec.ttl is not None for _, spec in specs.values())
     written: list[tuple[KeyedDescription, ColumnNames]] = []
     for column, (name, spec) in specs.items():
@@ -201,7 +201,7 @@ def add_timers(
     spaces = (NAMESPACE,) if namespace is None else NAMESPACES
     hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
     refuse_others(schema.names, (key, *times, DOMAIN, SERVICE, *spaces), hint)
-    key_serializer = _take_key(draft, given, key_type)
+    key_serializer = draft.take_key(given, key_type)
     divided = given.rows.timer_queues(key, has_namespaces=namespace is not None)
     queues = [(timer_queue(*queue, key_serializer, namespace), rows) for queue, rows in divided.items()]
     held = [name for name, state in draft.source_keyed.items() if state.is_timer]
@@ -220,7 +220,7 @@ def add_timers(
 def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
     """Write a new keyed state from rows in the shape of reading; rows of a map have an entry each."""
     with naming(f"state {name!r}"):
-        key = _take_key(draft, KeyedRows(rows), key_type)
+        key = draft.take_key(KeyedRows(rows), key_type)
     replace_state(draft, spec.describe(name, key), rows)
 
 
@@ -279,12 +279,3 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
         shared = [n for n in names if n in given]
         left = earlier.rows.without([given[n] for n in shared], rows, [columns[n] for n in shared])
         draft.changes.state_rows[i] = replace(earlier, rows=left)
-
-
-def _take_key(draft: OperatorDraft, rows: KeyedRows, given: TypeSerializer | None, python: bool = False) -> TypeSerializer:
-    """Return the type of the key: the given type, the operator's, or the type that the column suggests."""
-    if given is not None and not isinstance(given, TypeSerializer):
-        raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
-    if given is None and draft.key is None:
-        given = rows.key_type()
-    return draft.take_key(given, python=python)
