@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
@@ -14,12 +16,15 @@ from state_processor.backends.state.column_types import DeclaredNames, declared,
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash, compile_entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.row_names import row_names
+from state_processor.serializers.third_party import third_party_errors
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
@@ -28,7 +33,6 @@ from state_processor.write.draft import OperatorDraft
 from state_processor.write.row_columns import (
     KeyedRows,
     check_key_types,
-    check_types,
     checked_schema,
     naming,
     refuse_others,
@@ -72,7 +76,7 @@ def add_keyed_states(
         taken = given.new_state_columns(state, column, uses_times=has_ttl)
         if draft.source_key is not None:
             check_key_types(state, given.schema, {KEY: given.key})
-        check_types(draft, state, given.schema, taken)
+        _check_types(draft, state, given.schema, taken)
         written.append((state, taken))
     given.check_windows(taken for _, taken in written)
     draft.changes.state_rows.append(StateRows.of(given.rows, written))
@@ -131,7 +135,7 @@ def update_keyed_state(
         description = _take_python(draft, updated, python_type)
         shaped, columns, replaces = given.shaped(description)
         with asking_for_types(description), asking_for_python_type(description):
-            check_types(draft, description, shaped.schema, columns)
+            _check_types(draft, description, shaped.schema, columns)
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
         _supersede(draft, [state], shaped, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(description, columns)], replaces))
@@ -213,7 +217,7 @@ def add_timers(
     for queue, rows in queues:
         draft.add(queue)
         columns = given.context_columns(queue) | {KEY: key, TIMESTAMP: TIMESTAMP}
-        check_types(draft, queue, rows.schema, columns)
+        _check_types(draft, queue, rows.schema, columns)
         draft.changes.state_rows.append(StateRows.of(rows, [(queue, columns)]))
 
 
@@ -232,7 +236,7 @@ def replace_state(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> 
     with naming(f"state {state.name!r}"):
         shaped, columns, _ = KeyedRows(rows).shaped(state)
         draft.add(state)
-        check_types(draft, state, shaped.schema, columns)
+        _check_types(draft, state, shaped.schema, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(state, columns)]))
 
 
@@ -279,3 +283,29 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
         shared = [n for n in names if n in given]
         left = earlier.rows.without([given[n] for n in shared], rows, [columns[n] for n in shared])
         draft.changes.state_rows[i] = replace(earlier, rows=left)
+
+
+def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
+    """Refuse columns whose types do not fit a keyed state.
+
+    Parameters
+    ----------
+    draft
+        The operator.
+    state
+        The state that is written from the rows.
+    schema
+        The columns of the rows.
+    columns
+        The columns of the rows by the encoder's names.
+
+    Raises
+    ------
+    InvalidRowError
+        If a type does not fit; the message names state and column.
+    """
+    require(schema.names, columns.values())
+    rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])
+    where = f"state {state.name!r}"
+    with naming(where), third_party_errors(where, parts=state.serializers.values()):
+        compile_entries(for_flink(state, draft.flink_major), rows, draft.max_parallelism, EncodeOptions(), columns)

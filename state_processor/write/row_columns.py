@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,20 +17,15 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE, SUBTASK, WINDOW
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.state.python_states import shown_name
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE, compile_entries
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import bind
-from state_processor.serializers.kernel.encode.program import EncodeOptions
-from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
-
-if TYPE_CHECKING:
-    from state_processor.write.draft import OperatorDraft
 
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""
@@ -289,32 +284,6 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
     if elements:
         return {n: n for n in _ELEMENTS[state.kind]}
     return {VALUE: whole[0] if whole else VALUE}
-
-
-def check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
-    """Refuse columns whose types do not fit a keyed state.
-
-    Parameters
-    ----------
-    draft
-        The operator.
-    state
-        The state that is written from the rows.
-    schema
-        The columns of the rows.
-    columns
-        The columns of the rows by the encoder's names.
-
-    Raises
-    ------
-    InvalidRowError
-        If a type does not fit; the message names state and column.
-    """
-    require(schema.names, columns.values())
-    rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])
-    where = f"state {state.name!r}"
-    with naming(where), third_party_errors(where, parts=state.serializers.values()):
-        compile_entries(for_flink(state, draft.flink_major), rows, draft.max_parallelism, EncodeOptions(), columns)
 
 
 def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
