@@ -97,7 +97,8 @@ class SizeReport:
         schema = pa.schema([*(pa.field(n, pa.string()) for n in _OPERATOR), *PLACES])
         grouped = pa.concat_tables([schema.empty_table(), *found]).group_by(names).aggregate([(ENTRIES, "sum"), (SIZE, "sum")])
         summed = grouped.select([*names, f"{ENTRIES}_sum", f"{SIZE}_sum"]).rename_columns([*names, ENTRIES, SIZE])
-        return largest(summed, self.top)
+        in_order = summed.sort_by([(name, "ascending") for name in names])  # the order of groups differs each time
+        return largest(in_order, self.top)
 
 
 # Not a table: pyarrow imports pandas to make one.

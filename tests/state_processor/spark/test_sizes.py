@@ -6,12 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import state_processor as sp
+from state_processor.backends.analysis.entry_sizes import PLACES
 from state_processor.cli import main
 from state_processor.errors import NotFoundError, OptionError
+from state_processor.read.sizes import SizeReport
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 STATES = ("total", "profile", "history", "items", "session")
@@ -46,6 +49,26 @@ def test_bytes_of_one_state() -> None:
     keys = [k for batch in sp.arrow.read_state(ORDERS_PATH, "orders", "total") for k in batch.column("key").to_pylist()]
     assert row["entries"] == len(keys)
     assert row["size_in_bytes"] == sum(len(sp.Types.STRING().serialize(k)) + 1 + 8 for k in keys)
+
+
+def test_rows_of_equal_size_are_in_order() -> None:
+    report = SizeReport("key_group", None, ())
+    groups = list(range(32768))
+    parts = [
+        pa.table(
+            {
+                "operator_uid": pa.repeat("orders", 64),
+                "operator_uid_hash": pa.repeat("", 64),
+                **{name: pa.repeat("", 64) for name in ("state_name", "state_kind")},
+                "key_group": pa.array(groups[at : at + 64], pa.int32()),
+                "subtask": pa.repeat(pa.scalar(0, pa.int32()), 64),
+                "entries": pa.repeat(1, 64),
+                "size_in_bytes": pa.repeat(9, 64),
+            }
+        ).cast(pa.schema([pa.field(n, pa.string()) for n in ("operator_uid", "operator_uid_hash")] + list(PLACES)))
+        for at in range(0, len(groups), 64)
+    ]
+    assert report.merged(parts).column("key_group").to_pylist() == groups
 
 
 def test_equal_sizes_in_all_formats() -> None:
