@@ -1,4 +1,4 @@
-"""Parameters of dataclasses on the pages of the site: the decorator of the package is that of the standard library."""
+"""Parameters of dataclasses on the pages of the site: the decorator of the package counts as the usual one."""
 
 from __future__ import annotations
 

@@ -153,8 +153,8 @@ KAFKA: Final = Connector(
     about=(
         "``starting_offset`` is the next offset to read: -1 is latest, -2 earliest, -3 committed. ``stopping_offset`` "
         "is the first offset that is not read; null for a read without an end. The enumerator knows partitions, from "
-        "version 3 on with the offsets they start at, and which of them are assigned; null stands for an offset that it "
-        "does not know."
+        "version 3 on with the offsets they start at, and which of them are assigned; an offset that it "
+        "does not know is null."
     ),
 )
 
@@ -212,7 +212,7 @@ DYNAMIC_KAFKA: Final = ContentSource(
     new_state=lambda rows: {"streams": [], "stateVersion": 2, "clusters": []},
     usual=1,
     about=(
-        "``retained_until`` is in milliseconds. The state of the enumerator has the streams and what it knows about the "
+        "``retained_until`` is in milliseconds. The state of the enumerator contains the streams and the "
         "partitions of each cluster."
     ),
 ).connector()

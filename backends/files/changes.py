@@ -114,7 +114,7 @@ _BUFFER: Final = 1 << 20
 
 
 class BufferedSink:
-    """New file in front of which small writes are gathered. Large data is written without a copy.
+    """New file with a buffer for small writes. Large data is written without a copy.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The columns of a state as they are read: given types and given names, and the part of the state that each applies to.
+"""The columns of a state: given types and given names, and the part of the state that each applies to.
 
 :func:`evolved` applies all of them to a state. There are three kinds of given types. A type of a whole column: Flink's rules of
 state migration apply. A Java type of a part that Kryo wrote: it adds information that Kryo's bytes lack. A type of PyFlink:

@@ -89,7 +89,7 @@ class Staging:
     replaces
         Whether the directory may hold a savepoint: it stays until the commit replaces its ``_metadata``.
     scratch
-        A local directory for the files between the passes, which its owner removes; ``None`` for the directory of the savepoint.
+        A local directory for the files between the passes; ``None`` for the directory of the savepoint. Its owner removes it.
     """
 
     directory: str

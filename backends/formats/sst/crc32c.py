@@ -1,6 +1,6 @@
 """The checksum CRC32C, as RocksDB stores it: of blocks of tables and of records of manifests.
 
-Kernels use the instruction of the processor for it, if there is one.
+Kernels use the instruction of the processor for it, if the processor has it.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ from state_processor.serializers.kernel.encode.conversion_table import spark_nam
 INTRODUCTION = """\
 # Sources and sinks
 
-`read_source_splits` and `read_sink_state` have the columns of a connector, which the argument `connector` names. Without it, a
-connector is chosen if its formats fit all bytes. `sp.connectors.register` adds [custom connectors](how-to/custom-connectors.md).
+The argument `connector` of `read_source_splits` and `read_sink_state` names a connector. Their tables have its columns. Without
+`connector`, a connector is chosen if its formats fit all bytes. `sp.connectors.register` adds
+[custom connectors](how-to/custom-connectors.md).
 If a source has the column `enumerator`, it is JSON in a row of its own: the state of the enumerator without its lists of splits.
 
 Three names read the state of older sources in the columns of their successors: `kafka-consumer` (`FlinkKafkaConsumer`),
