@@ -23,7 +23,6 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
     why_unwritable,
 )
-from state_processor.serializers.former_names import FormerNames
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.paths import default_names
 from state_processor.serializers.third_party import culprit_of
@@ -38,7 +37,7 @@ VARIABLE: Final = -1
 """``length`` of serializers whose values differ in size."""
 
 
-class Codec(FormerNames, ABC):
+class Codec(ABC):
     """How the bytes of values are read, skipped and written, and the columns that hold the values.
 
     A codec is compiled to instructions of the kernel. It may be a part of a type, or a type in a role: elements of a list state,

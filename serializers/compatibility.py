@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-
-from state_processor.serializers.records import dataclass
 
 
 class Verdict(IntEnum):

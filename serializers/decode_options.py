@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -9,7 +10,6 @@ import pyarrow as pa
 from state_processor.serializers.column_type import ColumnType, Domain
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 Nanos = Literal["error", "check", "truncate", "string"]
 

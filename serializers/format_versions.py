@@ -7,10 +7,10 @@ has an unknown layout. Reading it could give wrong values, so it is refused by n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 FLINK: Final = "Flink"
 NEWEST_FLINK: Final = "2.3"

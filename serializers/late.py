@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -73,51 +70,6 @@ class LateModule(ModuleType):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the module by its name: Spark pickles functions in functions with the globals that they use."""
         return import_module, (self.__name__,)
-
-
-class _Pandas:
-    """A finder of modules that hides pandas from the thread that makes it, and tells pyarrow when pandas is imported later."""
-
-    def __init__(self) -> None:
-        self.hidden_in: int | None = get_ident()
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if name != "pandas":
-            return None
-        if self.hidden_in == get_ident():
-            raise ModuleNotFoundError(name=name)
-        sys.meta_path.remove(self)
-        try:
-            spec = find_spec(name)
-        finally:
-            sys.meta_path.insert(0, self)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                import pyarrow as pa
-
-                load(module)
-                pa.array([0]).to_pandas()  # which looks for pandas once more
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-def make_arrays_without_pandas() -> None:
-    """Let pyarrow make its first array without pandas, whose import takes longer than a small read or write.
-
-    ``pyarrow.array``, ``pyarrow.scalar`` and ``to_numpy`` look for pandas once. If code of users imports pandas later, pyarrow
-    looks for it again, so that it can make arrays of objects of pandas.
-    """
-    import pyarrow as pa
-
-    if "pandas" in sys.modules or any(isinstance(finder, _Pandas) for finder in sys.meta_path):
-        return
-    finder = _Pandas()
-    sys.meta_path.insert(0, finder)
-    pa.array([0])
-    finder.hidden_in = None
 
 
 if TYPE_CHECKING:

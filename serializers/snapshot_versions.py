@@ -8,11 +8,11 @@ versions in their own description (``core/scalar_type.py``). Rows were compared 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from state_processor.serializers.format_versions import FLINK as FLINK_WRITER
 from state_processor.serializers.format_versions import FormatVersions
-from state_processor.serializers.records import dataclass
 
 ADAPTER_VERSION: Final = 0x7A53C4F0
 """The version that means "a serializer in Java serialization follows" (``TypeSerializerConfigSnapshot.ADAPTER_VERSION``)."""

@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.java.types import KryoClass
-from state_processor.serializers.records import dataclass
 
 K = TypeVar("K")
 V = TypeVar("V")

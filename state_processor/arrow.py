@@ -83,6 +83,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def _catalog() -> ModuleType:
     """Return the module that makes tables of metadata, which reads of state do not import."""
     return import_module("state_processor.backends.read.catalog")
@@ -428,8 +432,12 @@ def read_sink_state(
     OptionError, CorruptSnapshotError
         As for :func:`read_source_splits`.
     """
-    from state_processor.backends.connectors.sink_state import read_sink_state as table_of_sink  # reads of state skip it
-    from state_processor.backends.connectors.sink_state import sink_state
+    from state_processor.backends.connectors.sink_state import (
+        read_sink_state as table_of_sink,  # reads of state skip it
+    )
+    from state_processor.backends.connectors.sink_state import (
+        sink_state,
+    )
 
     snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
     operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.serializers.late import make_arrays_without_pandas
 
 NO: Final = 1
 """What a command with an answer for scripts returns if the answer is no."""
@@ -59,7 +57,7 @@ def command_parser(called: str | None = None) -> Parser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     groups = [group for group, names in _GROUPS.items() if called in names] or _GROUPS
-    from state_processor.commands.command import commands_of  # after main has paused the garbage collector, as all commands
+    from state_processor.commands.command import commands_of
 
     for group in groups:
         for command in commands_of(import_module(f"state_processor.commands.{group}")):
@@ -81,17 +79,8 @@ def _print_completion(parser: Parser, shell: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and return one of :data:`EXIT_CODES`."""
-    if arguments is not None:
-        return _run(command_parser(arguments[0] if arguments else None), arguments)
-    # In a process of its own, the garbage collector need not search the objects of the modules, nor all objects at the end
-    gc.disable()
-    parser = command_parser(sys.argv[1] if len(sys.argv) > 1 else None)
-    make_arrays_without_pandas()
-    gc.freeze()
-    gc.enable()
-    code = _run(parser, sys.argv[1:])
-    gc.freeze()
-    return code
+    arguments = sys.argv[1:] if arguments is None else arguments
+    return _run(command_parser(arguments[0] if arguments else None), arguments)
 
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from state_processor.backends.connectors.connector import Connector as SourceConnector
-from state_processor.backends.connectors.connector import EnumeratedSplit, EnumeratorState, Format, Formats, SinkConnector
+from state_processor.backends.connectors.connector import (
+    EnumeratedSplit,
+    EnumeratorState,
+    Format,
+    Formats,
+    SinkConnector,
+)
 from state_processor.backends.connectors.layouts import tables
 from state_processor.backends.connectors.layouts.codecs import BOOL, INT, LONG, TEXT, UTF, ListOf, Struct
 from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf

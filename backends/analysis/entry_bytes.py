@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -23,7 +23,6 @@ from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, read, uint8, uint64, written
-from state_processor.serializers.records import dataclass
 
 _FINGERPRINTS: Final = 4
 

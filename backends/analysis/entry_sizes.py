@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -23,7 +24,6 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 ENTRIES: Final = "entries"
 SIZE: Final = "size_in_bytes"

@@ -6,6 +6,7 @@ Files contain more than a read returns: replaced and deleted entries of RocksDB,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -23,7 +24,6 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.metadata.streams import streams_in_files, streams_of
 from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_label, subtask_label
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 

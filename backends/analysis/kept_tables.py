@@ -6,6 +6,7 @@ A search for a key reads the blocks of a table that may have it, and finds repla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from state_processor.backends.read.state_listing import leaf_keyed_handles, subt
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

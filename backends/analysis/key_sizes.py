@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -14,7 +15,6 @@ from state_processor.backends.formats.entry_runs import Buffer
 from state_processor.backends.formats.key_index import hash_code
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written
-from state_processor.serializers.records import dataclass
 
 _Numbers = npt.NDArray[np.int64]
 

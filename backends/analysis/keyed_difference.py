@@ -7,7 +7,7 @@ and values with different times of last access. The time of last access is not c
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Final
@@ -34,7 +34,6 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 _VALUES: Final = (layouts.VALUE, layouts.MAP_VALUE)
 _CHUNK_BYTES: Final = 64 << 20

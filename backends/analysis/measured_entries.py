@@ -6,7 +6,7 @@ The size of an entry is the size of its key, namespace and value in a canonical 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -24,7 +24,6 @@ from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
-from state_processor.serializers.records import dataclass
 
 _PLAIN: Final = 0
 _WHOLE_LIST: Final = 1

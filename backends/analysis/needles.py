@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,7 +14,6 @@ import pyarrow as pa
 from state_processor.backends.analysis.byte_search import positions
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 TEXT: Final = "text"
 NUMBER: Final = "number"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -20,7 +21,6 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 States = dict[str, list[StateDescription]]
 """States by name, each with the registrations of the subtasks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +28,6 @@ from state_processor.serializers import paths
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import json_text_of, parse_json
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 IN_FLIGHT: Final = "IN_FLIGHT"
 COORDINATOR: Final = "COORDINATOR"

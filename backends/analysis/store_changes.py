@@ -15,6 +15,7 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import Final
@@ -33,7 +34,6 @@ from state_processor.backends.formats.sst.range_deletions import within
 from state_processor.backends.formats.sst.runs import OpenTable, first_key, last_key
 from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.serializers.records import dataclass
 
 _READ_AT_ONCE: Final = 256 << 10
 _OPEN_TABLES: Final = 256

@@ -6,13 +6,12 @@ Flink: ``CommittableCollectorSerializer``; before Flink 1.15 ``StreamingCommitte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from state_processor.backends.connectors.connector import Format, Formats, Versioned
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 RECEIVED: Final = "RECEIVED"
 STATUSES: Final = (RECEIVED, "RETRY", "FAILED", "COMMITTED")

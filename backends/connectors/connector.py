@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from logging import getLogger
 from typing import Any, Final, Generic, TypeVar
 
@@ -23,7 +23,6 @@ import pyarrow as pa
 from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
 
 _LOG: Final = getLogger("state_processor")

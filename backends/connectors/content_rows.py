@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,7 +31,6 @@ from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.codecs import Codec, Content, read_all, to_bytes
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 ENUMERATOR: Final = "enumerator"
 """The split id of the row with the state of the enumerator, and the column of this state."""

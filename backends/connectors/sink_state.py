@@ -6,6 +6,7 @@ Flink: ``SinkWriterOperator`` (``StatefulSinkWriterStateHandler``), ``CommitterO
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -39,7 +40,6 @@ from state_processor.backends.read.state_listing import find_operator, operator_
 from state_processor.backends.state.descriptions import OperatorListDescription
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
-from state_processor.serializers.records import dataclass
 
 WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
 """The list state of a sink's writers, for Sink V1 and V2 and for ``StreamingFileSink``."""

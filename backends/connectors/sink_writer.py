@@ -7,7 +7,7 @@ committables without a row are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from state_processor.backends.connectors.committables import (
@@ -46,7 +46,6 @@ from state_processor.backends.connectors.sink_state import (
     writer_values,
 )
 from state_processor.serializers.errors import InvalidRowError, StateProcessorError
-from state_processor.serializers.records import dataclass
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ Flink: ``SourceOperator`` (state ``SourceReaderState``), ``SourceCoordinator`` (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -44,7 +44,6 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 READER_STATE: Final = "SourceReaderState"
 """The list state of a source's readers."""

@@ -7,6 +7,7 @@ had.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from state_processor.backends.connectors import connector as c
@@ -28,7 +29,6 @@ from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, recognized, splits_schema
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,7 +25,6 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage_advice import absent, in_short, incomplete, what_to_do
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

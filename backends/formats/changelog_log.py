@@ -6,7 +6,7 @@ Formats: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``StateMetaInfoSn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
@@ -30,7 +30,6 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.formats import changelog_log as log
@@ -12,7 +13,6 @@ from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescript
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 _COMMA: Final = 0x2C
 _NULL: Final = b"\x01"

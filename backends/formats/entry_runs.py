@@ -6,7 +6,7 @@ Both kinds of a run are decoded into columns; entries with lengths can also be c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -22,7 +22,6 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 Entries = npt.NDArray[np.int64]
 Buffer = npt.NDArray[np.uint8]

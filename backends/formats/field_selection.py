@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
@@ -11,7 +12,6 @@ import pyarrow as pa
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kernel.columns import LAST_ACCESS_FIELD
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

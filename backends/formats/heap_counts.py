@@ -7,6 +7,7 @@ remaining bytes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy.typing as npt
 
 from state_processor.backends.formats.entry_runs import Buffer
 from state_processor.serializers.codec import VARIABLE
-from state_processor.serializers.records import dataclass
 
 HEAD: Final = 6
 """Bytes before the entries of a state: its id and the count."""

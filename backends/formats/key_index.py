@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -13,7 +14,6 @@ from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_i64
 from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written
-from state_processor.serializers.records import dataclass
 
 UNKNOWN: Final = -1
 """Marks a variable number of bytes."""

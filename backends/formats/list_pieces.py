@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -18,7 +19,6 @@ from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 
 FIRST_INDEX: Final = b"first_index"
 """Metadata of a batch with a piece of a list: the index of its first element."""

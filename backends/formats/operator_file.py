@@ -6,6 +6,7 @@ Flink: ``OperatorStateRestoreOperation``, ``DefaultOperatorStateBackendSnapshotS
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,6 @@ from state_processor.backends.state.descriptions import BroadcastDescription, de
 from state_processor.backends.state.header_cache import read_header
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 _ADVICE: Final = "The snapshot is damaged: use another one, or another copy of it"
 

@@ -7,6 +7,7 @@ timer services, their serializers and timers. Unlike other timers, these start w
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -18,7 +19,6 @@ from state_processor.serializers.base import TypeSerializer, read_versioned_snap
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 

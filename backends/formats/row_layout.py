@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -36,7 +36,6 @@ from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Loc
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import culprit_of, message_of
 from state_processor.serializers.user_registrations import Registrations, current_registrations
 

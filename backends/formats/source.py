@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -20,7 +21,6 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.header_cache import DESCRIBED, Same, read_header
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 
 class KeyRange(NamedTuple):

@@ -8,7 +8,7 @@ Flink's ``DefaultCompletedCheckpointStore`` keeps a node in ZooKeeper or Kuberne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from state_processor.backends.files.location import Location
@@ -20,7 +20,6 @@ from state_processor.serializers.errors import CorruptSnapshotError, NotASnapsho
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaInstance, read_java_object
-from state_processor.serializers.records import dataclass
 
 _CLASS: Final = "org.apache.flink.runtime.checkpoint.CompletedCheckpoint"
 _LARGEST: Final = 256 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -15,7 +16,6 @@ from state_processor.backends.metadata.snapshot import METADATA_FILE, metadata_c
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.serializers.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 
 DEPTH: Final = 4

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from state_processor.backends.metadata.operator_id import murmur3_128
-from state_processor.serializers.records import dataclass
 
 _FACTOR = 37
 

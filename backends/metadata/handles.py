@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.metadata.stored_part import StoredPart
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 
 NULL: Final = 0

@@ -7,7 +7,7 @@ it names are never loaded, and its content is never executed.
 from __future__ import annotations
 
 import io
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.java.object_input import STREAM_HEADER
-from state_processor.serializers.records import dataclass
 
 SAVEPOINT: Final = "savepoint"
 CHECKPOINT: Final = "checkpoint"

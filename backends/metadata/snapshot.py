@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,6 @@ from state_processor.backends.metadata.state_stream import StateStream, open_str
 from state_processor.backends.metadata.streams import reused_files
 from state_processor.serializers.errors import NotASnapshotError, OptionError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:

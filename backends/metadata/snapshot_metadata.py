@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from state_processor.backends.metadata import handle_reader as reader
@@ -30,7 +30,6 @@ from state_processor.backends.metadata.stored_part import MetadataFile
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

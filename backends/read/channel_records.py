@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.stream_records import STREAM_ELEMENTS, StreamElementSerializer
 from state_processor.serializers.third_party import third_party_errors
 

@@ -6,6 +6,7 @@ Flink: ``ChannelStateSerializer``. It is not state of an operator, and belongs t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 INPUT: Final = "input"
 OUTPUT: Final = "output"

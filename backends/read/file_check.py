@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata import handles as h
@@ -12,7 +12,6 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.records import dataclass
 
 
 @dataclass

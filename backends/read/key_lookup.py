@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, Protocol, Self, TypeVar
 
@@ -29,7 +30,6 @@ from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.records import dataclass
 
 _PLAIN_KEYS: Final[dict[str, type]] = {
     "STRING": str,

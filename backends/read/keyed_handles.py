@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from state_processor.backends.formats.opening import open_raw_timers, open_source
 from state_processor.backends.formats.source import KeyedStateSource
@@ -11,7 +12,6 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,6 @@ from state_processor.backends.formats.source import KeyRange
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

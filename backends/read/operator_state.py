@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ from state_processor.backends.state.descriptions import (
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import third_party_errors
 
 

@@ -7,11 +7,9 @@ command line, the table of the kinds of reads and the documentation follow from 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Final
-
-from state_processor.serializers.records import dataclass
 
 
 class Kind(Enum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from logging import getLogger
 from typing import Final
 
@@ -26,7 +26,6 @@ from state_processor.backends.sql.translation import COMMITTER, TranslatedOperat
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 _LOG: Final = getLogger("state_processor")
 _NAME: Final = re.compile(r"(?:Source: |Sink: )?(.+)\[(\d+)\].*")

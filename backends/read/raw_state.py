@@ -6,7 +6,7 @@ Flink: ``KeyedStateCheckpointOutputStream``, ``OperatorStateCheckpointOutputStre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
-from state_processor.serializers.records import dataclass
 
 RAW_KEYED: Final = "RAW_KEYED"
 RAW_OPERATOR: Final = "RAW_OPERATOR"

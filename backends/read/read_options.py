@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from state_processor.backends.read.option import DIFFERENCES, KEYED, NAMED, OPERATOR, PYTHON, ROWS, VALUES, Kind, option
@@ -10,7 +11,6 @@ from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.serializers.decode_options import BATCH_MEMORY, Nanos
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

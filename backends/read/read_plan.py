@@ -7,7 +7,7 @@ keyed states side by side, operator state, raw state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.state.column_types import ColumnTypes, DeclaredNames
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.backends.formats.field_selection import Selection

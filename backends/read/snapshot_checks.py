@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -38,7 +38,6 @@ from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.records import dataclass
 
 _FILES_AT_ONCE: Final = 8
 _OPTIONS: Final = ReadOptions(nanos="string", row_kind=True, metadata=True)

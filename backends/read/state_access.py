@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -34,7 +35,6 @@ from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.doors import read_with, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.records import dataclass
 
 TIMER_KIND: Final = "TIMER"
 KEYED_KIND: Final = "KEYED"

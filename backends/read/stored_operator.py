@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,6 @@ from state_processor.backends.read.state_listing import (
     survey,
 )
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow.fs as pafs
@@ -21,7 +21,6 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot, open_snapshot
 from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
 from state_processor.serializers.errors import NotASnapshotError, StateProcessorError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 
 

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -26,7 +27,6 @@ from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import WriteError
-from state_processor.serializers.records import dataclass
 
 _SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _SHARED: Final = frozenset({"shared", "dstl"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -25,7 +25,6 @@ from state_processor.backends.sql.row_changes import (
     same_types,
 )
 from state_processor.serializers.errors import OptionError, StateMigrationError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType
 
 

@@ -7,13 +7,12 @@ An engine computes the aggregates, with Flink's result for the same rows: sums o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from state_processor.backends.sql.calls import AggregateCall, accumulator, distinct_views
 from state_processor.backends.sql.plan_types import PlanField
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import (
     ArrayType,
     AtomicType,

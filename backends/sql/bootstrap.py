@@ -8,6 +8,7 @@ key in an order (``AbstractTopNFunction``).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from state_processor.backends.sql.accumulators import AccumulatorField, DistinctValues, accumulator_fields, distinct_values
@@ -17,7 +18,6 @@ from state_processor.backends.sql.node_calls import group_calls, shown_columns
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
 from state_processor.backends.sql.plan_types import distinct_names
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, RowField, RowType, TimestampType
 from state_processor.serializers.table.record_comparators import is_ordered
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import AtomicType, LogicalType, TextType
 
 ROW_COUNT: Final = "row_count"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall
@@ -19,7 +19,6 @@ from state_processor.backends.sql.node_calls import group_calls, over_calls_of
 from state_processor.backends.sql.plan import PlanNode, normal_form, normal_node
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names, row_fields
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import TimestampType
 
 Identity = str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall, accumulator, distinct_views
@@ -14,7 +14,6 @@ from state_processor.backends.sql.plan_types import PlanField, PlanFields, disti
 from state_processor.backends.state.descriptions import MAP, MapDescription, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import outermost_of, walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,7 +13,6 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.sql.plan_types import PlanFields, row_fields
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.records import dataclass
 
 _TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "table-source-scan": ("source",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.lineage import Identity, Lineage, Relation
@@ -11,7 +11,6 @@ from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.plan_types import PlanField, distinct_names
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import LogicalType, TimestampType
 
 _GAINED: Final = "gets time-to-live; the time of last access is the time of writing"

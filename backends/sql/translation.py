@@ -9,6 +9,7 @@ usual ways are tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from state_processor.backends.metadata.graph_hashes import HashedNode, graph_has
 from state_processor.backends.sql.meaning import sink_row
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode, PlanOperator, uid_formats
 from state_processor.backends.sql.plan_types import PlanFields
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import TimestampType
 
 COMMITTER: Final = "committer"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self
 
 from state_processor.backends.state import state_headers
@@ -17,7 +17,6 @@ from state_processor.serializers.errors import (
     UnknownSerializerError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer

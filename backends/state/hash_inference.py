@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
@@ -23,7 +24,6 @@ from state_processor.serializers.errors import InvalidRowError, UnsupportedForma
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.keys.hash_codes import column_hashes, polynomial
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 Hashes = npt.NDArray[np.int32]
 

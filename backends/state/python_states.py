@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Literal, TypeVar
 
 from state_processor.backends.state.descriptions import (
@@ -28,7 +28,6 @@ from state_processor.serializers.core.collections import JoinedListCodec, ListSe
 from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.python_state import (
     PYTHON_PREFIX,

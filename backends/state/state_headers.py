@@ -6,7 +6,7 @@ Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from state_processor.serializers.base import (
@@ -25,7 +25,6 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import message_of, qualified_name, third_party_errors
 
 KEYED_VERSION: Final = 6

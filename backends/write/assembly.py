@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from state_processor.backends.metadata import handles as h
@@ -26,7 +26,6 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.state.key_groups import check_parallelism, range_of_subtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.serializers.records import dataclass
 
 WIDEST_VERSION: Final = 3
 """The version of ``_metadata`` that every Flink since 1.11 reads."""

@@ -7,6 +7,7 @@ state and phase; see :class:`~state_processor.backends.write.entry_merge.EntryMe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.records import dataclass
 
 TOMBSTONES: Final = 0
 """Phase of keys whose entries in the source savepoint are left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -16,7 +16,6 @@ from state_processor.backends.write.carried_files import COPIES, carried_stream,
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import native_handle
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 _Handle = TypeVar("_Handle", h.KeyGroupsStateHandle, h.OperatorStreamStateHandle)
 

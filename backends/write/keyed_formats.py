@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
 from state_processor.backends.files.scratch import scratch_space
@@ -19,7 +20,6 @@ from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedSt
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 _DEFAULT_FAMILY: Final = "default"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,7 +26,6 @@ from state_processor.backends.write.blobs import GroupState
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 _EVERYTHING: Final = frozenset({"key", "namespace", "map_key", "timestamp"})
 

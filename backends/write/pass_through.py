@@ -14,6 +14,7 @@ key group, from its hash.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,6 @@ from state_processor.backends.state.key_groups import key_group, prefix_size
 from state_processor.backends.write.blobs import PASSED_THROUGH, BlobAddress
 from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

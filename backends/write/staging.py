@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 from uuid import uuid4
@@ -36,7 +36,6 @@ from state_processor.backends.write.process_identity import NO_PROCESS, identity
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
 from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted, redacted_repr
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")

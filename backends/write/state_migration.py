@@ -11,7 +11,7 @@ value (of a list's element, of a map's value).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -38,7 +38,6 @@ from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.evolution.migrated_values import converting
 from state_processor.serializers.evolution.migration import Adapt, Migrated, Note, TypeMigration
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.timers import TimerSerializer
 
 KEY_PATH: Final = "key:"

@@ -18,7 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, with_room
-from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
+from state_processor.backends.state.descriptions import (
+    MAP,
+    KeyedDescription,
+    StateDescription,
+    ValueDescription,
+)
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.blobs import TOMBSTONES, BlobAddress, GroupState

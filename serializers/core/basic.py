@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from operator import index
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,6 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.types import BOXES
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.text_grammar import to_number, to_whole_number
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ Frames have lengths, so only here can a serializer of an unknown class be skippe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from state_processor.serializers.base import (
@@ -17,7 +18,6 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 OPTIONAL_MAP_HEADER: Final = 0x4F2C69A3D70
 _SMALLEST_ENTRY: Final = 4

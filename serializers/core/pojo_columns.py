@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 CLASS_FIELD: Final = "_class"
 """The field with the class name of a value, in columns of POJOs that have subclasses."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
@@ -14,7 +15,6 @@ from state_processor.serializers.core.optional_map import (
 )
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

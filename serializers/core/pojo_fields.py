@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import NullFlagged
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.user_registrations import current_registrations, register
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum, auto
 
 import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer, register_simple
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.snapshot_versions import declare_simple
 
 

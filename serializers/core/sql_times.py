@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -49,7 +50,6 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.traversal import outermost_of, transform
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ classes of the elements of collections, because snapshots do not contain them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -34,7 +35,6 @@ from state_processor.serializers.kryo.layouts import whole
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.traversal import fold
 
 Convert = Callable[[Any], Any]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from state_processor.serializers.base import (
@@ -36,7 +36,6 @@ from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, i
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.paths import join
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime import two_phase_commit
 from state_processor.serializers.runtime.cep import NFA, OldSharedBufferNodeSerializer
 from state_processor.serializers.runtime.scala import SCALA

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.serializers.table.row_names import RowNames

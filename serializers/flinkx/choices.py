@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,7 +32,6 @@ from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ written again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.records import dataclass
 
 STREAM_HEADER: Final = b"\xac\xed\x00\x05"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 _PRIMITIVES: Final = (
     ("boolean", "Z", "java.lang.Boolean"),

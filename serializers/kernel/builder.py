@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,6 @@ import pyarrow as pa
 
 from state_processor.serializers.kernel.columns import DISCARD, Column, ColumnTree
 from state_processor.serializers.kernel.opcodes import CODE, WIDTH, Kind, Op, Operand, Operands
-from state_processor.serializers.records import dataclass
 
 
 class Label:

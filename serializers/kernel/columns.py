@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-
-from state_processor.serializers.records import dataclass
 
 # Kinds of columns: bytes of a fixed-width slot, or
 STRUCT: Final = 0

@@ -7,10 +7,9 @@ means the same bytes: the decode kernel reads them into the column, the encode k
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
-
-from state_processor.serializers.records import dataclass
 
 # Positions in an instruction
 CODE: Final = 0

@@ -5,9 +5,8 @@ Numba takes half a second to import. Processes that only plan a read import the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
-
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, Literal
 
@@ -42,7 +43,6 @@ from state_processor.serializers.kryo.layouts import (
 )
 from state_processor.serializers.kryo.values import KryoMap
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
-from state_processor.serializers.records import dataclass
 
 TEXT: Final = "text"
 """A column of text: ``str`` of the plain value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -11,7 +12,6 @@ from state_processor.serializers.java.object_input import JavaClass, JavaEnum, J
 from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -15,7 +16,6 @@ from state_processor.serializers.kryo import containers, java_time, jdk, jdk_lay
 from state_processor.serializers.kryo.classes import unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
-from state_processor.serializers.records import dataclass
 
 CLASS: Final = "@class"
 """The key of the class of an object in JSON."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -33,7 +33,6 @@ from state_processor.serializers.kryo.nested_kryo import kryo_parts, with_replac
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, Node
-from state_processor.serializers.records import dataclass
 
 _EXACT: Final = DecodeOptions(nanos="string")
 _SHOWN: Final = 120

@@ -5,6 +5,7 @@ The package ``protobuf`` decodes messages; it is needed from the first value on.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,6 @@ from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.serializers.records import dataclass
 
 
 def register_protobuf(class_name: str, message: Any, descriptor_set: bytes | None = None) -> None:

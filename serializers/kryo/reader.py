@@ -11,7 +11,7 @@ The bytes contain neither field names nor lengths: a class outside the JDK must 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state_processor.serializers.doors import registering
@@ -23,7 +23,6 @@ from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_
 from state_processor.serializers.kryo.plain_values import plain
 from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
-from state_processor.serializers.records import dataclass
 
 DEEPEST: Final = 100
 """Limit of nested objects in reads and writes."""

@@ -8,7 +8,7 @@ version follows from the version of Flink, which comes with the bytes (``DataInp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,7 +31,6 @@ from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.values import Node
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.user_registrations import current_registrations, receive
 
@@ -119,7 +118,7 @@ class KryoSerializer(TypeSerializer):
 
     def __copy__(self) -> KryoSerializer:
         new = KryoSerializer.__new__(KryoSerializer)
-        vars(new).update(vars(self))
+        new.__dict__.update(vars(self))
         return new
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,7 +127,7 @@ class KryoSerializer(TypeSerializer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         receive(state.pop("_described"))
-        vars(self).update(state)
+        self.__dict__.update(state)
 
     def __str__(self) -> str:
         return f"KRYO<{self.declared}>"

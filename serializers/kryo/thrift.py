@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,7 +16,6 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.serializers.records import dataclass
 
 _STOP: Final = 0
 _TEXT: Final = 11

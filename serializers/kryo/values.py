@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from state_processor.serializers.records import dataclass
 
 
 class BigInteger(int):

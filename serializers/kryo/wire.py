@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 KRYO_2: Final = 2
 """Kryo 2.24, of Flink 1.x."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from state_processor.serializers.doors import registering
@@ -15,7 +15,6 @@ from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_
 from state_processor.serializers.kryo.reader import DEEPEST, JAVA_SERIALIZERS, final_element, is_referenced
 from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(slots=True)

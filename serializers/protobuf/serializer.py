@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -12,7 +13,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.protobuf import messages
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.registry import provide_snapshots, register_snapshot
 
 Sized = Literal["int", "varint"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,7 +23,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import STREAMING
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS
@@ -23,7 +24,6 @@ from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.binary_slots import (
     HEADER_BITS,
     INT,

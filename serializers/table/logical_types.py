@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 PACKAGE: Final = "org.apache.flink.table.types.logical."
 MAX_LENGTH: Final = 2**31 - 1

@@ -7,13 +7,13 @@ heap. The code is Java text; Flink compiles it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaInstance, JavaObject, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaText, write_java_object
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_type_objects import CLASSES, type_instance
 from state_processor.serializers.table.logical_types import (
     PACKAGE,

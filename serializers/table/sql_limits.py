@@ -7,6 +7,7 @@ points, and pads the values of ``CHAR(n)`` and ``BINARY(n)``. The checks never c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ import pyarrow as pa
 
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.binary_values import to_bytes, to_millis_of_day, to_timestamp
 from state_processor.serializers.table.logical_types import (
     MAX_LENGTH,

@@ -7,7 +7,7 @@ codecs look up the codecs of nested types here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from state_processor.serializers.base import TypeSerializer
@@ -17,7 +17,6 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.java.object_output import JavaClassDescription
 from state_processor.serializers.java.types import BOXES
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.binary_slots import (
     BytesSlot,
     DateSlot,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from state_processor.backends.read.option import Kind
 from state_processor.options.flags import add_flag, add_flags
 from state_processor.options.option import Option
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 Run = Callable[[argparse.Namespace], bool | None]

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ from state_processor.commands.new_files import UnclosedFile
 from state_processor.display.text_tables import json_text, json_value
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]
 """Function that returns a context manager; its value writes a batch into a file."""

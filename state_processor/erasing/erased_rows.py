@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 Action = Literal["keys", "entries", "elements", "fields"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from os import PathLike, fspath
 from typing import Any, Final, TypeAlias, Unpack
@@ -33,7 +33,6 @@ from state_processor.read.finding import search, sought, sought_keys
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.json_text import json_text_of
-from state_processor.serializers.records import dataclass
 from state_processor.sql.session import SqlSession
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter

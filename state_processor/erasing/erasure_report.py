@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from state_processor.display.text_tables import json_value, render_records
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,6 @@ from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.serializers.records import dataclass
 
 KeysOf = Callable[[OperatorState], Mapping[str, ErasedKeys]]
 """Returns the erased keys of an operator by state; nothing if its keys have another type."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 FORWARD: Final = "FORWARD"
 _LINE: Final = re.compile(r"((?::  |   )*)(?:([:+])- )?(.*)")

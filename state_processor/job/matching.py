@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from os import PathLike
 from typing import Any, Final, Unpack
@@ -24,7 +24,6 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 _COLUMNS: Final = ("old", "new", "confidence", "evidence")
 VERSION: Final = 1

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Final
 
 from state_processor.job.sql_statements import planned_statements, setting
 from state_processor.serializers.errors import MissingFileError, OptionError
-from state_processor.serializers.records import dataclass
 
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 _DIST: Final = re.compile(r"flink-dist(?:_2\.\d+)?-(\d+\.\d+\.\d+.*)\.jar")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
@@ -11,7 +12,6 @@ from state_processor.job.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE,
 from state_processor.job.verdicts import Outcome, StateVerdict
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 
 HASHMAP: Final = "hashmap"

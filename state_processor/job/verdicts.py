@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
-from state_processor.serializers.records import dataclass
 
 _COLUMNS: Final = ("operator", "state", "outcome", "reason")
 

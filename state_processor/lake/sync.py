@@ -7,7 +7,7 @@ killed process can therefore be started again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from logging import getLogger
 from os import PathLike
@@ -36,7 +36,6 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 from state_processor.types.durations import duration_ms
 from state_processor.types.identifier import OperatorIdentifier
 

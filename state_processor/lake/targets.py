@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -11,7 +12,6 @@ from state_processor.lake.row_identity import identity, without
 from state_processor.read.checkpoint_series import Checkpoint
 from state_processor.serializers.errors import WriteError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 _PREFIX: Final = "state-processor."
 CHECKPOINT_ID: Final = f"{_PREFIX}checkpoint-id"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from logging import getLogger
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -15,7 +15,6 @@ from state_processor.options.option import checked, options_of
 from state_processor.options.task_registrations import import_serializers
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from state_processor.backends.read.option import Kind, option
@@ -14,7 +14,6 @@ from state_processor.options.source import READ_OPTIONS, SOURCE_OPTIONS, named_o
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_args
 
 from state_processor.backends.read.option import Declaration, Kind, declarations
 from state_processor.options.values import VALUES, ValueKind, one_of
 from state_processor.serializers.doors import flag_name, text_name
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

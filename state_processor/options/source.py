@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from state_processor.backends.read.option import NAMED, ROWS, Kind, option
@@ -14,7 +14,6 @@ from state_processor.options.option import UID, UID_HASH, options_of, values_of
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -9,7 +9,7 @@ options. Options are therefore data, and name no code except the modules that th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from state_processor.serializers import doors
 from state_processor.serializers.doors import Door, current_door, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.foreign_errors import describe
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.user_registrations import Registrations, begin_task, for_process, user_registrations
 
 

@@ -7,7 +7,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike, fspath
@@ -25,7 +25,6 @@ from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.records import dataclass
 from state_processor.types.durations import duration_ms, duration_text, instant_ms
 
 _PLAIN_NUMBERS: Final = "biuf"

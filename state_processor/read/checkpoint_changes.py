@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
 from state_processor.read.checkpoint_series import Checkpoint
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 KIND_OF_CHANGE: Final = "_change"

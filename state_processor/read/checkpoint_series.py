@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from logging import getLogger
@@ -16,7 +16,6 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 _LOG: Final = getLogger("state_processor")
 _JOB_DIGITS: Final = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Final, TypeAlias
 
@@ -30,7 +30,6 @@ from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
 from state_processor.read.sizes import SizeReport
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 Path: TypeAlias = str | PathLike[str]

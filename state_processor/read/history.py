@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
 from typing import Any, Final, Literal, Unpack, get_args
@@ -22,7 +23,6 @@ from state_processor.read.snapshots import searched
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 HistoryBy = Literal["state", "key_group"]
 

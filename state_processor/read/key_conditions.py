@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +16,6 @@ import pyarrow as pa
 
 from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 Values: TypeAlias = frozenset[Any] | None
 

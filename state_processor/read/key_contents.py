@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,6 @@ from state_processor.options.keywords import check_arguments
 from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.table import EFFECTIVE_OPTIONS
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 _TIMERS = "timers"

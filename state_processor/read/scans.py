@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,7 +25,6 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
@@ -13,7 +14,6 @@ from state_processor.backends.read.state_listing import find_operator, operator_
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 SizesBy = Literal["state", "key_group", "subtask", "key"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pickle import PicklingError, dumps
 from typing import Any
 
@@ -24,7 +24,6 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, UndecodableValueError
 from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
-from state_processor.serializers.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from os import PathLike
 from typing import Final
@@ -34,7 +34,6 @@ from state_processor.report.restoring import Restoring, Row, oldest_flink, previ
 from state_processor.report.time_histogram import TimeHistogram, count_times
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.records import dataclass
 
 KEYS: Final = 10
 """Number of the largest keys to show for each operator."""

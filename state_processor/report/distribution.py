@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.serializers.records import dataclass
 
 Numbers = npt.NDArray[np.int64]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress
 from state_processor.report.distribution import Distribution, Numbers
-from state_processor.serializers.records import dataclass
 
 _MOST_BYTES: Final = 2 << 30
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,6 @@ from state_processor.read.growth import growth_of, state_label
 from state_processor.read.history import history_of, series_of
 from state_processor.read.snapshots import discovered
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 _FEWEST: Final = 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
@@ -10,7 +11,6 @@ from state_processor.backends.metadata.properties import NATIVE, SAVEPOINT
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.records import dataclass
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import IMPOSSIBLE

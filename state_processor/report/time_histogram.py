@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from state_processor.backends.formats.row_shapes import instants
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 _MOST_BINS: Final = 4096
 _FINEST_MILLIS: Final = 1000

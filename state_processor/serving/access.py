@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 _PREFIX: Final = "Bearer "
 _LEAST: Final = 16

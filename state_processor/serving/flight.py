@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Final, Self
 
@@ -15,7 +16,6 @@ from pyarrow import flight
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.serializers.records import dataclass
 from state_processor.serving.access import Permission
 from state_processor.serving.following import READING, Followed, ServedSnapshot
 from state_processor.serving.limits import BusyError, Limits

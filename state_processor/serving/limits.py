@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
 
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.records import dataclass
 
 _T = TypeVar("_T")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from logging import getLogger
@@ -32,13 +32,11 @@ from state_processor.read.checkpoint_changes import ChangedState, Step, StepRead
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.projection import Projection
 from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.spark.datasource import SnapshotDataSource
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import LIMITS_BATCHES
-from state_processor.spark.worker_process import prepare_worker
 
 if LIMITS_BATCHES:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -261,7 +259,6 @@ class ChangesReader(DataSourceStreamReader):
         """Read the changes in one partition."""
         if not isinstance(partition, ChangesPartition):
             return
-        prepare_worker()
         with asked_by_spark():
             self._serializers.enter()
             reader = partition.reader

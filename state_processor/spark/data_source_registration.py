@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
 from typing import Any, Final
@@ -21,13 +21,12 @@ from pyspark.sql.datasource import DataSource
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.storage_settings import settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
-from state_processor.spark.worker_process import send_package
+from state_processor.spark.worker_package import send_package
 
 _SOURCES: Final[tuple[type[DataSource], ...]] = (
     FlinkSavepointDataSource,

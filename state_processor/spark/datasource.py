@@ -29,7 +29,6 @@ from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
-from state_processor.spark.worker_process import prepare_worker
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -225,7 +224,6 @@ class SavepointStateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one partition. Spark makes a partition without content if the reader plans no partitions."""
         if isinstance(partition, StatePartition):
-            prepare_worker()
             with asked_by_spark():
                 self._serializers.enter()
                 for split in partition.splits:

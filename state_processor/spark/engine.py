@@ -6,7 +6,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,7 +16,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted
 from state_processor.spark import small_changes
 from state_processor.spark.row_batches import with_counted_batches
@@ -25,7 +24,7 @@ from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
-from state_processor.spark.worker_process import prepare_worker, send_package
+from state_processor.spark.worker_package import send_package
 from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex
 from state_processor.write.engines import RowsPass, StateFiles, Written
 from state_processor.write.local_engine import LocalEngine
@@ -66,7 +65,6 @@ class InWorker:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run the task."""
-        prepare_worker()
         return self.task(batches)
 
 

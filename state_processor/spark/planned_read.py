@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -15,11 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.serializers.records import dataclass
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import pushes_filters
-from state_processor.spark.worker_process import prepare_worker, send_package
+from state_processor.spark.worker_package import send_package
 
 
 class PartReader(Protocol):
@@ -44,7 +44,6 @@ class ReadState:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's parts."""
-        prepare_worker()
         with without_traceback():
             self.serializers.enter()
             for group in (group for batch in batches for group in batch.column(0)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -14,7 +15,6 @@ from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql.accumulators import BIGINT, BITS, TOO_MANY_DIGITS, WITH_NAN, Aggregate, DistinctValues
 from state_processor.backends.sql.bootstrap import Input, Order
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import AtomicType, DecimalType, escape
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.same_keys import identity, quoted

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -24,10 +25,8 @@ from state_processor.options.sink import SinkOptions
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import asked_by_spark
-from state_processor.spark.worker_process import prepare_worker
 from state_processor.types.python_types import spec_of
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types.type_of_column import type_of_column
@@ -84,7 +83,6 @@ class SavepointSink(DataSourceArrowWriter):
     @asked_by_spark()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""
-        prepare_worker()
         rows = (batch.select(self._columns) for batch in iterator)
         return EncodedMessage(blob_indexes(self._encode(rows)))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.read.sizes import SizePart, SizeReport
-from state_processor.serializers.records import dataclass
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.schemas import spark_schema
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from state_processor.report.time_histogram import TimeHistogram, count_times
-from state_processor.serializers.records import dataclass
 from state_processor.spark.task_errors import unwrap_spark_errors
 
 _SCHEMA: Final = pa.schema(

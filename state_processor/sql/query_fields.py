@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
-
-from state_processor.serializers.records import dataclass
 
 Names: TypeAlias = tuple[str, ...]
 

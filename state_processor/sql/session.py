@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -14,7 +15,6 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.serializers.late import require
-from state_processor.serializers.records import dataclass
 from state_processor.sql.views import View, quoted, views_of
 
 if TYPE_CHECKING:

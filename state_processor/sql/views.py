@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -22,7 +23,6 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.read.scans import StateRequest, StateScan
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 
 TIMERS: Final = "timers"

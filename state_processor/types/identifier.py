@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 

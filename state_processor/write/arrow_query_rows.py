@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from state_processor.serializers.column_type import ColumnType
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 from state_processor.write.arrow_keys import Numbers, key_numbers, shared_key_numbers
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.query_states import TIME, ChosenRow, Shape, given_columns, last_access, unordered, without_value

@@ -13,7 +13,6 @@ from state_processor.options.groups import ChangedSavepointOptions, NewSavepoint
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
-from state_processor.serializers.late import make_arrays_without_pandas
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
 from state_processor.write.arrow_query_rows import ArrowQueryRows
@@ -44,7 +43,6 @@ class SavepointWriter(QueryMethods, StateWriter):
 
     def __init__(self, build: SavepointBuild) -> None:
         super().__init__(build)
-        make_arrays_without_pandas()
         build.takes_arrow = True
 
     @classmethod

@@ -12,6 +12,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -22,7 +23,6 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.write.blobs import BLOB_ORDER, ORDERED_BLOBS, Blob
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.records import dataclass
 
 SPILLED_BLOBS: Final = pa.schema(
     [

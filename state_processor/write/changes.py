@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from state_processor.backends.state.column_types import DeclaredNames, declared_names
@@ -13,7 +13,6 @@ from state_processor.backends.state.python_states import PythonType
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -18,7 +18,6 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.kryo.nested_kryo import java_types
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer

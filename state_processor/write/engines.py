@@ -7,10 +7,10 @@ encodes rows, and parts of the source savepoint, to blobs. Pass 2 writes a file 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.records import dataclass
 from state_processor.write.passes import EncodeTables, Part, PartEncoder, RowEncoder, SubtaskWriter, TableEncoding, WrittenFile
 
 Written = dict[int, WrittenFile]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, NoReturn
 
@@ -18,7 +18,6 @@ from state_processor.backends.write.staging import Staging
 from state_processor.display.progress import progress, progress_of_rows
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.blob_index import BlobIndex, blob_indexes
 from state_processor.write.engines import RowsPass, StateFiles, Written

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import text_of
-from state_processor.serializers.records import dataclass
 
 UNCHANGED: Final = "unchanged"
 CONVERTED: Final = "converted"

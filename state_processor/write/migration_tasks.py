@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.formats.serialized_entries import serialized_entries
@@ -26,7 +26,6 @@ from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.portable_type import PortableType
-from state_processor.serializers.records import dataclass
 from state_processor.write.keyed_tasks import PassThroughEntries
 from state_processor.write.operator_state_tasks import PassThroughElements
 

@@ -8,6 +8,7 @@ does not depend on the engine, or on tasks of pass 1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,6 @@ from state_processor.backends.write.operator_writer import OperatorStateFileWrit
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.passes import BatchEncoder, Batches, WrittenFile

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -14,7 +15,6 @@ from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import OperatorDraft, OperatorMigration

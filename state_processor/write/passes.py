@@ -15,7 +15,7 @@ import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -29,7 +29,6 @@ from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOB
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 from state_processor.write.blob_index import SPILLED_BLOBS, BlobIndex, file_between_passes, write_index
 
 Batches = Iterable[pa.RecordBatch]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self, TypeVar
 
 import pyarrow as pa
@@ -27,7 +28,6 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.logical_types import AtomicType, RowType, escape
 from state_processor.serializers.table.operator_records import sorted_map
 from state_processor.serializers.table.record_comparators import OrderedField

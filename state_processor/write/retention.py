@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from os import PathLike, fspath
 from typing import Final, Unpack
@@ -32,7 +33,6 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted_repr
 from state_processor.types.durations import duration_ms
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
@@ -21,7 +22,6 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import bind
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.types.type_of_column import type_of_column

@@ -6,7 +6,7 @@ Serializers do not travel to tasks: a task restores them from the header of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -28,7 +28,6 @@ from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.write.outcome import OperatorOutcome

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.redaction import redacted, redacted_repr
 from state_processor.write.migration_report import MigrationReport
 

@@ -65,27 +65,9 @@ print("modules", *sys.modules)
 @pytest.mark.parametrize(("command", "arguments"), [("show", ["--uid", "orders", "--state", "total"]), ("states", [])])
 def test_a_command_imports_what_it_uses(command: str, arguments: list[str]) -> None:
     modules = printed(COMMAND.format(command=command, path=ORDERS_PATH, arguments=arguments)).rpartition("modules")[2].split()
-    assert [name for name in modules if name in ("pyspark", "pandas", "numba", "pyarrow.compute", "duckdb", "starlette")] == []
+    assert [name for name in modules if name in ("pyspark", "numba", "duckdb", "starlette")] == []
     commands = {name.rpartition(".")[2] for name in modules if name.startswith("state_processor.commands.")}
     assert commands & set(_GROUPS) == {"showing"}
-
-
-MAIN_WITH_PANDAS = """
-import sys
-from state_processor.cli import main
-sys.argv = ["state-processor", "completion", "fish"]
-try:
-    main()
-except SystemExit:
-    pass
-assert "pandas" not in sys.modules
-import pandas as pd, pyarrow as pa
-print(pa.array(pd.Series([1.0, None])).null_count)
-"""
-
-
-def test_pyarrow_knows_the_pandas_of_code_that_a_command_runs() -> None:
-    assert printed(MAIN_WITH_PANDAS) == "1\n"
 
 
 PATCH = """
@@ -100,10 +82,10 @@ print(*sys.modules)
 @pytest.mark.parametrize(
     "options", [{"format": "canonical"}, {"format": "native", "backend": "rocksdb"}], ids=["canonical", "native"]
 )
-def test_a_small_patch_imports_neither_the_compiler_nor_pandas(options: dict[str, str], tmp_path: Path) -> None:
+def test_a_small_patch_does_not_import_the_compiler(options: dict[str, str], tmp_path: Path) -> None:
     source = FIXTURES / "2.3.0" / f"orders-rocksdb-{options['format']}" / "savepoint"
     modules = printed(PATCH.format(source=str(source), target=str(tmp_path / "patched"), options=options)).split()
-    assert [name for name in modules if name in ("pyspark", "pandas", "numba")] == []
+    assert [name for name in modules if name in ("pyspark", "numba")] == []
 
 
 def test_the_package_alone_imports_nothing_else() -> None:
@@ -117,3 +99,11 @@ def test_without_spark(name: str) -> None:
     without = "import sys; sys.modules['pyspark'] = None"
     attempt = f"{READ}\ntry: sp.{name}\nexcept sp.OptionError as error: print(error)"
     assert f"{name} needs Spark, which is not installed: pip install pyspark" in printed(f"{without}\n{attempt}")
+
+
+def test_public_names_are_listed_and_nothing_else() -> None:
+    code = "import state_processor as sp; print(*dir(sp)); print(*dir(sp.arrow)); print(*sp.arrow.__all__)"
+    ours, arrow, public = (line.split() for line in printed(code).splitlines())
+    assert {"SavepointReader", "arrow", "find", "__version__"} <= set(ours)
+    assert [name for name in ours if name in ("gc", "ast", "Any", "TYPE_CHECKING", "annotations")] == []
+    assert arrow == public

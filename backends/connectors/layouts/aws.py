@@ -8,6 +8,7 @@ flink-connector-aws 5: ``KinesisStateUtil``, ``StreamShardMetadata``, ``Sequence
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.connectors.layouts.choices import Enumerated, SplitList, Versions, read_number
@@ -30,7 +31,6 @@ from state_processor.backends.connectors.layouts.codecs import (
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
-from state_processor.serializers.records import dataclass
 
 _CONNECTORS: Final = "org.apache.flink.connector"
 KINESIS_SPLITS: Final = f"{_CONNECTORS}.kinesis.source.split.KinesisShardSplitSerializer"

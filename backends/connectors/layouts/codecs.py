@@ -7,12 +7,12 @@ hexadecimal text, so that all content is valid JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 Content = Any
 NOTE: Final = "note"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -18,7 +19,6 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaEnum, JavaObject
 from state_processor.serializers.java.object_output import write_java_object
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.operator_records import SortedMapSerializerSnapshot
 
 _KINESIS: Final = "org.apache.flink.streaming.connectors.kinesis.model"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from state_processor.backends.connectors.layouts.choices import Kept
 from state_processor.backends.connectors.layouts.codecs import Content
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 
 _MAGIC: Final = b"\xc2\x01"
 

@@ -6,6 +6,7 @@ import ctypes
 import struct
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -27,7 +28,6 @@ from state_processor.serializers.java.object_output import (
     JavaText,
     write_java_object,
 )
-from state_processor.serializers.records import dataclass
 
 OBJECTS: Final = "[Ljava.lang.Object;"
 STRING_TYPE: Final = "Ljava/lang/String;"

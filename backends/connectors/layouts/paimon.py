@@ -7,6 +7,7 @@ Paimon: ``CommitMessageSerializer``, ``CommittableSerializer``, ``ManifestCommit
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.connectors.layouts.choices import Cases, Kept, OneOf, Versions, of_version
@@ -46,7 +47,6 @@ from state_processor.serializers.errors import InvalidRowError, UnsupportedForma
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.custom_data import read_custom_object, write_custom_object
 from state_processor.serializers.java.object_output import WRITES_MORE, JavaClassDescription
-from state_processor.serializers.records import dataclass
 
 MESSAGES: Final = "org.apache.paimon.table.sink.CommitMessageSerializer"
 COMMITTABLES: Final = "org.apache.paimon.flink.sink.CommittableSerializer"

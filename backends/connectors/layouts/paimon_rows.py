@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.connectors.layouts.codecs import Codec, Content
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.records import dataclass
 from state_processor.serializers.table.binary_format import BinaryValue
 from state_processor.serializers.table.binary_values import TimestampData
 from state_processor.serializers.table.logical_type_text import parse_logical_type
@@ -206,7 +206,7 @@ class TypedRow:
     def __init__(self, *columns: Column) -> None:
         self.columns = columns
         self._serializer = RowDataSerializer(parse_logical_type(row_text(columns)))  # type: ignore[arg-type]
-        self.min_size = self._serializer.smallest
+        self.min_size = self._serializer.min_size
 
     def read(self, source: DataInput) -> dict[str, Any]:
         return row_content(self.columns, self._serializer.read(source))

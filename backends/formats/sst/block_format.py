@@ -6,7 +6,7 @@ A block is followed by the number of its compression and by a checksum (RocksDB:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +40,6 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
 from state_processor.serializers.late import cramjam
-from state_processor.serializers.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]

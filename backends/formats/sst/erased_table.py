@@ -8,7 +8,7 @@ that a key was there. Tables of format version 6, whose checksums depend on offs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from secrets import choice
 from typing import Final
 
@@ -41,7 +41,6 @@ from state_processor.backends.formats.sst.table import (
 )
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.late import cramjam
-from state_processor.serializers.records import dataclass
 
 Entry = tuple[bytes, bytes]
 """An internal key, and a value."""

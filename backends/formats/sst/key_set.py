@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ from state_processor.backends.formats.sst.runs import first_key, last_key
 from state_processor.backends.formats.sst.table import BlockList, padded
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
-from state_processor.serializers.records import dataclass
 
 BEGIN, END = 0, 1
 _NO_ENTRIES: Final = np.empty((0, ENTRY_FIELDS), dtype=np.int64)

@@ -8,7 +8,7 @@ manifest. RocksDB since 6.20 reads the written manifests.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ import numpy.typing as npt
 from state_processor.backends.formats.sst.crc32c import masked_checksum
 from state_processor.backends.formats.sst.plain_blocks import varint
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 DEFAULT_FAMILY: Final = "default"
 """The column family that each store has; its id is 0."""

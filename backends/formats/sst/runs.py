@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,6 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.table import BlockList, Bound, Table
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError
-from state_processor.serializers.records import dataclass
 
 OpenTable = Callable[[TableFile], Table]
 ChooseBlocks = Callable[[BlockList], BlockList]

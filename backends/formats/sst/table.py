@@ -6,6 +6,7 @@ They are at the end of a file. The end is read first; a larger index is read tog
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -18,7 +19,6 @@ from state_processor.backends.formats.sst.plain_blocks import block_entries, rea
 from state_processor.backends.formats.sst.range_deletions import Deletion, fragments
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.records import dataclass
 
 FOOTER: Final = 53
 """Bytes of the footer."""

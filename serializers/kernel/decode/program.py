@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,7 +15,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import DISCARD, Column
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.serializers.core.calendars import JavaZone

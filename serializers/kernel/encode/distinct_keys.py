@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.late import pc
-from state_processor.serializers.records import dataclass
 
 Rows = Callable[[int], int]
 Mask = npt.NDArray[np.bool_]

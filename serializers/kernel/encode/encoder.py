@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,6 @@ from state_processor.serializers.kernel.encode.input_arena import InputArena
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.families import addresses
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 
 _FIRST_BYTES: Final = 64
 _SHOWN: Final = ("key", "namespace", "window", "map_key", "value")

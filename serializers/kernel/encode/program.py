@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.records import dataclass
 
 if TYPE_CHECKING:
     from state_processor.serializers.core.calendars import JavaZone

@@ -6,7 +6,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -30,7 +30,6 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import survey
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.records import dataclass
 from tests.backends.open_stores import close_stores
 from tests.fuzz.edits import Edits, Field, Seed
 from tests.fuzz.fields import recorded

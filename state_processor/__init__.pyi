@@ -1,0 +1,85 @@
+"""The public names, and the module of each: :mod:`state_processor` imports a module when its name is first used."""
+
+from state_processor import (
+    arrow as arrow,
+    connectors as connectors,
+    duckdb as duckdb,
+    errors as errors,
+    polars as polars,
+    pyflink as pyflink,
+)
+from state_processor.backends.metadata.discovery import SnapshotInfo as SnapshotInfo
+from state_processor.erasing.erasure import erase as erase
+from state_processor.erasing.erasure_report import ErasureReport as ErasureReport
+from state_processor.errors import (
+    CorruptSnapshotError as CorruptSnapshotError,
+    ForbiddenPathError as ForbiddenPathError,
+    ForeignCodeError as ForeignCodeError,
+    InvalidRowError as InvalidRowError,
+    MissingFileError as MissingFileError,
+    NotASnapshotError as NotASnapshotError,
+    NotFoundError as NotFoundError,
+    OptionError as OptionError,
+    ScratchSpaceError as ScratchSpaceError,
+    StateMigrationError as StateMigrationError,
+    StateProcessorError as StateProcessorError,
+    UndecodableValueError as UndecodableValueError,
+    UndescribedClassError as UndescribedClassError,
+    UnknownSerializerError as UnknownSerializerError,
+    UnsupportedFormatError as UnsupportedFormatError,
+    WriteError as WriteError,
+)
+from state_processor.job.check import check_job as check_job
+from state_processor.job.matching import match_operators as match_operators
+from state_processor.job.opening import signature as signature
+from state_processor.job.plan_compiler import plan_from_sql as plan_from_sql
+from state_processor.job.signature import JobSignature as JobSignature
+from state_processor.job.verdicts import JobReport as JobReport
+from state_processor.lake.sync import (
+    SyncCommit as SyncCommit,
+    sync as sync,
+)
+from state_processor.read.finding import (
+    Findings as Findings,
+    find as find,
+)
+from state_processor.read.growth import growth as growth
+from state_processor.read.history import history as history
+from state_processor.read.history_plot import plot_history as plot_history
+from state_processor.read.key_contents import KeyContents as KeyContents
+from state_processor.read.snapshots import list_snapshots as list_snapshots
+from state_processor.reader import SavepointReader as SavepointReader
+from state_processor.serializers.compatibility import SchemaCompatibility as SchemaCompatibility
+from state_processor.spark.data_source_registration import register as register
+from state_processor.spark.difference import diff as diff
+from state_processor.sql.spark_views import create_views as create_views
+from state_processor.types.flink_types import Types as Types
+from state_processor.types.identifier import OperatorIdentifier as OperatorIdentifier
+from state_processor.types.state_specs import (
+    AggregatingState as AggregatingState,
+    ListState as ListState,
+    MapState as MapState,
+    ReducingState as ReducingState,
+    ValueState as ValueState,
+)
+from state_processor.write.migration_report import (
+    MigrationReport as MigrationReport,
+    QueryMigrationReport as QueryMigrationReport,
+    StateReport as StateReport,
+)
+from state_processor.write.retention import (
+    FileUse as FileUse,
+    RemovalSummary as RemovalSummary,
+    dispose as dispose,
+    files as files,
+    orphans as orphans,
+    retain as retain,
+)
+from state_processor.write.write_summary import (
+    OperatorSummary as OperatorSummary,
+    StateChanges as StateChanges,
+    WriteSummary as WriteSummary,
+)
+from state_processor.writer import SavepointWriter as SavepointWriter
+
+__version__: str
