@@ -13,15 +13,14 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from os import PathLike
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.state_access import TIMER_KIND, StateReader
-from state_processor.backends.read.state_listing import find_operator
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
@@ -29,7 +28,6 @@ from state_processor.options.groups import (
     CountSnapshotOptions,
     DiffSnapshotOptions,
     DirectoryOptions,
-    LookupOptions,
     LookupSnapshotOptions,
     OpeningOptions,
     SnapshotOptions,
@@ -38,7 +36,7 @@ from state_processor.options.groups import (
 )
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
-from state_processor.read.scans import ArrowSchema, StateRequest, StateScan
+from state_processor.read.scans import ArrowSchema
 from state_processor.serializers.doors import spelled
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Rows",
+    "SavepointReader",
     "SavepointWriter",
     "diff",
     "diff_summary",
@@ -87,14 +86,9 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def _catalog() -> ModuleType:
-    """Return the module that makes tables of metadata, which reads of state do not import."""
-    return import_module("state_processor.backends.read.catalog")
-
-
 Path: TypeAlias = str | PathLike[str]
 
-_LOOKUP: Final = frozenset(LookupOptions.__annotations__)
+_OPENING: Final = frozenset(SnapshotOptions.__annotations__)
 
 
 @takes_options
@@ -145,8 +139,9 @@ def read_state(
     OptionError
         An argument has an unexpected value.
     """
-    scan = StateScan.open(path, StateRequest(OperatorIdentifier.of(uid), state, kind, schema, options))
-    return Rows(scan.schema, scan.read)
+    access = SnapshotAccess.among(options)
+    reading = {name: value for name, value in options.items() if name not in _OPENING}
+    return SavepointReader(access.open(path), access)._rows(uid, state, kind, schema, reading)
 
 
 @takes_options
@@ -190,10 +185,9 @@ def lookup(
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
         The state can't be read.
     """
-    from state_processor.read.key_contents import KeyContents
-
-    snapshot, reading = SnapshotAccess.among(options).open(path), {n: v for n, v in options.items() if n in _LOOKUP}
-    return KeyContents.find(snapshot, OperatorIdentifier.of(uid), key, state, reading)
+    access = SnapshotAccess.among(options)
+    reading: Any = {name: value for name, value in options.items() if name not in _OPENING}
+    return SavepointReader(access.open(path), access).lookup(uid, key, state, **reading)
 
 
 @takes_options
@@ -326,13 +320,9 @@ def size_report(
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
         The state can't be read.
     """
-    from state_processor.read.sizes import SizeReport  # reads of state skip it
-
     if by != "key":
         check_given(options, ("time_zone",), f"with {spelled('by', 'key')}: add that")
-    operator = None if uid is None else OperatorIdentifier.of(uid)
-    report = SizeReport.of(SnapshotAccess.of(**options).open(path), operator, by, top)
-    return report.merged(table for part in progress(report.parts, "measuring") if (table := part.measure()) is not None)
+    return SavepointReader.read(path, **options).size_report(uid, by, top)
 
 
 @takes_options
@@ -388,10 +378,7 @@ def read_source_splits(
     CorruptSnapshotError
         If the connector did not write the bytes.
     """
-    from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source  # reads of state skip it
-
-    snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
-    return splits_of_source(snapshot, find_operator(snapshot, identifier.uid, identifier.uid_hash), connector)
+    return SavepointReader.read(path, **options).read_source_splits(uid, connector)
 
 
 @takes_options
@@ -432,35 +419,25 @@ def read_sink_state(
     OptionError, CorruptSnapshotError
         As for :func:`read_source_splits`.
     """
-    from state_processor.backends.connectors.sink_state import (
-        read_sink_state as table_of_sink,  # reads of state skip it
-    )
-    from state_processor.backends.connectors.sink_state import (
-        sink_state,
-    )
-
-    snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
-    operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
-    committers = OperatorIdentifier.of(committer).uid_hash if committer is not None else None
-    return table_of_sink(sink_state(snapshot, operator, identifier.uid, committers), connector)
+    return SavepointReader.read(path, **options).read_sink_state(uid, connector, committer)
 
 
 @takes_options
 def operators(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores."""
-    return _catalog().operators(SnapshotAccess.of(**options).open(path))
+    return SavepointReader.read(path, **options).operators()
 
 
 @takes_options
 def states(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the states of all operators: names, kinds, types, and the schemas of reads."""
-    return _catalog().states(SnapshotAccess.of(**options).open(path))
+    return SavepointReader.read(path, **options).states()
 
 
 @takes_options
 def handles(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the files, parts of files and inline bytes that a snapshot consists of."""
-    return _catalog().handles(SnapshotAccess.of(**options).open(path))
+    return SavepointReader.read(path, **options).handles()
 
 
 @takes_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Final, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,35 +13,29 @@ from pyspark.sql.types import DataType, StructType
 from state_processor.backends.connectors.sink_state import read_sink_state, sink_state
 from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.column_comments import comments_of
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StatesToRead
-from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_LIST,
     UNION_LIST,
 )
-from state_processor.display.html_tables import html_table
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import AccessOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
+from state_processor.options.groups import AccessOptions, KeyedStateOptions, OperatorStateOptions, TimerOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import READING_OPTIONS
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
-from state_processor.read.compatibility import check_compatibility
-from state_processor.read.key_contents import KeyContents
 from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizeReport, SizesBy
+from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.read.sources import ProjectedReader, splits_of
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.doors import read_with
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.redaction import redacted
 from state_processor.spark.data_source_registration import format_of_read, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
@@ -57,18 +51,7 @@ Uid: TypeAlias = str | OperatorIdentifier
 Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
 
 
-_COLUMNS: Final = {
-    "operator_name": "name",
-    "operator_uid": "uid",
-    "operator_uid_hash": "uid hash",
-    "operator_parallelism": "parallelism",
-    "operator_max_parallelism": "max parallelism",
-    "operator_total_size_in_bytes": "size",
-}
-"""Columns of operators in notebooks, under names that leave all of them in view."""
-
-
-class SavepointReader(SnapshotPlots):
+class SavepointReader(SnapshotReader, SnapshotPlots):
     """A savepoint or checkpoint to read (Flink: ``SavepointReader``); made by :meth:`read`.
 
     Schemas come from the snapshot: neither classes of the job nor types are needed. A read is planned at once, so that an
@@ -82,9 +65,8 @@ class SavepointReader(SnapshotPlots):
     """
 
     def __init__(self, spark: SparkSession, snapshot: Snapshot, access: SnapshotAccess) -> None:
+        super().__init__(snapshot, access)
         self._spark = spark
-        self._snapshot = snapshot
-        self._access = access
 
     @classmethod
     @takes_options
@@ -117,19 +99,6 @@ class SavepointReader(SnapshotPlots):
         """
         access = with_settings_of_spark(spark, SnapshotAccess.of(path_mapping=path_mapping, **options), path)
         return cls(spark, access.open(path), access)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({redacted(self.path)!r})"
-
-    def _repr_html_(self) -> str:
-        rows = [{short: row.get(c) for c, short in _COLUMNS.items()} for row in TABLES["operators"](self._snapshot).to_pylist()]
-        columns = [name for name in _COLUMNS.values() if any(row[name] is not None for row in rows)]
-        return html_table(columns, rows, caption=redacted(self.path), sizes=frozenset({"size"}))
-
-    @property
-    def path(self) -> str:
-        """The directory that holds ``_metadata``."""
-        return self._snapshot.directory
 
     def operators(self) -> DataFrame:
         """Return one row per operator, with parallelism and sizes: the columns of Flink's ``savepoint_metadata``."""
@@ -269,19 +238,6 @@ class SavepointReader(SnapshotPlots):
         rows = read_sink_state(state, connector)
         return self._spark.createDataFrame(rows.to_pylist(), spark_schema(rows.schema))
 
-    @takes_options
-    def lookup(self, uid: Uid, key: Any, state: str | None = None, **options: Unpack[LookupOptions]) -> KeyContents:
-        """Look up one key in this process, without a Spark job: all keyed states of an operator, and its timers.
-
-        Parameters
-        ----------
-        uid, key, state
-            As for :func:`state_processor.arrow.lookup`, which lists the errors, too.
-        **options
-            See :class:`~state_processor.options.groups.LookupOptions`.
-        """
-        return KeyContents.find(self._snapshot, OperatorIdentifier.of(uid), key, state, options)
-
     def size_report(self, uid: Uid | None = None, by: SizesBy = "state", top: int | None = 20) -> DataFrame:
         """Measure keyed state and timers, with a job of Spark. Entries are walked through, values are not decoded.
 
@@ -308,40 +264,6 @@ class SavepointReader(SnapshotPlots):
         """
         operator = None if uid is None else OperatorIdentifier.of(uid)
         return size_report(self._spark, SizeReport.of(self._snapshot, operator, by, top), self._access.serializers)
-
-    def check_compatibility(
-        self, uid: Uid, state: str, new_type: TypeSerializer, *, schema_evolution: bool = False
-    ) -> SchemaCompatibility:
-        """Check if Flink would restore a state into a job that declares it with another type: a dry run of the restore.
-
-        Parameters
-        ----------
-        uid, state
-            The state.
-        new_type
-            The type that the new job declares: of the value, or for list and map state the ``Types.LIST`` or ``Types.MAP`` of it
-            (for a list the type of its elements is accepted, too).
-        schema_evolution
-            The new job sets ``table.exec.state.schema-evolution.enabled`` and keeps its state in RocksDB: Flink matches the
-            fields of rows by name (FLIP-527, after Flink 2.3). Rows that were written without names may only get more fields at
-            their end. Keys, namespaces, keys of maps and operator state are compared as without it.
-
-        Returns
-        -------
-        SchemaCompatibility
-            The worst verdict over all subtasks: compatible unchanged, with a reconfigured serializer, after migration, or
-            incompatible.
-
-        Raises
-        ------
-        NotFoundError
-            If the operator or the state does not exist.
-        """
-        return check_compatibility(self._snapshot, self._operator(uid), state, new_type, schema_evolution=schema_evolution)
-
-    def _operator(self, uid: Uid) -> OperatorState:
-        identifier = OperatorIdentifier.of(uid)
-        return find_operator(self._snapshot, identifier.uid, identifier.uid_hash)
 
     def _table(self, name: str) -> DataFrame:
         """Return a table of metadata: the driver has its rows, so that Spark starts no Python process for it."""

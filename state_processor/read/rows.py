@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -11,6 +11,9 @@ from state_processor.serializers.errors import StateProcessorError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_FIRST_ROWS: Final = 10
+"""Rows that a terminal or a notebook shows."""
 
 
 class Rows(Iterator[pa.RecordBatch]):
@@ -103,8 +106,30 @@ class Rows(Iterator[pa.RecordBatch]):
         raise TypeError("these rows are not an array: rows.to_pandas() returns a frame of pandas, rows.read_all() a table")
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{f.name}: {f.type}" for f in self._schema)
-        return f"Rows({columns})"
+        from state_processor.display.text_tables import render_records
+
+        return f"{self._columns()}{self._beginning(render_records)}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from state_processor.display.html_tables import html_table
+
+        return self._beginning(html_table) or f"<p>{escape(self._columns())}</p>"
+
+    def _columns(self) -> str:
+        return f"Rows({', '.join(f'{field.name}: {field.type}' for field in self._schema)})"
+
+    def _beginning(self, table: Callable[[Sequence[str], list[dict[str, Any]]], str]) -> str:
+        """Return a table of the first rows, by a read of their own; nothing once a batch was taken by iteration."""
+        if self._iterated is not None:
+            return ""
+        try:
+            rows = next(self._batches()).slice(0, _FIRST_ROWS + 1).to_pylist()
+        except StateProcessorError as error:
+            return f"\n{error}"
+        more = "…" if len(rows) > _FIRST_ROWS else ""
+        return "\n".join(["", table(self._schema.names, rows[:_FIRST_ROWS]), *([more] if more else [])])
 
     def _started(self) -> Iterator[pa.RecordBatch]:
         if self._iterated is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import state_processor as sp
 from state_processor import arrow, list_snapshots, sync
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
@@ -33,6 +34,7 @@ from state_processor.options.groups import (
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS
+from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.reader import SavepointReader
 from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
@@ -49,6 +51,14 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (SavepointReader.read_list_state, OperatorStateOptions),
     (SavepointReader.read_union_state, OperatorStateOptions),
     (SavepointReader.read_broadcast_state, OperatorStateOptions),
+    (arrow.SavepointReader.read, SnapshotOptions),
+    (arrow.SavepointReader.read_keyed_state, KeyedStateOptions),
+    (arrow.SavepointReader.read_window_state, KeyedStateOptions),
+    (arrow.SavepointReader.read_timers, TimerOptions),
+    (arrow.SavepointReader.read_list_state, OperatorStateOptions),
+    (arrow.SavepointReader.read_union_state, OperatorStateOptions),
+    (arrow.SavepointReader.read_broadcast_state, OperatorStateOptions),
+    (sp.open, SnapshotOptions),
     (SavepointWriter.new, NewSavepointOptions),
     (SavepointWriter.from_existing, ChangedSavepointOptions),
     (arrow.read_state, StateSnapshotOptions),
@@ -106,8 +116,9 @@ def test_signatures_and_docstrings(function: Callable[..., Any], group: Any) -> 
 
 def test_no_other_function_takes_options() -> None:
     listed = {function.__qualname__ for function, _ in SURFACES}
-    takers = {*option_takers(arrow), *option_takers(SavepointReader), *option_takers(SavepointWriter)}
-    assert takers == listed - {"list_snapshots", "sync"}
+    classes = (SnapshotReader, SavepointReader, arrow.SavepointReader, SavepointWriter)
+    takers = {*option_takers(arrow), *chain.from_iterable(map(option_takers, classes))}
+    assert takers == listed - {"list_snapshots", "open", "sync"}
 
 
 def option_takers(where: Any) -> Iterator[str]:

@@ -1,0 +1,119 @@
+"""The reader without Spark has the methods of the reader with Spark, and the rows of the functions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import state_processor as sp
+from state_processor import arrow_reader
+from tests.state_processor.samples import ORDERS_PATH
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+@pytest.mark.spark
+def test_both_readers_have_the_same_methods() -> None:
+    with_spark = {name for name in public(sp.SavepointReader) if not name.startswith("plot_")}
+    assert with_spark - public(sp.arrow.SavepointReader) == set()
+    for name in with_spark - {"read", "path"}:
+        ours = inspect.signature(getattr(sp.arrow.SavepointReader, name)).parameters
+        theirs = inspect.signature(getattr(sp.SavepointReader, name)).parameters
+        assert list(ours) == list(theirs), name
+
+
+@pytest.mark.spark
+def test_a_session_opens_the_reader_of_spark(spark: SparkSession) -> None:
+    assert isinstance(sp.open(ORDERS_PATH, spark, time_zone="UTC"), sp.SavepointReader)
+    assert isinstance(sp.open(ORDERS_PATH), sp.arrow.SavepointReader)
+
+
+CALLS: dict[str, tuple[Any, Any]] = {
+    "value": (lambda r: r.read_keyed_state("orders", "total"), lambda p: sp.arrow.read_state(p, "orders", "total")),
+    "map": (
+        lambda r: r.read_keyed_state("orders", "items", flatten=False),
+        lambda p: sp.arrow.read_state(p, "orders", "items", flatten=False),
+    ),
+    "operator": (lambda r: r.read_keyed_state("orders"), lambda p: sp.arrow.read_state(p, "orders")),
+    "timers": (lambda r: r.read_timers("orders"), lambda p: sp.arrow.read_timers(p, "orders")),
+    "list": (lambda r: r.read_list_state("catalog", "pending"), lambda p: sp.arrow.read_state(p, "catalog", "pending")),
+    "union": (lambda r: r.read_union_state("catalog", "offsets"), lambda p: sp.arrow.read_state(p, "catalog", "offsets")),
+    "broadcast": (
+        lambda r: r.read_broadcast_state("catalog", "discounts"),
+        lambda p: sp.arrow.read_state(p, "catalog", "discounts"),
+    ),
+    "operators": (lambda r: r.operators(), sp.arrow.operators),
+    "states": (lambda r: r.states(), sp.arrow.states),
+    "handles": (lambda r: r.handles(), sp.arrow.handles),
+    "sizes": (lambda r: r.size_report("orders", by="key"), lambda p: sp.arrow.size_report(p, "orders", by="key")),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_methods_read_what_functions_read(call: str) -> None:
+    of_reader, of_function = CALLS[call]
+    rows, expected = of_reader(sp.open(ORDERS_PATH)), of_function(ORDERS_PATH)
+    tables = [r if isinstance(r, pa.Table) else r.read_all() for r in (rows, expected)]
+    assert tables[0].equals(tables[1])
+    assert tables[0].num_rows
+
+
+def test_a_kind_is_checked() -> None:
+    reader = sp.open(ORDERS_PATH)
+    with pytest.raises(sp.NotFoundError, match="is not in windows; read it with"):
+        reader.read_window_state("orders", "total")
+    with pytest.raises(sp.NotFoundError, match="pending"):
+        reader.read_broadcast_state("catalog", "pending")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'key'"):
+        reader.read_keyed_state("orders", "total", key="amelia")  # type: ignore[call-arg]
+
+
+def test_lookup_and_compatibility() -> None:
+    reader = sp.open(ORDERS_PATH)
+    assert reader.lookup("orders", "amelia", "total").states["total"]["value"].to_pylist() == [3950]
+    assert "incompatible" in str(reader.check_compatibility("orders", "total", sp.Types.STRING())).lower()
+
+
+def test_options_of_opening_act_on_every_read() -> None:
+    reader = sp.open(ORDERS_PATH, uids=["orders"], time_zone="America/New_York")
+    assert (
+        reader.read_keyed_state("orders", "total").read_all().num_rows
+        == sp.open(ORDERS_PATH).read_keyed_state("orders", "total").read_all().num_rows
+    )
+    with pytest.raises(sp.OptionError, match="time_zone"):
+        sp.open(ORDERS_PATH, time_zone="Nowhere")
+
+
+def test_terminals_show_operators_and_states() -> None:
+    text = repr(sp.open(ORDERS_PATH))
+    lines = text.splitlines()
+    assert lines[0] == f"SavepointReader({ORDERS_PATH!r})"
+    assert lines[1].split() == ["operator", "parallelism", "size", "states"]
+    (orders,) = (line for line in lines if line.startswith("orders"))
+    assert "total, session, profile, history" in orders
+    assert "<td" in sp.open(ORDERS_PATH)._repr_html_()
+
+
+def test_rows_are_shown_and_not_consumed() -> None:
+    rows = sp.open(ORDERS_PATH).read_keyed_state("orders", "total")
+    first, *shown = repr(rows).splitlines()
+    assert first == "Rows(key: string, value: int64)"
+    table = rows.read_all()
+    assert shown[0].split() == ["key", "value"]
+    assert shown[2].split() == [table["key"][0].as_py(), str(table["value"][0].as_py())]
+    assert (len(shown), shown[-1]) == (13, "…")
+    assert "<td" in rows._repr_html_()
+    next(rows)
+    assert repr(rows) == first
+
+
+def test_a_module_of_its_own() -> None:
+    assert sp.arrow.SavepointReader is arrow_reader.SavepointReader
