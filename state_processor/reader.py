@@ -32,7 +32,7 @@ from state_processor.options.text import format_options
 from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshot_reader import SnapshotReader
-from state_processor.read.sources import ProjectedReader, splits_of
+from state_processor.read.sources import ProjectedReader, splits_of, takes_keys
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import read_with
 from state_processor.serializers.errors import NotFoundError, OptionError
@@ -292,13 +292,15 @@ class SavepointReader(SnapshotReader, SnapshotPlots):
         if not can_plan(self._spark):
             if source.read.unpickle:
                 raise OptionError(
-                    "unpickle: Spark plans this read, and gets options as text, which load no pickles: set "
-                    "spark.sql.python.filterPushdown.enabled to false, or read with sp.arrow.read_state"
+                    "unpickle: clients of Spark Connect send options as text, which loads no pickles: read with "
+                    "sp.arrow.read_state"
                 )
             return self._load(dict(scan.values), delivered, source.label)
         serializers = TaskSerializers.of_driver(self._access.serializers)
         splits = splits_of(projected.reader, source)
-        return planned_read(self._spark, projected, splits, delivered, serializers, source.label, source.split_size)
+        reads_all_keys = source.read.keys is None and takes_keys(scan.reader)
+        label = f"{source.label}, all keys (keys= reads fewer)" if reads_all_keys else source.label
+        return planned_read(self._spark, projected, splits, delivered, serializers, label, source.split_size)
 
     def _load(self, values: dict[str, Any], schema: StructType, label: str) -> DataFrame:
         """Read by the data source: Spark plans the read. Plans show the label."""

@@ -23,6 +23,8 @@ METADATA_FORMAT: Final = "flink-savepoint-metadata"
 StateKind = Literal["KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR"]
 Table = Literal["operators", "states", "handles"]
 
+Pushdown = Literal["serves-one-query"]
+
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
@@ -57,10 +59,12 @@ class SourceOptions:
     )
     table: str = option(Table, "One row per operator, state, or stored piece.", "operators")
     split_size: int | None = option("size", "Approximate bytes of the snapshot that one task reads; 96m by default.")
-    pushdown: bool | None = option(
-        "boolean",
-        "With `key =` and `key IN` only the key groups that hold these keys are read, if keys are text, whole numbers or "
-        "booleans. By default as `spark.sql.python.filterPushdown.enabled` says, without which `true` is refused.",
+    pushdown: Pushdown | None = option(
+        Pushdown,
+        "`serves-one-query` promises that the DataFrame, view or table is used once, in one place of one query. Its filters "
+        "`key =` and `key IN` then read only the key groups that hold these keys, if keys are text, whole numbers or booleans. "
+        "Spark keeps the narrowed read with the DataFrame: later queries would lack rows without a message. Use `keys` where "
+        "this promise does not hold. The option needs `spark.sql.python.filterPushdown.enabled`.",
         on=NAMED | {Kind.WHOLE, Kind.TIMERS},
     )
 

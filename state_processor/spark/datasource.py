@@ -7,7 +7,6 @@ workers is a new process that imports this module, so modules that decode are im
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 KEY: Final = "key"
 
-_PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_()})
 """Keys of which equal values have equal bytes, so that finding bytes finds what Spark's ``=`` finds (0.0 and -0.0 do not)."""
 _PATH: Final = "path"
@@ -133,12 +131,18 @@ class FlinkSavepointDataSource(SnapshotDataSource):
 
     @asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader that takes filters if Spark offers filters, else a reader without filters."""
+        """Return a reader. It takes filters only if the user promises that the DataFrame serves one query.
+
+        Spark keeps the plan of a read with the DataFrame. A read that filters have narrowed would serve all later queries, too.
+        """
         options, serializers = self._parsed(SAVEPOINT_FORMAT, schema)
-        if options.pushdown and not HAS_FILTERS:
-            raise OptionError("option pushdown=true: Python data sources get filters since Spark 4.1; use the option keys")
-        pushdown = HAS_FILTERS and _planning_with_filters() if options.pushdown is None else options.pushdown
-        return (KeyFilteringStateReader if pushdown else SavepointStateReader)(options, schema, serializers, self._known)
+        if options.pushdown is None:
+            return SavepointStateReader(options, schema, serializers, self._known)
+        if not HAS_FILTERS:
+            raise OptionError(
+                f"option pushdown={options.pushdown}: Python data sources get filters since Spark 4.1; use the option keys"
+            )
+        return KeyFilteringStateReader(options, schema, serializers, self._known)
 
 
 @documents(READING_METADATA)
@@ -166,16 +170,6 @@ class FlinkSavepointMetadataDataSource(SnapshotDataSource):
         """Return a reader of the table."""
         options, serializers = self._parsed(METADATA_FORMAT, schema)
         return SavepointTableReader(options, schema, serializers)
-
-
-def _planning_with_filters() -> bool:
-    """Return True if this Python worker is the one that Spark starts to plan a read with filters.
-
-    Spark starts it only if pushdown is enabled. The data source can't find this out in another way. A reader that overrides
-    ``pushFilters`` while pushdown is disabled fails.
-    """
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
 
 
 class StatePartition(InputPartition):
@@ -233,7 +227,8 @@ class SavepointStateReader(DataSourceReader):
 class KeyFilteringStateReader(SavepointStateReader):
     """A reader of the key groups that hold the keys of ``key = …`` and ``key IN (…)``.
 
-    Spark applies all filters itself as well: the reader only opens fewer key groups.
+    Spark applies all filters itself as well: the reader only opens fewer key groups. Spark keeps the narrowed reader with the
+    DataFrame, so that only a DataFrame that serves one query may have this reader.
     """
 
     _not_sent = ("_reader",)

@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
-from state_processor.spark.versions import pushes_filters
 from state_processor.spark.worker_package import send_package
 
 
@@ -52,8 +51,8 @@ class ReadState:
 
 
 def can_plan(spark: SparkSession) -> bool:
-    """Return whether the driver plans reads: Spark does if it pushes filters down, and for clients of Spark Connect."""
-    return hasattr(spark, "_jsparkSession") and not pushes_filters(spark)
+    """Return whether the driver plans reads: for clients of Spark Connect, Spark plans them."""
+    return hasattr(spark, "_jsparkSession")
 
 
 def planned_read(

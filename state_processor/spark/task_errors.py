@@ -125,7 +125,7 @@ def translated(text: str) -> errors.StateProcessorError | None:
         )
     if _PUSHDOWN_IS_OFF in text:
         return errors.OptionError(
-            "pushdown=true: Spark hands no filters to Python data sources in this session. Set "
+            "pushdown=serves-one-query: Spark does not push filters into Python data sources in this session. Set "
             "spark.sql.python.filterPushdown.enabled to true in it, or choose keys by the option keys"
         )
     places = list(_RAISED.finditer(text))

@@ -49,11 +49,6 @@ def start_configuration(spark: SparkSession, key: str) -> str:
     return context.getConf().get(key) or ""
 
 
-def pushes_filters(spark: SparkSession) -> bool:
-    """Return whether a session hands filters to Python data sources."""
-    return HAS_FILTERS and spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
-
-
 def filter_keys(condition: Any, column: str) -> tuple[Any, ...] | None:
     """Return the values of a column that a filter lets pass; ``None`` for a filter of other columns.
 

@@ -26,6 +26,7 @@ def module_in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 def main(path: str, target: str) -> None:
     spark = SparkSession.builder.getOrCreate()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     reader = sp.SavepointReader.read(spark, path)
     totals = reader.read_keyed_state("orders", "total")
     bonus = totals.where("key = 'amelia'").selectExpr("key", "value + 1000 AS value")
@@ -38,7 +39,8 @@ def main(path: str, target: str) -> None:
     except sp.NotFoundError as problem:
         message = str(problem)
     worker = spark.range(1).mapInArrow(module_in_worker, "module string").first().module
-    found = {"keys": totals.count(), "patched": patched.first().value}
+    repeated = [frame.count() for frame in (totals, totals.where("key = 'amelia'"), totals)]
+    found = {"keys": totals.count(), "patched": patched.first().value, "repeated": repeated}
     frame = sp.SavepointReader.read(spark, target).read_keyed_state("orders", "total")
     for file in Path(target).glob("[!_]*"):  # after the read was planned, so that a task finds it
         file.write_bytes(file.read_bytes()[:-400] + 400 * b"\xff")

@@ -27,7 +27,8 @@ def with_spark(path: str, target: str) -> dict[str, Any]:
     builder = SparkSession.builder.master("local[2]")
     for value, name in PLACE:
         builder = builder.config(f"spark.{name}", value)
-    spark = builder.getOrCreate()
+    spark = builder.config("spark.sql.python.filterPushdown.enabled", "true").getOrCreate()
+    repeated = spark.read.format("flink-savepoint").options(uid="orders", state="total").load(path)
     reader = sp.SavepointReader.read(spark, path)
     totals = reader.read_keyed_state("orders", "total")
     bonus = totals.where("key = 'amelia'").selectExpr("key", "value + 1000 AS value")
@@ -45,6 +46,7 @@ def with_spark(path: str, target: str) -> dict[str, Any]:
         "patched": patched.read_keyed_state("orders", "total", keys=["amelia"]).first().value,
         "untouched": patched.read_keyed_state("orders", "total").where("key <> 'amelia'").count(),
         "new": sp.SavepointReader.read(spark, f"{target}/new").read_keyed_state("numbers", "text").count(),
+        "repeated": [frame.count() for frame in (repeated, repeated.where("key = 'amelia'"), repeated)],
         "sink": sp.SavepointReader.read(spark, f"{target}/sink").read_keyed_state("doubled").selectExpr("sum(double)").first()[0],
     }
     spark.stop()

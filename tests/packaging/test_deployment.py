@@ -107,7 +107,7 @@ def submit(*arguments: str, **configuration: str) -> list[str]:
 def found(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert not done.returncode, done.stdout + done.stderr[-8000:]
     answer: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
-    assert (answer["keys"], answer["patched"]) == (50, 4950)
+    assert (answer["keys"], answer["patched"], answer["repeated"]) == (50, 4950, [50, 1, 50])
     assert answer["message"].startswith("no operator 'nobody' in this snapshot.")
     assert answer["damage"].startswith("state 'total' of operator 'orders', subtask ")
     assert "\n" not in answer["damage"]

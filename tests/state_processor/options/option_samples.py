@@ -118,7 +118,7 @@ SAMPLES: Final[dict[str, Sample]] = {
     ),
     "undescribed": Sample("bytes", [("bytes", "BYTES")], [("raw", "raw")], "shapes"),
     "batch_memory": Sample("64k", [(64 << 20, "64m")], [("much", "much")], "texts"),
-    "pushdown": Sample(True),
+    "pushdown": Sample("serves-one-query"),
     "path_mapping": Sample(
         {"/old": "/new"},
         [({"/old": Path("/new")}, '{"/old": "/new"}')],

@@ -114,7 +114,11 @@ def test_functions_refuse(option: Option, kind: Kind) -> None:
 def test_data_sources_refuse(option: Option, kind: Kind) -> None:
     if option.code_only:
         return
-    text = {"pushdown": "true"} if option is PUSHDOWN else format_options(READING_OPTIONS, check_arguments(given(option)))
+    text = (
+        {"pushdown": "serves-one-query"}
+        if option is PUSHDOWN
+        else format_options(READING_OPTIONS, check_arguments(given(option)))
+    )
     source = FlinkSavepointDataSource({"path": ORDERS_PATH, **READ[kind], **text})
     with pytest.raises(sp.OptionError, match=r"does not apply to") as refusal:
         source.schema()

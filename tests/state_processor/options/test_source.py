@@ -45,7 +45,7 @@ def test_options_are_parsed_whatever_their_case() -> None:
             "pathMapping": '{"/old": "/new"}',
             "splitSize": "64m",
             "serializers": "mine.one, mine.two",
-            "pushdown": "false",
+            "pushdown": "serves-one-query",
         },
         allowed=["mine.*"],
     )
@@ -59,7 +59,7 @@ def test_options_are_parsed_whatever_their_case() -> None:
     assert options.access.path_mapping == {"/old": "/new"}
     assert options.split_size == 64 << 20
     assert options.access.serializers == ("mine.one", "mine.two")
-    assert options.pushdown is False
+    assert options.pushdown == "serves-one-query"
 
 
 def test_defaults() -> None:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,8 +47,6 @@ from tests.state_processor.samples import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def load(spark: SparkSession, path: str = ORDERS_PATH, schema: str | None = None, **options: str) -> DataFrame:
@@ -279,17 +275,13 @@ def test_a_task_without_a_partition_gives_nothing() -> None:
     assert list(reader.read(InputPartition(None))) == []
 
 
-def test_filters_are_taken_where_spark_plans_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_are_taken_only_with_the_promise() -> None:
     def made(**options: str) -> type:
         data_source = source(uid="orders", state="total", **options)
         return type(data_source.reader(schema=data_source.schema()))
 
-    monkeypatch.delitem(sys.modules, PUSHDOWN_WORKER, raising=False)
     assert made() is SavepointStateReader
-    assert made(pushdown="true") is KeyFilteringStateReader
-    monkeypatch.setitem(sys.modules, PUSHDOWN_WORKER, ModuleType(PUSHDOWN_WORKER))
-    assert made() is KeyFilteringStateReader
-    assert made(pushdown="false") is SavepointStateReader
+    assert made(pushdown="serves-one-query") is KeyFilteringStateReader
 
 
 KEY = ("key",)
@@ -310,29 +302,26 @@ KEY = ("key",)
     ],
 )
 def test_key_groups_that_filters_leave(filters: list[Filter], groups: int, keys: set[str] | None) -> None:
-    reader, partitions = plan(source(uid="orders", state="total", pushdown="true"), filters)
+    reader, partitions = plan(source(uid="orders", state="total", pushdown="serves-one-query"), filters)
     splits = [s for p in partitions if isinstance(p, StatePartition) for s in p.splits]
     assert sum(len(s.key_groups) for s in splits) == groups
     assert keys_read(reader, partitions) == (expected_values(ORDERS, "orders", "total").keys() if keys is None else keys)
 
 
 def test_keys_of_the_user_come_before_filters() -> None:
-    data_source = source(uid="orders", state="total", pushdown="true", keys='["amelia"]')
+    data_source = source(uid="orders", state="total", pushdown="serves-one-query", keys='["amelia"]')
     reader, partitions = plan(data_source, [In(KEY, ["josé"])])
     assert keys_read(reader, partitions) == {"amelia"}
 
 
-def test_filters_on_broadcast_state_are_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_do_not_act_on_broadcast_state() -> None:
     with pytest.raises(StateProcessorError, match="pushdown does not apply to state 'discounts'"):
-        source(uid="catalog", state="discounts", pushdown="true").schema()
-    monkeypatch.setitem(sys.modules, PUSHDOWN_WORKER, ModuleType(PUSHDOWN_WORKER))
-    reader, partitions = plan(source(uid="catalog", state="discounts"), [EqualTo(KEY, "tray")])
-    assert keys_read(reader, partitions) == expected_values(ORDERS, "catalog", "discounts").keys()
+        source(uid="catalog", state="discounts", pushdown="serves-one-query").schema()
 
 
 def test_filters_on_keys_that_spark_compares_otherwise() -> None:
     """A key column in another type than the state's, whose values filters speak of."""
-    data_source = source(uid="orders", state="total", pushdown="true")
+    data_source = source(uid="orders", state="total", pushdown="serves-one-query")
     reader = data_source.reader(schema=StructType.fromDDL("value bigint"))
     reader.pushFilters([EqualTo(KEY, "amelia")])
     assert isinstance(reader, SavepointStateReader)

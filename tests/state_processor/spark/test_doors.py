@@ -12,7 +12,7 @@ from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-@pytest.fixture(params=["true", "false"], ids=["Spark plans", "the driver plans"])
+@pytest.fixture(params=["true", "false"], ids=["pushdown", "no pushdown"])
 def session(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     session.conf.set(PUSHDOWN, request.param)
@@ -45,10 +45,10 @@ def test_flags(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
 def test_pushdown_needs_the_setting_of_spark(spark: SparkSession) -> None:
     session = spark.newSession()
     sp.register(session)
-    reader = session.read.format("flink-savepoint").options(uid="orders", state="total", pushdown="true")
+    reader = session.read.format("flink-savepoint").options(uid="orders", state="total", pushdown="serves-one-query")
     session.conf.set(PUSHDOWN, "true")
     assert reader.load(ORDERS_PATH).where("key = 'amelia'").count() == 1
     session.conf.set(PUSHDOWN, "false")
     for act in (lambda: reader.load(ORDERS_PATH).collect(), lambda: reader.load(ORDERS_PATH).where("key = 'amelia'").count()):
-        with pytest.raises(sp.OptionError, match=f"pushdown=true: Spark hands no filters .* Set {PUSHDOWN} to true in it, or"):
+        with pytest.raises(sp.OptionError, match=f"Spark does not push filters .* Set {PUSHDOWN} to true in it, or"):
             act()

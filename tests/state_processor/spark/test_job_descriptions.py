@@ -23,12 +23,13 @@ def plan_of(frame: Any, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_plans_name_operator_and_state(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     reader = sp.SavepointReader.read(spark, ORDERS_PATH)
-    assert "Flink state orders.total(" in plan_of(reader.read_keyed_state("orders", "total"), capsys)
+    total = reader.read_keyed_state("orders", "total")
+    assert "Flink state orders.total, all keys (keys= reads fewer)(" in plan_of(total, capsys)
     assert "Flink state orders, all keyed states, keys: 2(" in plan_of(
         reader.read_keyed_state("orders", keys=["amelia", "anders"]), capsys
     )
     assert "Flink state catalog.pending(" in plan_of(reader.read_list_state("catalog", "pending"), capsys)
-    assert "Flink state orders, TIMER(" in plan_of(reader.read_timers("orders"), capsys)
+    assert "Flink state orders, TIMER, all keys (keys= reads fewer)(" in plan_of(reader.read_timers("orders"), capsys)
     difference = sp.diff(spark, ORDERS_PATH, ORDERS_PATH, "orders", "total")
     assert "Flink state differences of orders.total(" in plan_of(difference, capsys)
 
@@ -51,13 +52,13 @@ def test_jobs_of_a_write_are_described(spark: SparkSession, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("pushdown", ["true", "false"])
-def test_plans_name_operator_and_state_where_spark_plans_the_read(
+def test_plans_name_operator_and_state_whether_filters_are_pushed_or_not(
     spark: SparkSession, pushdown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.python.filterPushdown.enabled", pushdown)
     frame = sp.SavepointReader.read(session, ORDERS_PATH).read_keyed_state("orders", "total").where("key = 'elif'")
-    scan = r"BatchScan flink-savepoint-\d+ orders\.total" if pushdown == "true" else r"Flink state orders\.total\("
+    scan = r"Flink state orders\.total, all keys \(keys= reads fewer\)"
     assert re.search(scan, plan_of(frame, capsys))
     assert frame.count() == 1
     executions = session._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[attr-defined]
