@@ -7,10 +7,11 @@ absolute path uses two files: Flink opens the file at the recorded path, and thi
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 import pyarrow.fs as pafs
 
@@ -20,8 +21,11 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot, open_snapshot
 from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
-from state_processor.serializers.errors import NotASnapshotError, StateProcessorError
+from state_processor.serializers.errors import NotASnapshotError, StateProcessorError, WriteError
 from state_processor.serializers.redaction import redacted_repr
+
+_ATTEMPTS: Final = 8
+"""Readings until a directory is called too restless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,16 @@ class FileUses:
         return self.users.get(path, ())
 
 
-def find_file_uses(directories: Iterable[str], storage: Storage, allow_paths: Iterable[str] = ()) -> FileUses:
+def find_file_uses(
+    directories: Sequence[str],
+    storage: Storage,
+    allow_paths: Iterable[str] = (),
+    path_mapping: Mapping[str, str] | None = None,
+) -> FileUses:
     """List the files below some directories and read the ``_metadata`` of every snapshot there.
+
+    Running jobs replace their checkpoints meanwhile. A ``_metadata`` that vanishes after it was listed had a successor that was
+    not listed, so that its job is listed again.
 
     Parameters
     ----------
@@ -122,29 +134,86 @@ def find_file_uses(directories: Iterable[str], storage: Storage, allow_paths: It
         Access to files.
     allow_paths
         Directories outside of a snapshot's storage that recorded paths may refer to.
+    path_mapping
+        Recorded prefix to current prefix, for moved files that are not found automatically.
 
     Raises
     ------
     NotASnapshotError
         If a directory does not exist.
+    WriteError
+        If snapshots vanish whenever they are read.
     """
-    files = {file.path: file for directory in directories for file in files_below(directory, storage)}
-    snapshots, unreadable = {}, {}
-    for file in list(files.values()):
-        if file.location.name != METADATA_FILE:
-            continue
-        directory = str(file.location.parent)
+
+    def read(file: ListedFile, listed: Collection[str]) -> StoredSnapshot:
+        snapshot = open_snapshot(file.path, storage=storage, allow_paths=allow_paths, path_mapping=path_mapping)
+        return _stored(file, snapshot, listed)
+
+    for _ in range(_ATTEMPTS):
+        reading = _Reading({file.path: file for directory in directories for file in files_below(directory, storage)}, storage)
+        if reading.read_all(read):
+            return FileUses(reading.files, reading.snapshots, reading.unreadable)
+    raise WriteError(
+        f"the users of files below {', '.join(directories)} are unknown: in {_ATTEMPTS} readings, snapshots vanished before they "
+        "were read. Try again when fewer jobs begin and end"
+    )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One reading of listed files: the snapshots among them."""
+
+    files: dict[str, ListedFile]
+    storage: Storage
+    snapshots: dict[str, StoredSnapshot] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    def read_all(self, read: Callable[[ListedFile, Collection[str]], StoredSnapshot]) -> bool:
+        """Read every ``_metadata``; return False if all directories have to be listed again."""
+        waiting = _metadata_files(self.files.values())
+        attempts: Counter[str] = Counter()
+        while waiting:
+            file = waiting.pop()
+            directory = str(file.location.parent)
+            try:
+                self.snapshots[directory] = read(file, self.files.keys())
+                continue
+            except StateProcessorError as problem:
+                reason = str(problem)
+            attempts[directory] += 1
+            if not self.storage.is_file(file.path):
+                job = str(file.location.parent.parent)
+                attempts[job] += 1
+                successors = self._list_again(job)
+                if not successors or attempts[job] > _ATTEMPTS:
+                    return False  # another job may have its files
+                waiting = [*(other for other in waiting if not is_below(other.path, job)), *successors]
+            elif attempts[directory] < _ATTEMPTS:
+                waiting.insert(0, file)  # it may be written now
+            else:
+                self.unreadable[directory] = reason
+        return True
+
+    def _list_again(self, job: str) -> list[ListedFile]:
+        """List the directory of a job again, forget what was read of it, and return its ``_metadata`` files."""
         try:
-            snapshots[directory] = _stored(file, open_snapshot(file.path, storage=storage, allow_paths=allow_paths))
-        except StateProcessorError as problem:
-            if storage.is_file(file.path):  # otherwise a running job has removed the snapshot meanwhile
-                unreadable[directory] = str(problem)
-    return FileUses(files, snapshots, unreadable)
+            files = files_below(job, self.storage)
+        except NotASnapshotError:
+            return []
+        for listed in (self.files, self.snapshots, self.unreadable):
+            for path in [path for path in listed if is_below(path, job)]:
+                del listed[path]
+        self.files.update({file.path: file for file in files})
+        return _metadata_files(files)
 
 
-def _stored(file: ListedFile, snapshot: Snapshot) -> StoredSnapshot:
+def _metadata_files(files: Iterable[ListedFile]) -> list[ListedFile]:
+    return [file for file in files if file.location.name == METADATA_FILE]
+
+
+def _stored(file: ListedFile, snapshot: Snapshot, listed: Collection[str]) -> StoredSnapshot:
     metadata = snapshot.metadata
-    used = {real_path(path) for stream in _streams(snapshot) for path in _paths(snapshot, stream)}
+    used = {path for stream in _streams(snapshot) for path in _paths(snapshot, stream, listed)}
     kind = metadata.properties.kind if metadata.properties is not None else None
     return StoredSnapshot(str(file.location.parent), metadata.checkpoint_id, kind, file.modified, frozenset({file.path, *used}))
 
@@ -158,22 +227,26 @@ def _streams(snapshot: Snapshot) -> set[StreamInFile]:
     }
 
 
-def _paths(snapshot: Snapshot, stream: StreamInFile) -> Iterator[str]:
-    """Yield the paths that a stream may be at.
+def _paths(snapshot: Snapshot, stream: StreamInFile, listed: Collection[str]) -> Iterator[str]:
+    """Yield the paths that a stream may be at: Flink opens the recorded path, this package prefers a copy near ``_metadata``.
+
+    A recorded path that was listed needs no copy, also where the snapshot may not refer to it.
 
     Raises
     ------
-    MissingFileError
-        If a file is recorded by its name only and found nowhere, or in two places: it may be any file.
+    MissingFileError, ForbiddenPathError
+        If a file is found nowhere, or in two places: it may be any file.
     """
     if isinstance(stream, h.RelativeFileStateHandle):
-        yield snapshot.relocation.relative(stream.path, stream.size)
+        yield real_path(snapshot.relocation.relative(stream.path, stream.size))
         return
-    yield str(recorded_location(stream.path))
+    recorded = real_path(str(recorded_location(stream.path)))
+    yield recorded
     try:
-        yield snapshot.relocation.locate(stream.path, stream.size)
+        yield real_path(snapshot.relocation.locate(stream.path, stream.size))
     except StateProcessorError:
-        return  # a file that is not there; the recorded path counts
+        if recorded not in listed:
+            raise
 
 
 def real_path(path: str) -> str:

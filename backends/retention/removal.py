@@ -1,23 +1,25 @@
 """Removal of snapshots and of files that no snapshot uses. Each removal is planned, can be shown, and is then carried out.
 
-Files are removed only below the given directory, only if no other snapshot uses them, and only if every ``_metadata`` there can
-be read. ``_metadata`` is removed first: a removal that is interrupted leaves files without a snapshot, never a snapshot without
-files.
+Files are removed only below the given directory, and only if they have names and places of files that Flink writes. No other
+snapshot may use them in two successive readings of the directory, and every ``_metadata`` there has to be readable.
+``_metadata`` is removed first: a removal that is interrupted leaves files without a snapshot, never a snapshot without files.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
+from uuid import uuid4
 
 import pyarrow.fs as pafs
 
-from state_processor.backends.files.changes import remove_file
+from state_processor.backends.files.changes import FileSink, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer
@@ -25,6 +27,7 @@ from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.properties import SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
+from state_processor.backends.write.staging import is_name_of_write
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import WriteError
 
@@ -33,6 +36,12 @@ _SHARED: Final = frozenset({"shared", "dstl"})
 _TASK_OWNED: Final = "taskowned"
 _FILE_NAME: Final = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 """Names of the files that Flink makes in these directories (``FsCheckpointStreamFactory``: random UUIDs)."""
+_CLOSE: Final = timedelta(minutes=10)
+"""Times of copies of checkpoints are this close: they do not tell which checkpoint is newer."""
+_READINGS: Final = 8
+
+
+Plan = TypeVar("Plan")
 
 
 @dataclass(frozen=True)
@@ -61,12 +70,16 @@ class Removal:
         By path: the other snapshots that use a file of a removed snapshot.
     outside
         Files of removed snapshots that are outside of the directory, and stay.
+    spared
+        Files that removed snapshots name and that stay all the same: they do not have the name and the place of a file that
+        Flink writes, or were changed within the guard. What a ``_metadata`` names is input, and may be any file.
     """
 
     snapshots: tuple[StoredSnapshot, ...]
     files: tuple[ListedFile, ...]
     kept: dict[str, tuple[str, ...]]
     outside: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -130,26 +143,111 @@ def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: Age) -> No
     """
     for snapshot in snapshots:
         if not older_than.is_exceeded(snapshot.written):
-            age = "an unknown time" if snapshot.written is None else f"{_whole_seconds(older_than.now - snapshot.written)} ago"
+            seconds = None if snapshot.written is None else max(timedelta(), _whole_seconds(older_than.now - snapshot.written))
+            age = "an unknown time" if seconds is None else f"{seconds} ago"
             raise WriteError(
                 f"nothing is removed: {snapshot.directory} was written {age}; expected more than {older_than.age} ago.\n"
                 f"Wait, or lower {spelled('older_than')}"
             )
 
 
-def snapshots_to_retain(snapshots: Iterable[StoredSnapshot], keep: int | None, newer_than: Age | None) -> list[StoredSnapshot]:
-    """Return the checkpoints to keep, of each job: the newest ``keep``, or those newer than a duration and the newest one."""
+@dataclass(frozen=True)
+class Retained:
+    """The checkpoints of a job that stay.
+
+    Parameters
+    ----------
+    snapshots
+        The checkpoints.
+    notes
+        What the choice went by where numbers and times of checkpoints disagree.
+    """
+
+    snapshots: tuple[StoredSnapshot, ...]
+    notes: tuple[str, ...]
+
+
+def snapshots_to_retain(snapshots: Iterable[StoredSnapshot], keep: int | None, newer_than: Age | None) -> list[Retained]:
+    """Return the checkpoints to keep, of each job: the newest ``keep``, or those newer than a duration and the newest one.
+
+    A job that begins again in the same directory counts from 1. Checkpoints that share files belong to one lineage, in which the
+    number decides; between lineages, the time does.
+    """
     by_job: dict[str, list[StoredSnapshot]] = {}
     for snapshot in snapshots:
         by_job.setdefault(str(Location.parse(snapshot.directory).parent), []).append(snapshot)
-    kept = []
-    for of_job in by_job.values():
-        newest_first = sorted(of_job, key=lambda s: s.checkpoint_id, reverse=True)
-        number = keep if keep is not None else 1
-        kept += newest_first[:number]
-        if newer_than is not None:
-            kept += [s for s in newest_first[number:] if not newer_than.is_exceeded(s.written)]
-    return kept
+    return [_retained(of_job, keep if keep is not None else 1, newer_than) for of_job in by_job.values()]
+
+
+def _retained(of_job: Sequence[StoredSnapshot], number: int, newer_than: Age | None) -> Retained:
+    newest_first = [snapshot for lineage in _lineages(of_job) for snapshot in lineage]
+    newest, *older = newest_first
+    staying = newest_first[:number]
+    for snapshot in newest_first[number:]:
+        is_young = newer_than is not None and not newer_than.is_exceeded(snapshot.written)
+        if is_young or _may_be_newer(snapshot, newest):
+            staying.append(snapshot)
+    notes = [
+        f"{newest.directory} is the newest by its time, though {snapshot.directory} has a higher number: the job began again"
+        + (". Their times are too close to tell, so that both stay" if _may_be_newer(snapshot, newest) else "")
+        for snapshot in older
+        if snapshot.checkpoint_id > newest.checkpoint_id
+    ]
+    return Retained(tuple(staying), tuple(notes))
+
+
+def _may_be_newer(snapshot: StoredSnapshot, newest: StoredSnapshot) -> bool:
+    """Check if a checkpoint of a higher number was written at nearly the same time: a copy of a directory may set times so."""
+    if snapshot.checkpoint_id <= newest.checkpoint_id or snapshot.written is None or newest.written is None:
+        return False
+    return newest.written - snapshot.written < _CLOSE
+
+
+def _lineages(of_job: Iterable[StoredSnapshot]) -> list[list[StoredSnapshot]]:
+    """Return the checkpoints that share files with each other, newest first, and the newest of these lists first."""
+    lineages: list[tuple[set[str], list[StoredSnapshot]]] = []
+    for snapshot in of_job:
+        related = [lineage for lineage in lineages if not lineage[0].isdisjoint(snapshot.files)]
+        lineages = [lineage for lineage in lineages if lineage not in related]
+        files = snapshot.files.union(*(files for files, _ in related))
+        lineages.append((set(files), [snapshot, *(member for _, members in related for member in members)]))
+    ordered = [sorted(members, key=lambda s: s.checkpoint_id, reverse=True) for _, members in lineages]
+    return sorted(ordered, key=lambda members: max(map(_age_order, members)), reverse=True)
+
+
+def _age_order(snapshot: StoredSnapshot) -> tuple[float, int]:
+    """Return the sort key by age; a checkpoint of unknown time is never removed, and counts as the newest."""
+    return (math.inf if snapshot.written is None else snapshot.written.timestamp(), snapshot.checkpoint_id)
+
+
+def clock_of_storage(directory: str, storage: Storage) -> datetime | None:
+    """Return the time that the storage gives to a file that is written now; ``None`` if it has no times."""
+    probe = str(Location.parse(directory).joined(f"{uuid4().hex}-clock"))
+    try:
+        with FileSink(storage, probe):
+            pass
+        return storage.modified(probe)
+    finally:
+        remove_file(storage, probe)
+
+
+def agreed(plan: Callable[[], Plan]) -> Plan:
+    """Plan a removal from readings of the directory until two successive plans are equal.
+
+    Raises
+    ------
+    WriteError
+        If no two successive readings do.
+    """
+    removal = plan()
+    for _ in range(_READINGS):
+        previous, removal = removal, plan()
+        if removal == previous:
+            return removal
+    raise WriteError(
+        f"nothing is removed: {_READINGS + 1} readings of the directory differ in what is not used. Jobs change it faster than "
+        f"it is read: raise {spelled('older_than')}, or try again"
+    )
 
 
 def is_checkpoint(snapshot: StoredSnapshot) -> bool:
@@ -192,7 +290,7 @@ def is_savepoint_name(name: str) -> bool:
     return bool(_SAVEPOINT.fullmatch(name))
 
 
-def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[StoredSnapshot]) -> Removal:
+def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[StoredSnapshot], older_than: Age) -> Removal:
     """Plan the removal of snapshots with all of their files that no other snapshot uses.
 
     Parameters
@@ -203,6 +301,8 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
         The directory below which files are removed, without symbolic links.
     removed
         The snapshots.
+    older_than
+        Files that were changed within this time stay.
 
     Raises
     ------
@@ -219,11 +319,13 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
             raise WriteError(_in_use(snapshot, own, sorted({user for path in own for user in others[path]})))
     unused = [path for path in used if not others[path] and path in uses.files]
     inside = [uses.files[path] for path in unused if is_below(path, directory)]
+    removable = [file for file in inside if _is_of_snapshot(file.location, names) and older_than.is_exceeded(file.modified)]
     return Removal(
         tuple(sorted(removed, key=lambda s: (s.checkpoint_id, s.directory))),
-        tuple(sorted(inside, key=lambda file: (file.location.name != METADATA_FILE, file.path))),
+        tuple(sorted(removable, key=lambda file: (file.location.name != METADATA_FILE, file.path))),
         {path: users for path, users in others.items() if users and path in uses.files},
         tuple(sorted(path for path in unused if not is_below(path, directory))),
+        tuple(sorted({file.path for file in inside} - {file.path for file in removable})),
     )
 
 
@@ -231,6 +333,43 @@ def _in_use(snapshot: StoredSnapshot, paths: list[str], users: list[str]) -> str
     who = f"{users[0]} uses" if len(users) == 1 else f"{users[0]} and {len(users) - 1} more use"
     which = "that snapshot" if len(users) == 1 else "these snapshots"
     return f"{snapshot.directory} can't be removed: {who} {len(paths)} of its files, such as {paths[0]}.\nRemove {which} first"
+
+
+def check_claims(uses: FileUses, directory: str) -> None:
+    """Check that no directory looks like one that a job elsewhere has claimed.
+
+    A job that claims a savepoint, or a retained checkpoint with shared files, removes the ``_metadata`` and goes on using files.
+
+    Raises
+    ------
+    WriteError
+        If a directory has files of Flink, and neither a ``_metadata`` nor a file that a snapshot uses.
+    """
+    claimable: dict[str, list[str]] = {}
+    for path, file in uses.files.items():
+        place = _claimable_directory(file.location) if is_below(path, directory) and _is_made_by_flink(file.location) else None
+        if place is not None:
+            claimable.setdefault(place, []).append(path)
+    with_snapshots = [*uses.snapshots, *uses.unreadable]
+    for place, paths in claimable.items():
+        is_known = any(snapshot == place or is_below(snapshot, place) for snapshot in with_snapshots)
+        if not is_known and not any(map(uses.users_of, paths)):
+            raise WriteError(
+                f"nothing is removed: {place} has {len(paths)} files, such as {paths[0]}, and no {METADATA_FILE}. A job may have "
+                "claimed it, and keep its checkpoints elsewhere.\nName the directories of the jobs that may use these files with "
+                f"{spelled('also')}, or remove the directory yourself"
+            )
+
+
+def _claimable_directory(location: Location) -> str | None:
+    """Return the savepoint or the job whose files a job elsewhere may use; ``None`` for files of one checkpoint."""
+    directory = location.parent
+    if is_savepoint_name(directory.name):
+        return str(directory)
+    for folder in (directory, directory.parent):
+        if folder.name in (*_SHARED, _TASK_OWNED):
+            return str(folder.parent)
+    return None
 
 
 def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Removal:
@@ -254,6 +393,14 @@ def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Remov
         and older_than.is_exceeded(file.modified)
     ]
     return Removal((), tuple(orphans), {})
+
+
+def _is_of_snapshot(location: Location, snapshots: Collection[str]) -> bool:
+    """Check if a file has the name and the place of a file of one of some snapshots, by their directories."""
+    if str(location.parent) in snapshots:
+        name = location.name
+        return name == METADATA_FILE or bool(_FILE_NAME.fullmatch(name)) or is_name_of_write(name)
+    return _is_made_by_flink(location)
 
 
 def _is_made_by_flink(location: Location) -> bool:

@@ -45,6 +45,13 @@ _PARTS: Final = "claim-part|metadata-part|open-part"
 _OF_A_WRITE: Final = re.compile(
     rf"(?P<token>{_TOKEN.pattern})-(?:(?P<role>{_MARK}|{_CLAIM}|{_PARTS})|[0-9a-f]{{8}}-[a-z-]+-\d+-\w+)"
 )
+
+
+def is_name_of_write(name: str) -> bool:
+    """Check if a file has a name that writes of this package give."""
+    return bool(_OF_A_WRITE.fullmatch(name))
+
+
 _DEAD_CLAIM: Final = timedelta(minutes=10)
 """A claim stands for as long as it takes to list a directory and to write ``_metadata``; this is much longer."""
 

@@ -143,13 +143,17 @@ def _removal_arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 def _report(summary: retention.RemovalSummary, options: argparse.Namespace) -> bool:
     if options.json:
-        names = ("removed", "snapshots", "files", "shared_files", "outside", "searched")
+        names = ("removed", "snapshots", "files", "shared_files", "outside", "spared", "notes", "searched")
         print_json([{name: getattr(summary, name) for name in names} | {"size_in_bytes": summary.size}])
         return bool(summary.files)
     for path in summary.files:
         say(path)
     for path in summary.outside:
         say(f"stays, because it is in another directory: {path}")
+    for path in summary.spared:
+        say(f"stays, because it is younger than --older-than, or Flink does not write such files: {path}")
+    for note in summary.notes:
+        say(note)
     verb = "removed" if summary.removed else "would be removed; --delete removes them"
     parts = [f"{len(summary.files)} files ({size_text(summary.size)}) of {len(summary.snapshots)} snapshots {verb}"]
     if not summary.snapshots:

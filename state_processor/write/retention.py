@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from os import PathLike, fspath
 from typing import Final, Unpack
@@ -17,9 +17,12 @@ from state_processor.backends.retention.file_uses import FileUses, find_file_use
 from state_processor.backends.retention.removal import (
     Age,
     Removal,
+    agreed,
     check_all_readable,
+    check_claims,
     check_not_named,
     check_old_enough,
+    clock_of_storage,
     is_checkpoint,
     is_savepoint_name,
     named_by_pointers,
@@ -32,7 +35,7 @@ from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import NotASnapshotError, OptionError
 from state_processor.serializers.redaction import redacted_repr
 from state_processor.types.durations import duration_ms
 
@@ -88,6 +91,11 @@ class RemovalSummary:
         Files of the removed snapshots that stay, because they are not below the directory.
     searched
         Number of snapshots whose files were looked up.
+    spared
+        Files that the removed snapshots name and that stay, because they do not have the name and the place of a file that Flink
+        writes, or were changed within ``older_than``.
+    notes
+        What the choice of the newest checkpoints went by where their numbers and times disagree.
     """
 
     removed: bool
@@ -97,6 +105,8 @@ class RemovalSummary:
     shared_files: int
     outside: tuple[str, ...]
     searched: int
+    spared: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     __repr__ = redacted_repr
 
@@ -123,12 +133,13 @@ def files(directory: Directory, *, also: Sequence[Directory] = (), **options: Un
     WriteError
         If the ``_metadata`` of a snapshot can't be read, so that its files are unknown.
     """
-    root, uses = _uses(directory, also, SnapshotAccess.of(**options))
+    access, root = SnapshotAccess.of(**options), _real_directory(directory)
+    uses = _find(_searched(root, also), access.storage(), access)
     check_all_readable(uses)
     return [
         FileUse(path, file.size, file.modified, tuple(uses.users_of(path)))
         for path, file in uses.files.items()
-        if is_below(path, root)
+        if is_below(path, str(root))
     ]
 
 
@@ -169,10 +180,17 @@ def orphans(
         If ``older_than`` is not a duration.
     """
     access = SnapshotAccess.of(**options)
-    age = _age("older_than", older_than)
-    root, uses = _uses(directory, also, access)
-    check_all_readable(uses)
-    return _carried_out(removal_of_orphans(uses, root, age), uses, access.storage(), delete=delete)
+    root = _real_directory(directory)
+    age = _age("older_than", older_than, str(root), access.storage(), delete=delete)
+
+    def plan() -> _Planned:
+        uses = _find(_searched(root, also), access.storage(), access)
+        check_all_readable(uses)
+        if not also:
+            check_claims(uses, str(root))
+        return _Planned(removal_of_orphans(uses, str(root), age), len(uses.snapshots))
+
+    return _carried_out(plan, access.storage(), delete=delete)
 
 
 @takes_options
@@ -218,16 +236,23 @@ def dispose(
         If ``older_than`` is not a duration.
     """
     access = SnapshotAccess.of(**options)
-    storage, age = access.storage(), _age("older_than", older_than)
+    storage = access.storage()
     directory = Location.parse(real_path(locate_metadata(path, storage))).parent
     root = _root_of(directory)
-    beside = _snapshots_beside(directory, storage) if root == directory else []
-    uses = _find([*_searched(root, also), *beside], storage, access)
-    removed = [found for found in uses.snapshots.values() if found.directory == str(directory)]
-    check_all_readable(uses)
-    check_old_enough(removed, age)
-    check_not_named(removed, _named(uses, high_availability, storage))
-    return _carried_out(removal_of_snapshots(uses, str(root), removed), uses, storage, delete=delete)
+    age = _age("older_than", older_than, str(directory), storage, delete=delete)
+
+    def plan() -> _Planned:
+        beside = _snapshots_beside(directory, storage) if root == directory else []
+        uses = _find([*_searched(root, also), *beside], storage, access)
+        check_all_readable(uses)
+        if str(directory) not in uses.snapshots:
+            raise NotASnapshotError(f"{directory} was removed meanwhile: its {METADATA_FILE} is gone")
+        removed = [uses.snapshots[str(directory)]]
+        check_old_enough(removed, age)
+        check_not_named(removed, _named(uses, high_availability, storage))
+        return _Planned(removal_of_snapshots(uses, str(root), removed, age), len(uses.snapshots))
+
+    return _carried_out(plan, storage, delete=delete)
 
 
 @takes_options
@@ -273,28 +298,34 @@ def retain(
     OptionError
         If neither ``keep`` nor ``newer_than`` is given, or an option has an unexpected value.
     """
-    access, guard = SnapshotAccess.of(**options), _age("older_than", older_than)
+    access = SnapshotAccess.of(**options)
     if keep is None and newer_than is None:
         raise OptionError(f"expected {spelled('keep', 3)} or {spelled('newer_than', '7d')}, to know which checkpoints stay")
     if keep is not None and COUNT.of_argument("keep", keep) < 1:
         raise OptionError(f"{spelled('keep', keep)}: expected at least 1, because a job needs its newest checkpoint to recover")
-    stays = None if newer_than is None else _age("newer_than", newer_than)
-    root, uses = _uses(directory, also, access)
-    checkpoints = [s for s in uses.snapshots.values() if is_checkpoint(s) and is_below(s.directory, root)]
-    kept = {s.directory for s in snapshots_to_retain(checkpoints, keep, stays)}
-    kept |= _named(uses, high_availability, access.storage()).keys()
-    old = [s for s in checkpoints if s.directory not in kept and guard.is_exceeded(s.written)]
-    return _carried_out(removal_of_snapshots(uses, root, old), uses, access.storage(), delete=delete)
+    root, storage = _real_directory(directory), access.storage()
+    guard = _age("older_than", older_than, str(root), storage, delete=delete)
+    young = None if newer_than is None else replace(_age("newer_than", newer_than), now=guard.now)
+
+    def plan() -> _Planned:
+        uses = _find(_searched(root, also), storage, access)
+        checkpoints = [s for s in uses.snapshots.values() if is_checkpoint(s) and is_below(s.directory, str(root))]
+        retained = snapshots_to_retain(checkpoints, keep, young)
+        staying = {s.directory for of_job in retained for s in of_job.snapshots}
+        staying |= _named(uses, high_availability, storage).keys()
+        old = [s for s in checkpoints if s.directory not in staying and guard.is_exceeded(s.written)]
+        notes = tuple(note for of_job in retained for note in of_job.notes)
+        return _Planned(removal_of_snapshots(uses, str(root), old, guard), len(uses.snapshots), notes)
+
+    return _carried_out(plan, storage, delete=delete)
 
 
-def _uses(directory: Directory, also: Sequence[Directory], access: SnapshotAccess) -> tuple[str, FileUses]:
-    """Return the real path of a directory, and the uses of the files there and wherever else is searched."""
-    root = Location.parse(real_path(str(Location.given(directory))))
-    return str(root), _find(_searched(root, also), access.storage(), access)
+def _real_directory(directory: Directory) -> Location:
+    return Location.parse(real_path(str(Location.given(directory))))
 
 
-def _find(directories: Iterable[str], storage: Storage, access: SnapshotAccess) -> FileUses:
-    return find_file_uses(directories, storage, access.allow_paths)
+def _find(directories: Sequence[str], storage: Storage, access: SnapshotAccess) -> FileUses:
+    return find_file_uses(directories, storage, access.allow_paths, access.path_mapping)
 
 
 def _searched(root: Location, also: Iterable[Directory]) -> list[str]:
@@ -329,14 +360,30 @@ def _is_job(directory: Location) -> bool:
     return len(directory.name) == _JOB_ID_LENGTH and set(directory.name) <= set("0123456789abcdef")
 
 
-def _age(name: str, value: Duration) -> Age:
+def _age(name: str, value: Duration, directory: str = "", storage: Storage | None = None, *, delete: bool = False) -> Age:
+    """Return an age up to now. Before a removal, the clock of the storage counts if it is behind the clock of this machine."""
     try:
-        return Age(timedelta(milliseconds=duration_ms(value)), datetime.now(UTC))
+        age = timedelta(milliseconds=duration_ms(value))
     except OptionError:
         raise OptionError(f"{spelled(name, value)}: expected a duration such as 1d, 12h or PT1H") from None
+    now = datetime.now(UTC)
+    if delete and storage is not None and storage.is_directory(directory):
+        now = min(now, clock_of_storage(directory, storage) or now)
+    return Age(age, now)
 
 
-def _carried_out(removal: Removal, uses: FileUses, storage: Storage, *, delete: bool) -> RemovalSummary:
+@dataclass(frozen=True)
+class _Planned:
+    """A planned removal, and what its summary has in addition. Plans are equal if they remove the same files."""
+
+    removal: Removal
+    searched: int = field(compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+
+def _carried_out(plan: Callable[[], _Planned], storage: Storage, *, delete: bool) -> RemovalSummary:
+    planned = agreed(plan) if delete else plan()
+    removal = planned.removal
     if delete:
         removal.carry_out(storage)
     return RemovalSummary(
@@ -346,5 +393,7 @@ def _carried_out(removal: Removal, uses: FileUses, storage: Storage, *, delete: 
         removal.size,
         len(removal.kept),
         removal.outside,
-        len(uses.snapshots),
+        planned.searched,
+        removal.spared,
+        planned.notes,
     )

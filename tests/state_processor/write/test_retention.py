@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import state_processor as sp
 from state_processor import cli
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
 from state_processor.backends.retention import file_uses
+from state_processor.write import retention
 from tests.claimed_checkpoints import FIXTURES, SAVEPOINT, claimed_checkpoint
 
 JOB = "9219181524fcb88610db0f9620df1f57"
@@ -190,7 +191,8 @@ def test_jobs_beside_a_job_and_named_directories_are_searched(tmp_path: Path) ->
     assert sp.dispose(job / "chk-2").shared_files == len(content(job / "shared"))
     shutil.move(beside, tmp_path / "moved" / "chk-7")
     assert sp.dispose(job / "chk-2").shared_files == 0
-    assert sp.dispose(job / "chk-2", also=[tmp_path]).searched == 2
+    with pytest.raises(sp.WriteError, match=r"the files of .*/moved/chk-7 are unknown"):
+        sp.dispose(job / "chk-2", also=[tmp_path])
     with pytest.raises(sp.NotASnapshotError, match="missing is not a directory"):
         sp.dispose(job / "chk-2", also=[tmp_path / "missing"])
 
@@ -313,19 +315,222 @@ def test_ages_do_not_depend_on_the_time_zone(tmp_path: Path, monkeypatch: pytest
     time.tzset()
 
 
-def test_a_snapshot_that_vanishes_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A running job subsumes a checkpoint between the listing and the reading of its ``_metadata``."""
-    job = job_with_checkpoints(tmp_path)
-    opened = file_uses.open_snapshot
+def test_a_snapshot_that_vanishes_meanwhile_has_a_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running job replaces its only checkpoint between the listing and the reading of ``_metadata``."""
+    job = job_with_checkpoints(tmp_path, [2])
+    (job / "shared" / STRAY).write_bytes(b"?")
+    aged(tmp_path)
+    opened, shared = file_uses.open_snapshot, content(job / "shared")
+    numbers = iter(range(3, 6))
 
     def subsuming(path: str, **options: Any) -> Any:
-        if "chk-2" in path:
-            shutil.rmtree(job / "chk-2")
+        number = next(numbers, None)
+        if number is not None:
+            shutil.copytree(job / f"chk-{number - 1}", job / f"chk-{number}")
+            shutil.rmtree(job / f"chk-{number - 1}")
         return opened(path, **options)
 
     monkeypatch.setattr(file_uses, "open_snapshot", subsuming)
-    assert names(sp.retain(tmp_path, keep=1, delete=True).snapshots) == {"chk-3"}
-    assert complete(tmp_path) == {"chk-4": True}
+    summary = sp.orphans(tmp_path, older_than="0s", delete=True)
+    assert names(summary.files) == {STRAY}
+    assert content(job / "shared") == shared - {STRAY}
+    assert complete(tmp_path) == {"chk-5": True}
+
+
+def test_a_job_that_takes_over_the_files_of_another_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job claims the last checkpoint of another one while it is read: the files have no user in the first listing."""
+    job = job_with_checkpoints(tmp_path, [2])
+    aged(tmp_path)
+    heir = tmp_path / f"{7:032x}" / "chk-3"
+    opened, before = file_uses.open_snapshot, content(job / "shared")
+
+    def claiming(path: str, **options: Any) -> Any:
+        if not heir.exists():
+            shutil.copytree(job / "chk-2", heir)
+            shutil.rmtree(job / "chk-2")
+        return opened(path, **options)
+
+    monkeypatch.setattr(file_uses, "open_snapshot", claiming)
+    assert sp.orphans(tmp_path, older_than="0s", delete=True).files == ()
+    assert content(job / "shared") == before
+
+
+def test_nothing_is_removed_while_readings_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_with_checkpoints(tmp_path)
+    listed = file_uses.files_below
+    numbers = iter(range(100))
+
+    def growing(directory: str, storage: Any) -> Any:
+        (job / "shared" / f"{next(numbers):08x}{STRAY[8:]}").write_bytes(b"?")
+        aged(job / "shared")
+        return listed(directory, storage)
+
+    monkeypatch.setattr(file_uses, "files_below", growing)
+    with pytest.raises(sp.WriteError, match=r"nothing is removed: .* readings of the directory differ"):
+        sp.orphans(tmp_path, delete=True)
+
+
+def test_snapshots_that_always_vanish_stop_the_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_with_checkpoints(tmp_path, [2])
+    opened = file_uses.open_snapshot
+
+    def moving(path: str, **options: Any) -> Any:
+        (current,) = job.glob("chk-*")
+        current.rename(job / f"chk-{int(current.name[4:]) + 1}")
+        return opened(path, **options)
+
+    monkeypatch.setattr(file_uses, "open_snapshot", moving)
+    with pytest.raises(sp.WriteError, match=r"users of files below .* are unknown"):
+        sp.orphans(tmp_path, delete=True)
+
+
+def test_metadata_that_is_being_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_with_checkpoints(tmp_path)
+    whole = (job / "chk-3" / "_metadata").read_bytes()
+    (job / "chk-3" / "_metadata").write_bytes(whole[:100])
+    aged(tmp_path)
+    opened = file_uses.open_snapshot
+
+    def writing(path: str, **options: Any) -> Any:
+        try:
+            return opened(path, **options)
+        finally:
+            (job / "chk-3" / "_metadata").write_bytes(whole)
+
+    monkeypatch.setattr(file_uses, "open_snapshot", writing)
+    assert sp.orphans(tmp_path, older_than="0s", delete=True).searched == 3
+
+
+def test_mappings_act(tmp_path: Path) -> None:
+    """In a moved backup, files that only a mapping finds are in use."""
+    sharing(tmp_path / "live" / SAVEPOINT, tmp_path / "live" / "after")
+    shutil.rmtree(tmp_path / "live" / SAVEPOINT / "_metadata", ignore_errors=True)
+    (tmp_path / "live" / SAVEPOINT / "_metadata").unlink()
+    moved = tmp_path / "backup" / "savepoint-0123ab-0123456789ab"
+    (tmp_path / "backup").mkdir()
+    (tmp_path / "live" / SAVEPOINT).rename(moved)
+    (tmp_path / "live" / "after").rename(tmp_path / "backup" / "after")
+    aged(tmp_path)
+    before = content(tmp_path)
+    with pytest.raises(sp.WriteError, match=r"nothing is removed, because the files of .*/after are unknown"):
+        sp.orphans(tmp_path / "backup", delete=True)
+    mapping = {str(tmp_path / "live" / SAVEPOINT): str(moved)}
+    used = {use.path for use in sp.files(tmp_path / "backup", path_mapping=mapping) if use.snapshots}
+    summary = sp.orphans(tmp_path / "backup", delete=True, path_mapping=mapping)
+    assert used.isdisjoint(summary.files)
+    assert before - content(tmp_path) == {str(Path(path).relative_to(tmp_path)) for path in summary.files}
+    read = sp.arrow.read_state(tmp_path / "backup" / "after", "orders", "total", path_mapping=mapping).read_all()
+    assert read.num_rows == 50
+    assert cli.main(["orphans", str(tmp_path / "backup"), "--map", *(f"{old}={new}" for old, new in mapping.items())]) == 1
+
+
+def naming(directory: Path, target: Path) -> Path:
+    """Make a checkpoint whose ``_metadata`` names a file that Flink has not written."""
+    checkpoint = directory / f"{8:032x}" / "chk-1"
+    source = FIXTURES / "2.3.0" / "orders-hashmap-canonical" / "savepoint"
+    sp.arrow.SavepointWriter.from_existing(source).write(checkpoint)
+    metadata = (checkpoint / "_metadata").read_bytes()
+    state = max((f for f in checkpoint.iterdir() if f.name != "_metadata"), key=lambda f: f.stat().st_size)
+    assert len(state.name) >= len(target.name)
+    named = target.with_name(target.name.ljust(len(state.name), "x"))
+    named.parent.mkdir(parents=True, exist_ok=True)
+    state.rename(named)
+    (checkpoint / "_metadata").write_bytes(metadata.replace(state.name.encode(), named.name.encode()))
+    return checkpoint
+
+
+def test_files_of_other_programs_stay_whatever_metadata_names(tmp_path: Path) -> None:
+    checkpoint = naming(tmp_path, tmp_path / f"{8:032x}" / "chk-1" / "important.parquet")
+    shutil.copytree(checkpoint, checkpoint.parent / "chk-2")
+    metadata = read_metadata((checkpoint / "_metadata").read_bytes())
+    for number in (1, 2):
+        folder = checkpoint.parent / f"chk-{number}"
+        (folder / "_metadata").write_bytes(write_metadata(replace(metadata, checkpoint_id=number)))
+    aged(tmp_path)
+    (important,) = checkpoint.glob("important*")
+    for call in (
+        lambda: sp.dispose(checkpoint, delete=True),
+        lambda: sp.retain(tmp_path, keep=1, delete=True),
+    ):
+        saved = (checkpoint / "_metadata").read_bytes()
+        summary = call()
+        assert str(important) in summary.spared or summary.snapshots == ()
+        assert important.exists()
+        (checkpoint / "_metadata").write_bytes(saved)
+        aged(checkpoint)
+
+
+def test_files_younger_than_the_guard_stay(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path, [2])
+    (young, *_) = (file for file in (job / "chk-2").iterdir() if file.name != "_metadata")
+    os.utime(young)
+    summary = sp.dispose(job / "chk-2", delete=True)
+    assert summary.spared == (str(young),)
+    assert young.exists()
+
+
+def test_a_job_that_began_again_keeps_its_present_checkpoint(tmp_path: Path) -> None:
+    job = tmp_path / JOB
+    source = FIXTURES / "2.3.0" / "orders-hashmap-canonical" / "savepoint"
+    metadata = read_metadata((source / "_metadata").read_bytes())
+    for number, days in ((899, 31), (900, 30), (4, 3), (5, 2)):
+        checkpoint = shutil.copytree(source, job / f"chk-{number}")
+        plain = replace(metadata, checkpoint_id=number, properties=None)
+        (checkpoint / "_metadata").write_bytes(write_metadata(plain))
+        aged(checkpoint, days)
+    summary = sp.retain(tmp_path, keep=1)
+    assert names(summary.snapshots) == {"chk-899", "chk-900", "chk-4"}
+    assert any(note.startswith(f"{job}/chk-5 is the newest by its time") for note in summary.notes)
+    aged(job / "chk-900", 2.001)  # as if both had been copied
+    close = sp.retain(tmp_path, keep=1, delete=True)
+    assert names(close.snapshots) == {"chk-899", "chk-4"}
+    assert any("too close to tell, so that both stay" in note for note in close.notes)
+
+
+def test_numbers_decide_in_a_lineage(tmp_path: Path) -> None:
+    """Times of copied checkpoints may be in any order; these share files, so that their numbers count."""
+    job = job_with_checkpoints(tmp_path)
+    for days, number in enumerate((4, 2, 3), 5):
+        aged(job / f"chk-{number}", 20 - days)
+    assert names(sp.retain(tmp_path, keep=1).snapshots) == {"chk-2", "chk-3"}
+
+
+def test_a_directory_that_may_be_claimed_needs_its_users(tmp_path: Path) -> None:
+    savepoint = tmp_path / "savepoints" / SAVEPOINT
+    checkpoint = claimed_checkpoint(tmp_path / "elsewhere", savepoint)
+    native = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"
+    shutil.copytree(native, savepoint, dirs_exist_ok=True)
+    (savepoint / "_metadata").unlink()
+    aged(tmp_path)
+    before = content(tmp_path)
+    with pytest.raises(sp.WriteError, match=rf"nothing is removed: {savepoint} has .* A job may have claimed it"):
+        sp.orphans(tmp_path / "savepoints", delete=True)
+    with pytest.raises(sp.WriteError, match=rf"the files of {checkpoint} are unknown"):
+        sp.orphans(tmp_path / "savepoints", also=[checkpoint.parent], delete=True)
+    sp.orphans(tmp_path / "savepoints", also=[checkpoint.parent], allow_paths=[savepoint], delete=True)
+    assert before - content(tmp_path) <= {f"savepoints/{SAVEPOINT}/{name}" for name in content(native)}
+    rows = sp.arrow.read_state(checkpoint, "orders", "total", allow_paths=[savepoint]).read_all()
+    assert rows.num_rows == 50
+    job = job_with_checkpoints(tmp_path / "jobs", [2])
+    shutil.rmtree(job / "chk-2")
+    with pytest.raises(sp.WriteError, match=rf"nothing is removed: {job} has .* A job may have claimed it"):
+        sp.orphans(tmp_path / "jobs", delete=True)
+
+
+def test_the_clock_of_the_storage_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of this machine is two days ahead: files that seem old were written just now."""
+    job = job_with_checkpoints(tmp_path)
+    (job / "shared" / STRAY).write_bytes(b"?")
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz) + timedelta(days=2)
+
+    monkeypatch.setattr(retention, "datetime", Ahead)
+    assert names(sp.orphans(tmp_path).files) == {STRAY}
+    assert sp.orphans(tmp_path, delete=True).files == ()
+    assert (job / "shared" / STRAY).exists()
 
 
 @pytest.mark.parametrize("seed", range(8))
