@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from state_processor.serializers.core.self_written import register_value_class
     from state_processor.serializers.flinkx.case_classes import register_case_class
     from state_processor.serializers.kryo.protobuf import register_protobuf
-    from state_processor.serializers.kryo.thrift import register_thrift
     from state_processor.serializers.kryo.user_classes import register_kryo_class
     from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
 
@@ -35,7 +34,6 @@ _HOMES: Final = {
     "register_primitive_fields": "core.pojo_fields",
     "register_protobuf": "kryo.protobuf",
     "register_protobuf_serializer": "protobuf.serializer",
-    "register_thrift": "kryo.thrift",
     "register_value_class": "core.self_written",
 }
 """Modules that few processes need."""
@@ -59,7 +57,6 @@ __all__ = [
     "register_protobuf",
     "register_protobuf_serializer",
     "register_snapshot",
-    "register_thrift",
     "register_value_class",
     "registrations",
 ]

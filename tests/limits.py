@@ -32,13 +32,15 @@ class TestLimit:
         The limit, after which a signal makes the test fail; 0 for none.
     error_file
         A copy of the file descriptor of standard error, which pytest does not capture.
+    grace
+        Time in seconds for the end of a test that has failed at the limit.
     """
 
     __test__ = False
 
-    def __init__(self, seconds: float, error_file: int) -> None:
+    def __init__(self, seconds: float, error_file: int, grace: float) -> None:
         self._seconds = seconds
-        self._grace = max(2.0, seconds / 10)
+        self._grace = grace
         self._errors = error_file
         self._begun = 0.0
 
@@ -136,7 +138,7 @@ class RunLimit:
         os.write(self._errors, text.encode())
 
 
-def configure(config: pytest.Config, seconds: float) -> None:
+def configure(config: pytest.Config, seconds: float, grace: float = 90) -> None:
     """Watch a run in the process that reports, and tests in each process. ``SIGUSR1`` prints what the threads of a process do.
 
     Parameters
@@ -145,10 +147,12 @@ def configure(config: pytest.Config, seconds: float) -> None:
         pytest's configuration.
     seconds
         The limit of the run.
+    grace
+        See :class:`TestLimit`.
     """
     error_file = os.dup((sys.__stderr__ or sys.stderr).fileno())
     faulthandler.register(signal.SIGUSR1, error_file, all_threads=True)
     if not config.getoption("usepdb"):
-        config.pluginmanager.register(TestLimit(float(config.getini("timeout") or 0), error_file), "limit of a test")
+        config.pluginmanager.register(TestLimit(float(config.getini("timeout") or 0), error_file, grace), "limit of a test")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(RunLimit(seconds, error_file), "limit of the run")

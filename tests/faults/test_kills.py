@@ -18,6 +18,8 @@ from tests.faults.writes import STORE_PATH, Write, digests_of_base
 from tests.state_processor.samples import ORDERS_PATH
 from tests.waiting import status_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize(("place", "step"), [("local", 14), ("remote", 40)])

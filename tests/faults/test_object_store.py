@@ -24,6 +24,8 @@ from tests.faults.writes import Write
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 from tests.waiting import join
 
+pytestmark = pytest.mark.slow
+
 BUCKET = "faulty"
 TOTALS = expected_values(ORDERS, "orders", "total")
 App = Callable[..., Iterable[bytes]]

@@ -29,6 +29,8 @@ from tests.faults.writes import Write, digests_of_base
 from tests.state_processor.samples import FIXTURES, ORDERS, expected_values
 from tests.waiting import join
 
+pytestmark = pytest.mark.slow
+
 STORE_LIMITS = (0, 100, 700)
 """Bytes that a file of RocksDB may have; these do."""
 CHANGES = ("make", "create", "write", "close", "move")

@@ -22,6 +22,8 @@ from tests.fuzz.edits import Edit, Edits, Field, Seed, apply, draw
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.targets.base import InvalidArrowError, Target, WrongRowsError
 
+pytestmark = pytest.mark.slow
+
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 
 

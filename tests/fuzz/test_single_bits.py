@@ -19,6 +19,8 @@ from state_processor.backends.read.snapshot_checks import StructureCheck
 from state_processor.serializers.errors import StateProcessorError
 from tests.backends import state_files as f
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("number", "text", "more")
 HEADER = f.keyed_header(f.LONG, [f.keyed(n, f.STRING if n == "text" else f.LONG) for n in NAMES])
 KEYS = {group: [key for key in range(4000) if f.group_of(f.LONG, key, 2) == group][:3] for group in range(2)}

@@ -36,7 +36,7 @@ from tests.interop.selection import EVERY_CASE, asking
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 UNTYPED_STATES = frozenset({"value-pojo-account", "map-int-pojo", "account", "union-accounts", "accounts"})
 """States of Flink 1.x taken over as bytes: Account.counters, Kryo's, is JSON in a column, which has one kind of numbers."""

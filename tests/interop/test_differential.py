@@ -20,6 +20,8 @@ from tests.interop.differential.running import DIRECTIONS, READ, SPARK, WRITTEN,
 from tests.interop.differential.scalars import SCALARS
 from tests.interop.selection import asking
 
+pytestmark = pytest.mark.slow
+
 SEEDS = {WRITTEN: range(8), READ: range(10, 18), SPARK: range(20, 22)}
 REGRESSIONS: list[dict[str, Any]] = json.loads((Path(reading.__file__).parent / "regressions.json").read_text("utf-8"))
 CASES = {

@@ -17,7 +17,7 @@ from tests.notebooks import notebook_runs
 README = (notebook_runs.ROOT / "README.md").read_text("utf-8")
 STREAM = "stdout"
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Tables(HTMLParser):

@@ -25,6 +25,8 @@ from tests.packaging.environments import ROOT, SAVEPOINT
 from tests.spark_python import LIBRARIES, interpreter
 from tests.waiting import end_of
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent
 ON_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}

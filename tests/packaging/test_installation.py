@@ -7,7 +7,11 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.packaging.environments import PYTHONS, ROOT, Environment, interpreter, lower_bounds
+
+pytestmark = pytest.mark.slow
 
 ARROW = {"totals": [["amelia", 3950], ["anders", 14430]], "operators": 5}
 SPARK = {

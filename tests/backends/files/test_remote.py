@@ -25,6 +25,8 @@ from tests import corpus
 from tests.backends.open_stores import close_stores
 from tests.interop.many_tables import STATE, UID, a_key, many_tables, value_of
 
+pytestmark = pytest.mark.slow
+
 BUCKET = "states"
 NAMES = ["orders-hashmap-canonical", "orders-hashmap-native", "orders-rocksdb-native", "orders-rocksdb-incremental"]
 SNAPSHOTS = [case for name in NAMES for case in corpus.cases(corpus.FIXTURES, name)]

@@ -21,6 +21,8 @@ from state_processor.serializers.kernel.decode import text
 from tests.afresh import start_afresh
 from tests.waiting import SECONDS
 
+pytestmark = pytest.mark.slow
+
 NOWHERE = Path("/nowhere")
 MODULE = """
 from state_processor.serializers.kernel.compiler import entry_point

@@ -28,7 +28,7 @@ ROWS: Final = 8000
 WRITES: Final = ("by_writer", "by_sink")
 STORE_PATH: Final = str(ORDERS.parent / "orders-rocksdb-native" / "savepoint")
 """The same in files of RocksDB."""
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def digests(directory: Path) -> dict[str, str]:
