@@ -158,7 +158,7 @@ class SavepointWriter(QueryMethods, StateWriter):
         return SparkQueryRows.of(rows_of(self._spark, given), wanted, time)
 
     def _source_reader(self, access: SnapshotAccess) -> SavepointReader:
-        return SavepointReader.read(self._spark, self._build.source_directory, **access.values())
+        return SavepointReader(self._spark, self._build.open_source(access), access)
 
     def _engine(self) -> SparkEngine:
         return SparkEngine(self._spark)

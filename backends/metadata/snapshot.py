@@ -162,6 +162,12 @@ class Snapshot:
         """Major version of the Flink that wrote the snapshot; it determines the version of Kryo."""
         return 2 if self.metadata.version >= 5 else 1
 
+    @property
+    def is_current(self) -> bool:
+        """Whether ``_metadata`` still has the content that was read: False if it was replaced or removed since."""
+        stored = self.storage.open_if_file(str(Location.parse(self.directory).joined(METADATA_FILE)))
+        return stored is not None and _digest(metadata_content(stored)) == self.digest
+
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
         """Open the stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
         return open_stream(handle, self.storage, self.relocation, context)

@@ -152,11 +152,13 @@ class Erasure:
         if self.keys and "keys" not in self.actions:
             raise OptionError(f"{spelled('key')} needs {spelled('remove', 'keys')}")
         self.access = SnapshotAccess.among(self.options)
-        self.snapshot = self.access.open(self.path)
         self.texts = [str(needle) for needle in self.needles]
         patterns = [pattern for needle in self.needles for pattern in needle.patterns]
         self._holds = holding(patterns, self.texts)
         self._writer = SavepointWriter.from_existing(self.path, **self.options)
+        snapshot = self._writer._build.snapshot
+        assert snapshot is not None  # the writer starts from it
+        self.snapshot = snapshot
         self._fitting: set[int] = set()
 
     def prepare(self) -> None:

@@ -150,6 +150,11 @@ class SnapshotAccess:
             return snapshot
         return _named(snapshot, read_uids(self.uids, storage) if isinstance(self.uids, str) else self.uids)
 
+    def with_content(self) -> SnapshotAccess:
+        """Return these options with the content of the files with the plan and the uids, instead of their paths."""
+        plan = None if self.plan is None else text_of_plan(self.plan, self.storage())
+        return replace(self, plan=plan, uids=read_uids(self.uids, self.storage()) if isinstance(self.uids, str) else self.uids)
+
     def storage(self) -> Storage:
         """Return access to files."""
         from state_processor.backends.files.storage import Storage
@@ -204,9 +209,15 @@ def read_plan(plan: str, storage: Storage) -> CompiledPlan:
     MissingFileError
         If the file does not exist.
     """
-    from state_processor.backends.files.location import Location
     from state_processor.backends.sql.plan import CompiledPlan
 
-    is_text = plan.lstrip().startswith("{")
-    text = plan if is_text else bytes(storage.read_all(str(Location.given(plan)))).decode("utf-8", "replace")
-    return CompiledPlan.parse(text)
+    return CompiledPlan.parse(text_of_plan(plan, storage))
+
+
+def text_of_plan(plan: str, storage: Storage) -> str:
+    """Return the text of a compiled plan, or of the file that has it."""
+    from state_processor.backends.files.location import Location
+
+    if plan.lstrip().startswith("{"):
+        return plan
+    return bytes(storage.read_all(str(Location.given(plan)))).decode("utf-8", "replace")

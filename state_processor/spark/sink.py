@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
@@ -71,10 +71,11 @@ class SavepointSink(DataSourceArrowWriter):
     """
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
-        self._options = options
+        self._options = options = replace(options, access=options.access.with_content())  # the commit uses the same
         self._schema = arrow_schema_of(schema)
         self._staging = Staging(options.path, uuid4().hex[:16], options.access.storage(), replaces=overwrite)
         build = savepoint_build(options, EncodedRows(self._schema))
+        self._digest = build.snapshot.digest if build.snapshot is not None else None
         first = build.first_pass(LocalEngine())
         self._columns = first.columns
         self._encode = FirstPass(first.task, self._staging)
@@ -91,7 +92,8 @@ class SavepointSink(DataSourceArrowWriter):
         """Write the files of subtasks from the entries of all tasks, and ``_metadata``."""
         indexes = [index for m in messages if isinstance(m, EncodedMessage) for index in m.indexes]
         try:
-            savepoint_build(self._options, EncodedRows(self._schema, indexes)).write(self._staging, LocalEngine())
+            build = savepoint_build(self._options, EncodedRows(self._schema, indexes), self._digest)
+            build.write(self._staging, LocalEngine())
         except BaseException as failure:
             self._staging.give_up(failure)
             raise
@@ -101,14 +103,14 @@ class SavepointSink(DataSourceArrowWriter):
         self._staging.abort()
 
 
-def savepoint_build(options: SinkOptions, rows: Rows) -> SavepointBuild:
-    """Return the savepoint that options describe."""
+def savepoint_build(options: SinkOptions, rows: Rows, digest: str | None = None) -> SavepointBuild:
+    """Return the savepoint that options describe. Tasks have encoded rows for the source savepoint with a digest."""
     size, version, operator, state = options.max_parallelism, options.flink_version, options.operator, options.state
     if options.base is None:
         new_size = DEFAULT_MAX_PARALLELISM if size is None else size
         build = SavepointBuild.new(new_size, version or DEFAULT_VERSION, options.access)
     else:
-        build = SavepointBuild.from_existing(options.base, version, options.access)
+        build = SavepointBuild.from_existing(options.base, version, options.access, digest=digest)
         if size is not None:
             build.set_max_parallelism(size)
     if state is not None and not options.replace and build.has_keyed_state(operator, state):

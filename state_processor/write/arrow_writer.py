@@ -92,15 +92,18 @@ class SavepointWriter(QueryMethods, StateWriter):
     def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> ArrowRows:
         options = {**self._build.access.values(), "flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
         request = StateRequest(operator, new.name, None, {"value": whole_type(new)}, options)
-        scan = StateScan.open(self._build.source_directory, request)
+        scan = self._scan(self._build.access, request)
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
     def _migrated_rows(self, state: MigratedState) -> ArrowRows:
         access = replace(self._build.access, plan=None)  # it names other fields than the state
         options = {**access.values(), "metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
         operator = self._recorded(state.operator)
-        scan = StateScan.open(self._build.source_directory, StateRequest(operator, state.old.name, options=options))
+        scan = self._scan(access, StateRequest(operator, state.old.name, options=options))
         return ArrowRows.of(migrated_entries(state, scan.schema, scan.read()))
+
+    def _scan(self, access: SnapshotAccess, request: StateRequest) -> StateScan:
+        return StateScan.of(request.find(self._build.open_source(access)), request)
 
     def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> ArrowQueryRows:
         return ArrowQueryRows.of(ArrowRows.of(given), wanted, time)

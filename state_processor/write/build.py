@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import (
     WIDEST_VERSION,
@@ -27,7 +28,7 @@ from state_processor.options.table import SCRATCH
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.serializers.doors import Door, code_or_text, entered, spelled
-from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
+from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError, WriteError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
@@ -123,18 +124,50 @@ class SavepointBuild:
         flink_version: str | None = None,
         access: SnapshotAccess = _DEFAULT_ACCESS,
         scratch: str | PathLike[str] | None = None,
+        digest: str | None = None,
     ) -> SavepointBuild:
-        """Start a savepoint as a copy of a savepoint or checkpoint."""
+        """Start a savepoint as a copy of a savepoint or checkpoint, which has to have a ``digest`` if one is given."""
         metadata_version(flink_version)
+        access = access.with_content()
         snapshot = access.open(path)
+        if digest not in (None, snapshot.digest):
+            raise _replaced(snapshot)
         largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=DEFAULT_MAX_PARALLELISM)
         return cls(snapshot, largest, flink_version, access, scratch)
 
-    @property
-    def source_directory(self) -> str:
-        """Directory of the source savepoint."""
+    def open_source(self, access: SnapshotAccess) -> Snapshot:
+        """Open the source savepoint again, with other options.
+
+        Raises
+        ------
+        WriteError
+            If it was replaced.
+        """
         assert self.snapshot is not None  # changes to states of it have found them there
-        return self.snapshot.directory
+        snapshot = access.open(self.snapshot.directory)
+        if snapshot.digest != self.snapshot.digest:
+            raise _replaced(snapshot)
+        return snapshot
+
+    def check_source(self) -> None:
+        """Refuse to go on if the source savepoint was replaced: types, copied bytes and shared files are of the former one.
+
+        Raises
+        ------
+        WriteError
+            If ``_metadata`` has another content than when the source savepoint was opened, or was removed.
+        """
+        if self.snapshot is not None and not self.snapshot.is_current:
+            raise _replaced(self.snapshot)
+
+    @contextmanager
+    def _naming_replacement(self) -> Iterator[None]:
+        """If a file is missing because the source savepoint was replaced, raise an error that says so."""
+        try:
+            yield
+        except MissingFileError:
+            self.check_source()
+            raise
 
     # Operators
 
@@ -172,7 +205,8 @@ class SavepointBuild:
             The parallelism of the operator; ``None`` leaves it unchanged.
         """
         draft = (self.existing(uid) if existing else self._draft(self._identifier(uid))).copy()
-        with entered(Door.FUNCTIONS) if self.takes_arrow else nullcontext(), naming(draft.label):
+        door = entered(Door.FUNCTIONS) if self.takes_arrow else nullcontext()
+        with door, naming(draft.label), self._naming_replacement():
             yield draft
             draft.set_parallelism(parallelism)
         self._drafts[draft.identifier.uid_hash] = draft
@@ -291,7 +325,8 @@ class SavepointBuild:
         if metadata_version(flink_version) < metadata_version("2.0"):
             raise OptionError(f"flink_version={flink_version!r}: migrations are to Flink 2.0 and later")
         named = {self.existing(uid).identifier.uid_hash: types_by_path(states) for uid, states in (types or {}).items()}
-        migrations = decide_migrations(engine, self.drafts, named, self._task_serializers)
+        with self._naming_replacement():
+            migrations = decide_migrations(engine, self.drafts, named, self._task_serializers)
         self._flink_version = self._migrated_to = flink_version
         for draft in self.drafts:
             draft.migration = migrations.get(draft.identifier.uid_hash)
@@ -333,6 +368,7 @@ class SavepointBuild:
 
     def prepare(self, staging: Staging, owner: int | None = None) -> None:
         """Check what can be checked before rows are read, and make the directory; see :meth:`Staging.prepare`."""
+        self.check_source()
         self._check()
         if self.snapshot is not None and is_within(staging.directory, self.snapshot.directory):
             same = is_within(self.snapshot.directory, staging.directory)
@@ -371,15 +407,10 @@ class SavepointBuild:
 
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
         """Write into a directory that is prepared. On failure the caller has to remove the files."""
-        outcomes = self._outcomes()
-        copies = copy_unchanged(engine, outcomes, staging)
-        files = [changed_files(outcome, engine) for outcome in outcomes]
-        results = iter(engine.write_files([given for kinds in files for given in kinds.values()], staging))
-        written = [
-            written_operator(outcome, copies, {kind: next(results) for kind in kinds})
-            for outcome, kinds in zip(outcomes, files, strict=True)
-        ]
+        with self._naming_replacement():
+            outcomes, written = self._written(staging, engine)
         source = self.snapshot.metadata if self.snapshot is not None else None
+        self.check_source()
         metadata = commit_savepoint(
             staging,
             [operator for operator, _ in written],
@@ -396,11 +427,24 @@ class SavepointBuild:
             metadata.checkpoint_id,
             operators,
             report,
-            self.source_directory if shared else None,
+            self.snapshot.directory if shared and self.snapshot is not None else None,
             self._removed,
             self._changes_nothing(outcomes, operators),
             self._time_zone if any(map(has_dates_of_zone, outcomes, (o.changes for o in operators))) else None,
         )
+
+    def _written(
+        self, staging: Staging, engine: Engine
+    ) -> tuple[list[OperatorOutcome], list[tuple[OperatorState, OperatorSummary]]]:
+        """Write the files of all operators."""
+        outcomes = self._outcomes()
+        copies = copy_unchanged(engine, outcomes, staging)
+        files = [changed_files(outcome, engine) for outcome in outcomes]
+        results = iter(engine.write_files([given for kinds in files for given in kinds.values()], staging))
+        return outcomes, [
+            written_operator(outcome, copies, {kind: next(results) for kind in kinds})
+            for outcome, kinds in zip(outcomes, files, strict=True)
+        ]
 
     @property
     def _removed(self) -> tuple[str, ...]:
@@ -464,6 +508,13 @@ class SavepointBuild:
             )
         for outcome in self._outcomes():
             check_format(outcome, self._flink_version)
+
+
+def _replaced(source: Snapshot) -> WriteError:
+    return WriteError(
+        f"the source savepoint {source.directory} was replaced or removed since it was opened: its _metadata has another "
+        "content. The new savepoint would mix both, so that it was not written. Open the writer again, and repeat the changes"
+    )
 
 
 def is_within(inner: str, outer: str) -> bool:

@@ -474,7 +474,8 @@ class StateWriter(OperatorStateWriter):
         InvalidRowError
             If a row can't be written: the message names operator, state, key, and the problem.
         WriteError
-            If files can't be written, or another write to the same directory was complete before.
+            If files can't be written, another write to the same directory was complete before, or the source savepoint was
+            replaced or removed since the writer was opened.
         """
         self._build.choose_format(format, backend, share_files=share_files)
         self._build.choose_checkpoint_id(checkpoint_id, allow_lower=allow_lower_checkpoint_id)
