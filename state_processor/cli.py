@@ -16,12 +16,15 @@ from state_processor.serializers.errors import OptionError, StateProcessorError
 
 NO: Final = 1
 """What a command with an answer for scripts returns if the answer is no."""
+NOT_CHECKED: Final = 3
+"""What a command that checks something returns if not everything could be checked."""
 INTERRUPTED: Final = 130
 """What shells report of a process that Ctrl-C ended."""
 EXIT_CODES: Final = {
     0: "success",
     NO: "an answer for scripts, which the help of the command describes",
     BAD_INPUT: "an error, with a message on standard error",
+    NOT_CHECKED: "not everything could be checked, as the help of the command describes",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
@@ -102,7 +105,9 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-    return NO if answer is False else 0
+    if answer is None or isinstance(answer, bool):
+        return NO if answer is False else 0
+    return NOT_CHECKED
 
 
 def _discard_output() -> None:

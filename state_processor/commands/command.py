@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from enum import Enum
 from types import ModuleType
 from typing import Any, Final
 
@@ -18,8 +19,18 @@ from state_processor.options.option import Option
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
-Run = Callable[[argparse.Namespace], bool | None]
-"""Runs a command. A command with an answer for scripts returns it: the exit code of false is 1."""
+Run = Callable[[argparse.Namespace], "bool | Unchecked | None"]
+"""Runs a command. A command with an answer for scripts returns it: the exit code of false is 1, of :data:`UNCHECKED` 3."""
+
+
+class Unchecked(Enum):
+    """The type of :data:`UNCHECKED`."""
+
+    UNCHECKED = "unchecked"
+
+
+UNCHECKED: Final = Unchecked.UNCHECKED
+"""The third answer of a command that checks something: not everything could be checked."""
 
 Argument = Callable[[Any], object]
 """Adds an argument, or several, to a parser or to a group of a parser."""
@@ -43,6 +54,8 @@ class Command:
         The function.
     fails
         When its answer is no, and its exit code 1; empty if it does not have an answer for scripts.
+    unchecked
+        When its exit code is 3; empty if its answers are yes and no.
     """
 
     name: str
@@ -51,19 +64,24 @@ class Command:
     arguments: tuple[Argument, ...]
     run: Run
     fails: str = ""
+    unchecked: str = ""
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the parsers of the command line."""
         epilog = self.fails and f"The exit code is 1 if {self.fails}."
+        if self.unchecked:
+            epilog += f" The exit code is 3 if {self.unchecked}: this is not a success."
         parser = commands.add_parser(self.name, help=self.help, description=self.description, epilog=epilog or None)
         for add in self.arguments:
             add(parser)
         parser.set_defaults(run=self.run)
 
 
-def command(name: str, help: str, description: str, *arguments: Argument, fails: str = "") -> Callable[[Run], Command]:
+def command(
+    name: str, help: str, description: str, *arguments: Argument, fails: str = "", unchecked: str = ""
+) -> Callable[[Run], Command]:
     """Return a decorator that makes a command of a function; see :class:`Command`."""
-    return lambda run: Command(name, help, description, arguments, run, fails)
+    return lambda run: Command(name, help, description, arguments, run, fails, unchecked)
 
 
 def commands_of(module: ModuleType) -> list[Command]:

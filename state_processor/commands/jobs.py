@@ -11,7 +11,9 @@ from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     JSON_LINES,
     SNAPSHOT,
+    UNCHECKED,
     Argument,
+    Unchecked,
     argument,
     command,
     flags,
@@ -27,6 +29,7 @@ from state_processor.job.check import check_job
 from state_processor.job.matching import match_operators
 from state_processor.job.opening import signature_of
 from state_processor.job.plan_compiler import plan_from_sql
+from state_processor.job.verdicts import Answer
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import MissingFileError
@@ -77,15 +80,16 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the new job"),
     switch("--json", "one JSON object per operator instead of text"),
     flags(Kind.CHECKS),
-    fails="state is refused or would be lost",
+    fails="state is refused, would be lost, or would change",
+    unchecked="nothing of this was found, and not everything could be checked",
 )
-def _check(options: argparse.Namespace) -> bool:
+def _check(options: argparse.Namespace) -> bool | Unchecked:
     report = check_job(options.path, options.job, flink=options.flink, backend=options.backend, **flag_values(options))
     if options.json:
         print_json(report.records())
     else:
         say(str(report))
-    return report.restores
+    return UNCHECKED if report.answer is Answer.UNCHECKED else report.restores
 
 
 @command(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Final, Unpack
 
 from state_processor.backends.state.key_groups import default_max_parallelism
+from state_processor.job.advice import Advice
 from state_processor.job.opening import signature_of
 from state_processor.job.rules import Target, state_verdict
 from state_processor.job.signature import JobSignature, OperatorSignature
-from state_processor.job.verdicts import JobReport, OperatorVerdict, Outcome, StateVerdict
+from state_processor.job.verdicts import Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
@@ -90,7 +90,7 @@ def compare(old: JobSignature, new: JobSignature, target: Target, source: str = 
 class _Check:
     def __init__(self, old: JobSignature, new: JobSignature, target: Target, source: str) -> None:
         self._old, self._new, self._target = old, new, target
-        self._source = shlex.quote(source)
+        self._advice = Advice(source, target)
         self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
         self._known = {o.uid_hash for o in old.operators}
         self._notes: dict[str, None] = {}
@@ -109,9 +109,6 @@ class _Check:
             text = "The snapshot is of Flink 1.x and the job of 2.x: values that Kryo wrote need SavepointWriter.migrate"
             self._notes[text] = None
 
-    def _command(self, name: str, *arguments: str) -> str:
-        return " ".join(["state-processor", name, self._source, "OUT", *map(shlex.quote, arguments)])
-
     def _operator(self, old: OperatorSignature) -> Iterator[OperatorVerdict]:
         new = self._by_hash.get(old.uid_hash or "")
         if new is None:
@@ -124,8 +121,9 @@ class _Check:
         worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
         outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
         reasons = "; ".join(one.reason for one in whole if one.outcome is outcome)
-        repair = tuple(command for one in whole for command in one.repair)
-        yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states)
+        cause = next((one.cause for one in whole if one.outcome is outcome), None)
+        repair = tuple(command for one in whole for command in self._advice.for_operator(one, old, new))
+        yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states, cause)
 
     def _without_operator(self, old: OperatorSignature) -> Iterator[OperatorVerdict]:
         """Yield the verdict for an operator that is not in the new job (Flink: ``Checkpoints.loadAndValidateCheckpoint``)."""
@@ -137,21 +135,15 @@ class _Check:
             yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason)
             return
         reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"
-        yield OperatorVerdict(old.label, old.uid_hash, Outcome.LOST, reason, tuple(self._moves(old)))
-
-    def _moves(self, old: OperatorSignature) -> Iterator[str]:
-        """Yield a command: give the operator the uid of the only new one that can take its states, or drop the operator."""
-        fits = [new for new in self._new.operators if not self._known.intersection(new.hashes) and self._takes(old, new)]
-        identifier = old.uid or old.uid_hash or ""
-        if len(fits) == 1 and fits[0].uid is not None:
-            yield self._command("rename-uid", "--from", identifier, "--to", fits[0].uid)
-        yield self._command("drop-state", "--uid", identifier)
+        takers = [new for new in self._new.operators if not self._known.intersection(new.hashes) and self._takes(old, new)]
+        repair = tuple(self._advice.for_missing(old, takers))
+        yield OperatorVerdict(old.label, old.uid_hash, Outcome.LOST, reason, repair, cause=Cause.OPERATOR_MISSING)
 
     def _takes(self, old: OperatorSignature, new: OperatorSignature) -> bool:
         """Return whether an operator registers all states of another, and can restore them."""
         if not old.states or not new.states or not old.states.keys() <= new.states.keys():
             return False
-        verdicts = (state_verdict(s, new.states[name], self._target, "").outcome for name, s in old.states.items())
+        verdicts = (state_verdict(s, new.states[name], self._target).outcome for name, s in old.states.items())
         return all(outcome in (Outcome.RESTORES, Outcome.MIGRATES) for outcome in verdicts)
 
     def _whole(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
@@ -160,7 +152,7 @@ class _Check:
         yield from self._format(old, new)
         if old.keyed and new.states is not None and not new.keyed:
             text = "the operator of the new job registers no keyed state: Flink drops the keyed state of the snapshot silently"
-            yield StateVerdict("", Outcome.LOST, text)
+            yield StateVerdict("", Outcome.LOST, text, cause=Cause.NOT_KEYED)
         if new.states is None:
             self._notes["States of the new job are unknown: only the operators were compared"] = None
 
@@ -171,8 +163,7 @@ class _Check:
             return
         if size is not None and size > limit:
             text = f"parallelism {size} is more than the max parallelism {limit} of the snapshot"
-            larger = default_max_parallelism(size) if wanted is None else wanted
-            yield StateVerdict("", Outcome.REFUSED, text, (self._command("set-max-parallelism", str(larger)),))
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.PARALLELISM)
         elif wanted is not None and wanted != limit:
             if size is not None and wanted == default_max_parallelism(size):
                 self._notes[
@@ -181,7 +172,7 @@ class _Check:
                 ] = None
                 return
             text = f"the new job sets max parallelism {wanted}, the snapshot has {limit}"
-            yield StateVerdict("", Outcome.REFUSED, text, (self._command("set-max-parallelism", str(wanted)),))
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.MAX_PARALLELISM)
 
     def _format(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         """Yield verdicts on the format of keyed state."""
@@ -190,14 +181,11 @@ class _Check:
             return
         if not set(old.backend.split(", ")) <= {*_RESTORED[backend]}:
             text = f"the keyed state has the format {old.backend}, which {backend} does not restore"
-            way = ["--format", "native", "--backend", backend] if backend == _FORST else ["--format", "canonical"]
-            yield StateVerdict("", Outcome.REFUSED, text, (self._command("convert", *way),))
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.FORMAT)
         elif old.asynchronous is not None and new.asynchronous is not None and old.asynchronous != new.asynchronous:
-            flag = "--async-state" if new.asynchronous else "--sync-state"
             api = "asynchronous" if old.asynchronous else "synchronous"
             text = f"the keyed state is of the {api} API, the new job uses the other API"
-            way = ["--format", "native", "--backend", _FORST, flag, old.uid or old.uid_hash or ""]
-            yield StateVerdict("", Outcome.REFUSED, text, (self._command("convert", *way),))
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.ASYNCHRONOUS)
 
     def _states(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         before: Mapping[str, object] = old.states or {}
@@ -205,7 +193,8 @@ class _Check:
             if new.states is None:
                 yield StateVerdict(name, Outcome.UNKNOWN, "the description of the new job does not contain its states")
                 continue
-            drop = self._command("drop-state", "--uid", old.uid or old.uid_hash or "", "--state", name)
-            yield state_verdict(state, new.states.get(name), self._target, drop)
+            verdict = state_verdict(state, new.states.get(name), self._target)
+            repair = self._advice.for_state(verdict, old, state, new.states.get(name))
+            yield replace(verdict, repair=tuple(repair))
         for name in sorted((new.states or {}).keys() - before.keys()):
             yield StateVerdict(name, Outcome.NEW)

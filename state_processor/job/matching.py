@@ -250,7 +250,7 @@ def _differs(old: OperatorSignature, new: OperatorSignature) -> bool:
 def _shared(old: OperatorSignature, new: OperatorSignature) -> bool:
     """Return whether a state of an operator restores into another one."""
     before, after = old.states or {}, new.states or {}
-    outcomes = (state_verdict(before[name], after[name], Target(), "").outcome for name in before.keys() & after.keys())
+    outcomes = (state_verdict(before[name], after[name], Target()).outcome for name in before.keys() & after.keys())
     return any(outcome in (Outcome.RESTORES, Outcome.MIGRATES) for outcome in outcomes)
 
 
@@ -310,7 +310,7 @@ def _evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]
         facts.append(f"name {old.name!r}")
     if old.states and new.states:
         shared = old.states.keys() & new.states.keys()
-        outcomes = [state_verdict(old.states[name], new.states[name], Target(), "").outcome for name in shared]
+        outcomes = [state_verdict(old.states[name], new.states[name], Target()).outcome for name in shared]
         if any(outcome in (Outcome.REFUSED, Outcome.LOST) for outcome in outcomes):
             return ()
         if shared == old.states.keys():

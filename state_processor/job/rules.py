@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
 from state_processor.job.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
-from state_processor.job.verdicts import Outcome, StateVerdict
+from state_processor.job.verdicts import Cause, Outcome, StateVerdict
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
@@ -35,7 +35,7 @@ class Target:
         return None if match is None else (int(match[1]), int(match[2]))
 
 
-def state_verdict(old: StateSignature, new: StateSignature | None, target: Target, drop: str) -> StateVerdict:
+def state_verdict(old: StateSignature, new: StateSignature | None, target: Target) -> StateVerdict:
     """Return the outcome for a state of the snapshot.
 
     Parameters
@@ -44,53 +44,54 @@ def state_verdict(old: StateSignature, new: StateSignature | None, target: Targe
         The state in the snapshot, and in the job; ``None`` if the job does not register it.
     target
         The job that restores.
-    drop
-        The command that drops the state.
     """
     if new is None:
         text = "the new job does not register the state; Flink keeps it in later savepoints"
-        return StateVerdict(old.name, Outcome.UNUSED, text, () if old.is_timer else (drop,))
+        return StateVerdict(old.name, Outcome.UNUSED, text, cause=Cause.STATE_UNUSED)
     if old.unread or new.unread:
-        return StateVerdict(old.name, Outcome.UNKNOWN, old.unread or new.unread)
+        return StateVerdict(old.name, Outcome.UNKNOWN, old.unread or new.unread, cause=Cause.CODE)
     if old.kind != new.kind:
-        return _other_kind(old, new, drop)
-    found = [one for part in ROLES for one in _part_verdict(part, old, new, target)]
-    worst = max(found, key=lambda one: one[0].severity, default=(Outcome.RESTORES, ""))
-    outcome = worst[0]
-    reasons = "; ".join(reason for one, reason in found if one is outcome and reason)
-    return StateVerdict(old.name, outcome, reasons, (drop,) if outcome is Outcome.REFUSED else ())
+        return _other_kind(old, new)
+    verdicts = [verdict for part in ROLES for verdict in _part_verdicts(part, old, new, target)]
+    return worst_of(old.name, verdicts)
 
 
-def _other_kind(old: StateSignature, new: StateSignature, drop: str) -> StateVerdict:
+def worst_of(name: str, verdicts: Sequence[StateVerdict]) -> StateVerdict:
+    """Return the worst of the verdicts on a state, with the reasons of all that are as bad."""
+    worst = max(verdicts, key=lambda verdict: verdict.outcome.severity, default=StateVerdict(name, Outcome.RESTORES))
+    reasons = (verdict.reason for verdict in verdicts if verdict.outcome is worst.outcome and verdict.reason)
+    return replace(worst, state=name, reason="; ".join(dict.fromkeys(reasons)))
+
+
+def _other_kind(old: StateSignature, new: StateSignature) -> StateVerdict:
     """Return the outcome for a state of another kind (Flink: ``RegisteredKeyValueStateBackendMetaInfo.checkStateMetaInfo``)."""
+    change, outcome = f"was {old.kind} and is {new.kind}", Outcome.LOST
     if old.is_keyed != new.is_keyed:
-        kept = "keyed" if new.is_keyed else "operator"
-        text = f"was {old.kind} and is {new.kind}: Flink does not find it as {kept} state, and starts with an empty state"
-        return StateVerdict(old.name, Outcome.LOST, text, (drop,))
-    if old.kind in OPERATOR_KINDS and BROADCAST in (old.kind, new.kind):
-        text = f"was {old.kind} and is {new.kind}: Flink keeps lists and broadcast state apart, and starts with an empty state"
-        return StateVerdict(old.name, Outcome.LOST, text, (drop,))
-    text = f"was {old.kind} and is {new.kind}: Flink refuses another kind of state"
-    return StateVerdict(old.name, Outcome.REFUSED, text, (drop,))
+        api = "keyed" if new.is_keyed else "operator"
+        text = f"{change}: Flink does not find it as {api} state, and starts with an empty state"
+    elif old.kind in OPERATOR_KINDS and BROADCAST in (old.kind, new.kind):
+        text = f"{change}: Flink keeps lists and broadcast state apart, and starts with an empty state"
+    else:
+        text, outcome = f"{change}: Flink refuses another kind of state", Outcome.REFUSED
+    return StateVerdict(old.name, outcome, text, cause=Cause.KIND)
 
 
-def _part_verdict(part: str, old: StateSignature, new: StateSignature, target: Target) -> Iterator[tuple[Outcome, str]]:
-    """Yield the outcome for a part of a state, with the reason."""
-    written, wanted = old.snapshots.get(part), new.snapshots.get(part)
-    if written is None or wanted is None:
+def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: Target) -> Iterator[StateVerdict]:
+    """Yield the verdicts on a part of a state."""
+    written, required = old.snapshots.get(part), new.snapshots.get(part)
+    if written is None or required is None:
         return
-    serializer = wanted.restore_serializer()
     before, after = old.type_text(part), new.type_text(part)
     change = f"{_PARTS[part]} was {before} and is {after}" if before != after else f"{_PARTS[part]} {after} has changed"
     if part == VALUE and old.ttl != new.ttl:
-        yield _changed_ttl(old, new, target)
-    verdict = _compatibility(written, serializer)
+        outcome, text = _changed_ttl(new, target)
+        yield StateVerdict(old.name, outcome, text, cause=Cause.TIME_TO_LIVE, part=part)
+    verdict = _compatibility(written, required.restore_serializer())
     if verdict.is_incompatible:
-        yield Outcome.REFUSED, f"{change}: {verdict.reason}"
+        yield StateVerdict(old.name, Outcome.REFUSED, f"{change}: {verdict.reason}", cause=Cause.TYPE, part=part)
     elif verdict.verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
-        yield _migration(part, old, change, target)
-    else:
-        yield Outcome.RESTORES, ""
+        outcome, text = _migration(part, old, change, target)
+        yield StateVerdict(old.name, outcome, text, cause=Cause.TYPE, part=part)
 
 
 def _migration(part: str, old: StateSignature, change: str, target: Target) -> tuple[Outcome, str]:
@@ -103,7 +104,7 @@ def _migration(part: str, old: StateSignature, change: str, target: Target) -> t
     return Outcome.REFUSED, f"{change}: Flink does not migrate this part of a state{where}"
 
 
-def _changed_ttl(old: StateSignature, new: StateSignature, target: Target) -> tuple[Outcome, str]:
+def _changed_ttl(new: StateSignature, target: Target) -> tuple[Outcome, str]:
     change = "the new job adds time-to-live" if new.ttl else "the new job drops time-to-live"
     version = target.version
     since = ".".join(map(str, _FIRST_CHANGE_OF_TTL))

@@ -13,6 +13,10 @@ from state_processor.display.text_tables import render_records, text_of
 _COLUMNS: Final = ("operator", "state", "outcome", "reason")
 
 
+SNAPSHOT: Final = "(snapshot)"
+"""The label of the verdict on a snapshot as a whole."""
+
+
 class Outcome(StrEnum):
     """The outcome for an operator or a state."""
 
@@ -21,6 +25,7 @@ class Outcome(StrEnum):
     NEW = "is new"
     UNUSED = "is not used"
     UNKNOWN = "can't be checked"
+    CHANGED = "would change"
     LOST = "would be lost"
     REFUSED = "is refused"
 
@@ -28,6 +33,43 @@ class Outcome(StrEnum):
     def severity(self) -> int:
         """The place in the order from harmless to fatal."""
         return list(Outcome).index(self)
+
+
+class Cause(StrEnum):
+    """The rule that leads to an outcome. Repairs are chosen by it."""
+
+    OPERATOR_MISSING = "operator-missing"
+    OPERATORS_SWAPPED = "operators-swapped"
+    NOT_KEYED = "not-keyed"
+    STATE_UNUSED = "state-unused"
+    STATE_RENAMED = "state-renamed"
+    KIND = "kind"
+    TYPE = "type"
+    TIME_TO_LIVE = "time-to-live"
+    FIELDS = "fields"
+    CODE = "code"
+    KRYO_VERSION = "kryo-version"
+    WINDOWS = "windows"
+    QUERY = "query"
+    PARALLELISM = "parallelism"
+    MAX_PARALLELISM = "max-parallelism"
+    FORMAT = "format"
+    ASYNCHRONOUS = "asynchronous"
+    FILES = "files"
+    MOVED = "moved"
+    CLAIMED = "claimed"
+    VERSION = "version"
+
+
+class Answer(StrEnum):
+    """The answer of a check."""
+
+    YES = "restores"
+    NO = "does not restore unchanged"
+    UNCHECKED = "not everything could be checked"
+
+
+_BAD: Final = (Outcome.CHANGED, Outcome.LOST, Outcome.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +81,25 @@ class StateVerdict:
     state
         The name.
     outcome
-        ``is not used``: the new job does not register the state; Flink keeps it in its next savepoints.
+        ``is not used``: the new job does not register the state; Flink keeps it in its next savepoints. ``would change``: the
+        job starts, and some values differ from before, or parts of them are missing. ``can't be checked``: neither the
+        snapshot nor the description of the job shows what happens; this is not a success.
     reason
         The rule of Flink that leads to the outcome; empty if the state restores unchanged.
     repair
         Commands that change the savepoint so that the job restores it.
+    cause
+        The kind of the reason; ``None`` if the state restores unchanged.
+    part
+        The part of the state that it applies to: ``key``, ``namespace``, ``map_key`` or ``value``; empty for the whole state.
     """
 
     state: str
     outcome: Outcome
     reason: str = ""
     repair: tuple[str, ...] = ()
+    cause: Cause | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +110,7 @@ class OperatorVerdict:
     ----------
     operator, uid_hash
         The label: the uid, or else the name, or else the hash. The hash of the uid; ``None`` if it is unknown.
-    outcome, reason, repair
+    outcome, reason, repair, cause
         As for states.
     states
         The outcome for each state of the snapshot and of the new job.
@@ -72,6 +122,7 @@ class OperatorVerdict:
     reason: str = ""
     repair: tuple[str, ...] = ()
     states: tuple[StateVerdict, ...] = ()
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +132,28 @@ class JobReport:
     Attributes
     ----------
     operators
-        The outcome for each operator of the snapshot, and for new operators.
+        The outcome for each operator of the snapshot, and for new operators. Verdicts on the snapshot as a whole come first;
+        their operator is ``(snapshot)``.
     notes
-        Checks that were left out, and settings of the job that change the outcome.
+        Settings of the job that change the outcome, and hints about its description.
     """
 
     operators: tuple[OperatorVerdict, ...]
     notes: tuple[str, ...] = ()
 
     @property
+    def answer(self) -> Answer:
+        """The answer, one of three. A state that is refused, lost or changed outweighs what could not be checked."""
+        outcomes = {operator.outcome for operator in self.operators}
+        outcomes.update(state.outcome for operator in self.operators for state in operator.states)
+        if not outcomes.isdisjoint(_BAD):
+            return Answer.NO
+        return Answer.UNCHECKED if Outcome.UNKNOWN in outcomes else Answer.YES
+
+    @property
     def restores(self) -> bool:
-        """Whether Flink restores the snapshot, without ``--allowNonRestoredState``, and no state is lost."""
-        return not any(one.outcome in (Outcome.LOST, Outcome.REFUSED) for one in self.operators)
+        """Whether Flink restores every value as before, without ``--allowNonRestoredState``, and all of this was checked."""
+        return self.answer is Answer.YES
 
     @property
     def repair(self) -> tuple[str, ...]:

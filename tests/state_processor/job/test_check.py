@@ -149,6 +149,15 @@ def test_the_command_has_exit_codes_and_json(tmp_path: Path, capsys: pytest.Capt
     assert (row["outcome"], row["states"][0]["outcome"]) == ("is refused", "is refused")
 
 
+def test_what_can_not_be_checked_is_no_success(tmp_path: Path) -> None:
+    """A job that is described without its states: no verdict on any state of the snapshot."""
+    one, job = snapshot(tmp_path / "1", total=LONGS), tmp_path / "job.yaml"
+    job.write_text("operators: {orders: {}}", "utf-8")
+    report = sp.check_job(one, job, flink="2.3")
+    assert (report.restores, str(report.answer)) == (False, "not everything could be checked")
+    assert main(["check", one, "--job", str(job), "--flink", "2.3"]) == 3
+
+
 def test_version_and_backend_of_the_command_decide(tmp_path: Path) -> None:
     ttl = [snapshot(tmp_path / str(has), total=sp.ValueState(LONGS, ttl=has)) for has in (False, True)]
     assert [main(["check", ttl[0], "--job", ttl[1], "--flink", version]) for version in ("1.20", "2.3")] == [1, 0]

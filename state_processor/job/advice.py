@@ -1,0 +1,59 @@
+"""Commands that change a savepoint so that a job restores it, by the cause of a verdict."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from state_processor.backends.state.key_groups import default_max_parallelism
+from state_processor.job.rules import Target
+from state_processor.job.signature import OperatorSignature, StateSignature
+from state_processor.job.verdicts import Cause, Outcome, StateVerdict
+
+_FORST = "forst"
+
+
+class Advice:
+    """The commands for a snapshot.
+
+    Parameters
+    ----------
+    source
+        The path of the snapshot.
+    target
+        Version and backend of the job that restores.
+    """
+
+    def __init__(self, source: str, target: Target) -> None:
+        self._source, self._target = shlex.quote(source), target
+
+    def _command(self, name: str, *arguments: str) -> str:
+        return " ".join(["state-processor", name, self._source, "OUT", *map(shlex.quote, arguments)])
+
+    def for_missing(self, old: OperatorSignature, takers: Sequence[OperatorSignature]) -> Iterator[str]:
+        """Yield the commands for an operator that the new job lacks; ``takers`` are the operators that can take its states."""
+        identifier = old.uid or old.uid_hash or ""
+        if len(takers) == 1 and takers[0].uid is not None:
+            yield self._command("rename-uid", "--from", identifier, "--to", takers[0].uid)
+        yield self._command("drop-state", "--uid", identifier)
+
+    def for_operator(self, verdict: StateVerdict, old: OperatorSignature, new: OperatorSignature) -> Iterator[str]:
+        """Yield the commands for a verdict on an operator as a whole."""
+        if verdict.cause in (Cause.PARALLELISM, Cause.MAX_PARALLELISM):
+            size = new.max_parallelism or default_max_parallelism(new.parallelism or 1)
+            yield self._command("set-max-parallelism", str(size))
+        elif verdict.cause is Cause.FORMAT:
+            way = ["--format", "native", "--backend", _FORST] if self._target.backend == _FORST else ["--format", "canonical"]
+            yield self._command("convert", *way)
+        elif verdict.cause is Cause.ASYNCHRONOUS:
+            flag = "--async-state" if new.asynchronous else "--sync-state"
+            way = ["--format", "native", "--backend", _FORST, flag, old.uid or old.uid_hash or ""]
+            yield self._command("convert", *way)
+
+    def for_state(
+        self, verdict: StateVerdict, operator: OperatorSignature, old: StateSignature, new: StateSignature | None
+    ) -> Iterator[str]:
+        """Yield the commands for the verdict on a state; ``new`` is the state with its name in the new job."""
+        unused = verdict.outcome is Outcome.UNUSED and not old.is_timer
+        if unused or verdict.outcome in (Outcome.LOST, Outcome.REFUSED):
+            yield self._command("drop-state", "--uid", operator.uid or operator.uid_hash or "", "--state", old.name)
