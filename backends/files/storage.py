@@ -284,6 +284,11 @@ class Storage:
 
         return connect(location, self._queries.get(location.scheme, ""), self.options)
 
+    @property
+    def settings(self) -> str:
+        """All settings, to compare them: what was opened with some credentials is not used with others."""
+        return repr((sorted(self.options.items()), sorted(self._queries.items())))
+
     def is_alike(self, other: Storage, one: Location, location: Location) -> bool:
         """Return whether a location here and a location of another object are in the same storage, with the same settings."""
         same = (one.scheme, one.authority) == (location.scheme, location.authority)

@@ -256,7 +256,8 @@ def _streams(handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> dict[
 
 _Given = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 """Where the caller looks for files: an open store has the places that were permitted when it was opened."""
-_stores: OrderedDict[tuple[str, _Given, h.IncrementalRemoteKeyedStateHandle], Store] = OrderedDict()
+_StoreKey = tuple[str, str, str, _Given, h.IncrementalRemoteKeyedStateHandle]
+_stores: OrderedDict[_StoreKey, Store] = OrderedDict()
 _stores_lock = threading.Lock()
 
 
@@ -281,7 +282,7 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
     UnsupportedFormatError
         If the store has unsupported files.
     """
-    key = (snapshot.directory, snapshot.relocation.given, handle)
+    key = (snapshot.directory, snapshot.digest, snapshot.storage.settings, snapshot.relocation.given, handle)
     with _stores_lock:
         store = _stores.pop(key, None)
     if store is None:

@@ -42,6 +42,7 @@ def as_key_table(keys: Any) -> pa.Table | None:
 def as_table(rows: Any) -> pa.Table | None:
     """Return rows of pandas, or of a library with a stream of Arrow batches, as a plain table; ``None`` for others."""
     if _is_pandas(rows):
+        rows = rows.copy()  # Arrow shares the memory of numbers: later changes to the frame would change the rows
         return with_plain_columns(pa.Table.from_pandas(rows, preserve_index=False))
     if isinstance(rows, pa.RecordBatch):
         return with_plain_columns(pa.Table.from_batches([rows]))

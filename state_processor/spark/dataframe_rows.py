@@ -19,7 +19,7 @@ from state_processor.serializers.errors import OptionError
 from state_processor.spark.same_keys import identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import unwrap_spark_errors
-from state_processor.spark.timer_rows import timer_queues
+from state_processor.spark.timer_rows import timers
 from state_processor.write.arrow_keys import check_comparable
 from state_processor.write.row_protocol import ColumnNames, GivenRows
 
@@ -77,6 +77,11 @@ class SparkRows:
         firsts = [f.first(quoted(c)).alias(c) for c in by]
         return SparkRows(groups.agg(*firsts, lists).select(*map(quoted, by), *taken))
 
+    def once(self) -> SparkRows:
+        """Return the rows in the storage of the executors. If an executor is lost, the write fails."""
+        with unwrap_spark_errors():
+            return SparkRows(self.frame.localCheckpoint())
+
     def without(self, columns: Sequence[str], others: SparkRows, other_columns: Sequence[str]) -> SparkRows:
         """Return the rows whose key does not occur in other rows.
 
@@ -92,10 +97,10 @@ class SparkRows:
         same = [identity(self.frame, c) == f.col(f"_later_{i}") for i, c in enumerate(columns)]
         return SparkRows(self.frame.join(later, same, "left_anti"))
 
-    def timer_queues(self, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], SparkRows]:
-        """Divide rows of timers; see :func:`~state_processor.spark.timer_rows.timer_queues`."""
-        queues = timer_queues(self.frame, key, has_namespaces=has_namespaces)
-        return {queue: SparkRows(frame) for queue, frame in queues.items()}
+    def timers(self, key: str, *, has_namespaces: bool) -> tuple[SparkRows, list[tuple[str, str]]]:
+        """Return rows of timers; see :func:`~state_processor.spark.timer_rows.timers`."""
+        frame, queues = timers(self.frame, key, has_namespaces=has_namespaces)
+        return SparkRows(frame), queues
 
 
 def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:

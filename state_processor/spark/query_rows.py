@@ -19,8 +19,8 @@ from state_processor.serializers.table.logical_types import AtomicType, DecimalT
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.same_keys import identity, quoted
 from state_processor.spark.schemas import spark_type
+from state_processor.spark.task_errors import failure
 from state_processor.write.query_states import OWN, TIME, ChosenRow, Shape, given_columns, last_access, unordered, without_value
-from state_processor.write.row_columns import later_message
 
 _ROWS: Final = OWN.format("rows")
 _GIVEN: Final = OWN.format("given")
@@ -57,6 +57,10 @@ class SparkQueryRows:
             columns.append(value.alias(column))
         order = [] if time is None else [f.col(quoted(given_as[TIME])).alias(TIME)]
         return cls(given.frame.select(*columns, *last_access(given.schema.names, wanted), *order))
+
+    def once(self) -> SparkQueryRows:
+        """Return the rows in the storage of the executors."""
+        return SparkQueryRows(SparkRows(self.frame).once().frame)
 
     def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> SparkQueryRows:
         """Return a row for each group of rows that agree in some columns."""
@@ -169,12 +173,6 @@ def _exactly(rows: SparkRows, name: str, wanted: DataType) -> Column:
     if isinstance(wanted, StringType):
         return f.collate(column, "UTF8_BINARY")  # collations order text, and find it equal, in other ways than Flink
     return column.cast(wanted)
-
-
-def failure(message: str) -> str:
-    """Return an expression of Spark SQL that raises an ``InvalidRowError``, in this library's form of errors in tasks."""
-    text = f": state_processor.errors.InvalidRowError: {later_message(message)}".replace("\\", "\\\\").replace("'", "\\'")
-    return f"raise_error('{text}')"
 
 
 def expression(aggregate: Aggregate) -> str:

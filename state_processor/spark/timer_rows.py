@@ -15,12 +15,14 @@ from state_processor.backends.write.entry_encoder import TIMESTAMP
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import arrow_schema_of
-from state_processor.spark.task_errors import unwrap_spark_errors
+from state_processor.spark.task_errors import failure, unwrap_spark_errors
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
 from state_processor.write.row_protocol import TIMESTAMP_MS
 
 _DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 _TIMES: Final = (TIMESTAMP, TIMESTAMP_MS, FIRES_AT)
+_NO_TYPE: Final = "timers: column 'namespace' has values, but no type: name it by namespace="
+_DIFFERENT_TIMES: Final = "timers: the columns of a row have different times, or a time is not a whole number of milliseconds"
 _DERIVED_FROM: Final = "derived_from"
 """Metadata of a column: the one that its values come from. Whoever replaces the column, drops it."""
 
@@ -30,8 +32,10 @@ def with_derived_times(frame: DataFrame) -> DataFrame:
     return frame.withMetadata(FIRES_AT, {_DERIVED_FROM: TIMESTAMP}) if FIRES_AT in frame.columns else frame
 
 
-def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], DataFrame]:
-    """Divide rows of timers by service and domain; a job collects these.
+def timers(frame: DataFrame, key: str, *, has_namespaces: bool) -> tuple[DataFrame, list[tuple[str, str]]]:
+    """Return rows of timers, and their queues, which a job collects.
+
+    The rows are evaluated again when they are written. Rows that would be refused here fail the write then.
 
     Parameters
     ----------
@@ -44,8 +48,8 @@ def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tu
 
     Returns
     -------
-    dict
-        Service and domain to rows whose column ``timestamp`` is the time in milliseconds.
+    tuple
+        Rows with the columns ``timestamp`` (the time in milliseconds), ``domain`` and ``service``, and the services and domains.
 
     Raises
     ------
@@ -71,14 +75,12 @@ def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tu
         if domain is None or service is None:
             raise InvalidRowError(f"timers: a row has the domain {domain!r} and the service {service!r}, which can't be null")
         if named:
-            raise InvalidRowError("timers: column 'namespace' has values, but no type: name it by namespace=")
+            raise InvalidRowError(_NO_TYPE)
         if contradictory:
             raise InvalidRowError(_contradiction(frame.where(contradicts), key, list(times)))
-    timed = tagged.withColumn(TIMESTAMP, first) if TIMESTAMP not in times else tagged
-    return {
-        (service, domain): timed.where((f.col(DOMAIN) == domain) & (f.col(SERVICE) == service))
-        for domain, service in sorted({row[:2] for row in found})
-    }
+    later = f.when(has_namespace, f.expr(failure(_NO_TYPE))).when(contradicts, f.expr(failure(_DIFFERENT_TIMES)))
+    timed = tagged.withColumn(TIMESTAMP, later.otherwise(first))
+    return timed, sorted({(service, domain) for domain, service, *_ in found})
 
 
 def _times(frame: DataFrame, schema: pa.Schema, key: str) -> dict[str, Column]:

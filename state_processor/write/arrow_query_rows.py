@@ -52,6 +52,10 @@ class ArrowQueryRows:
         columns |= {name: rows.column(name) for name in last_access(rows.column_names, wanted)}
         return cls(pa.table(columns if time is None else columns | {TIME: rows.column(given_as[TIME])}))
 
+    def once(self) -> ArrowQueryRows:
+        """Return the rows, which are in memory."""
+        return self
+
     def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> ArrowQueryRows:
         """Return a row for each group of rows that agree in some columns."""
         rows, names = self.table, list(dict.fromkeys(columns))

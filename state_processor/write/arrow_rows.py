@@ -169,6 +169,10 @@ class ArrowRows:
             made[name] = pa.ListArray.from_arrays(bounds, _one_chunk(table.column(column).take(taken)))
         return ArrowRows(pa.table(made))
 
+    def once(self) -> ArrowRows:
+        """Return the rows in memory."""
+        return self if isinstance(self._source, pa.Table) else ArrowRows(self._source.table(), self._columns)
+
     def without(self, columns: Sequence[str], others: ArrowRows, other_columns: Sequence[str]) -> ArrowRows:
         """Return the rows whose key does not occur in other rows.
 
@@ -183,8 +187,8 @@ class ArrowRows:
         old, new = shared_key_numbers([earlier.column(c) for c in columns], [later.column(c) for c in other_columns])
         return ArrowRows(earlier.filter(pa.array(~np.isin(old, new[new >= 0]))))
 
-    def timer_queues(self, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], ArrowRows]:
-        """Divide rows of timers by service and domain; the column ``timestamp`` of the result is the time in milliseconds.
+    def timers(self, key: str, *, has_namespaces: bool) -> tuple[ArrowRows, list[tuple[str, str]]]:
+        """Return rows of timers with the columns ``timestamp``, ``domain`` and ``service``, and their services and domains.
 
         Raises
         ------
@@ -210,12 +214,7 @@ class ArrowRows:
                 raise InvalidRowError(
                     f"timers: a row has the domain {queue[DOMAIN]!r} and the service {queue[SERVICE]!r}, which can't be null"
                 )
-        return {
-            (service, domain): ArrowRows(
-                table.filter(pc.and_(pc.equal(table.column(SERVICE), service), pc.equal(table.column(DOMAIN), domain)))
-            )
-            for service, domain in sorted((queue[SERVICE], queue[DOMAIN]) for queue in queues)
-        }
+        return ArrowRows(table), sorted((queue[SERVICE], queue[DOMAIN]) for queue in queues)
 
 
 def _is_stream(given: Any) -> bool:

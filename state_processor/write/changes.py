@@ -31,12 +31,15 @@ class StateRows:
         What a row replaces of the source savepoint: nothing, all entries of its key, or one entry of a map.
     names
         By state: names of the fields of rows, which headers do not contain.
+    queues
+        By state of timers: service and domain of its rows. It has left out states, too: other rows fail the write.
     """
 
     rows: Rows
     columns: Mapping[str, ColumnNames]
     replaces: Replaced = ""
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+    queues: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Rows, states: Sequence[tuple[KeyedDescription, ColumnNames]], replaces: Replaced = "") -> StateRows:

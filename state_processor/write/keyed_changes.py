@@ -137,7 +137,7 @@ def update_keyed_state(
         with asking_for_types(description), asking_for_python_type(description):
             _check_types(draft, description, shaped.schema, columns)
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
-        _supersede(draft, [state], shaped, columns)
+        shaped = _supersede(draft, [state], shaped, columns)
         draft.changes.state_rows.append(StateRows.of(shaped, [(description, columns)], replaces))
 
 
@@ -206,19 +206,23 @@ def add_timers(
     hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
     refuse_others(schema.names, (key, *times, DOMAIN, SERVICE, *spaces), hint)
     key_serializer = draft.take_key(given, key_type)
-    divided = given.rows.timer_queues(key, has_namespaces=namespace is not None)
-    queues = [(timer_queue(*queue, key_serializer, namespace), rows) for queue, rows in divided.items()]
+    rows, found = given.rows.timers(key, has_namespaces=namespace is not None)
+    queues = [(timer_queue(*queue, key_serializer, namespace), queue) for queue in found]
     held = [name for name, state in draft.source_keyed.items() if state.is_timer]
     if held and not queues:
         raise OptionError(
             "there are no rows, so that the timers of the source savepoint would stay as they are; to leave them out, call "
             f"remove_state for {' and '.join(map(repr, held))}"
         )
-    for queue, rows in queues:
+    written: list[tuple[KeyedDescription, ColumnNames]] = []
+    for queue, _ in queues:
         draft.add(queue)
         columns = given.context_columns(queue) | {KEY: key, TIMESTAMP: TIMESTAMP}
         _check_types(draft, queue, rows.schema, columns)
-        draft.changes.state_rows.append(StateRows.of(rows, [(queue, columns)]))
+        written.append((queue, columns))
+    if written:
+        of_queues = {queue.name: values for queue, values in queues}
+        draft.changes.state_rows.append(replace(StateRows.of(rows, written), queues=of_queues))
 
 
 def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
@@ -264,25 +268,32 @@ def _take_python(
 
 
 def _delete(draft: OperatorDraft, states: Sequence[str], deletion: Deletion) -> None:
-    _supersede(draft, states, deletion.rows, deletion.columns)
-    draft.changes.deletions.append(deletion)
+    rows = _supersede(draft, states, deletion.rows, deletion.columns)
+    draft.changes.deletions.append(replace(deletion, rows=rows))
 
 
-def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: ColumnNames) -> None:
-    """Remove the keys of later rows from earlier rows: the last change of a key counts."""
+def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: ColumnNames) -> Rows:
+    """Remove the keys of later rows from earlier rows: the last change of a key counts. Return the later rows.
+
+    Rows that have several uses are evaluated once: keys could be in one evaluation, and not in another.
+    """
     names = [n for n in columns if n in _IDENTIFYING]
-    for i, earlier in enumerate(draft.changes.state_rows):
-        if not set(earlier.columns) & set(states):
-            continue
+    changed = [i for i, earlier in enumerate(draft.changes.state_rows) if set(earlier.columns) & set(states)]
+    if changed:
+        rows = rows.once()
+    for i in changed:
+        earlier = draft.changes.state_rows[i]
         name, given = next(iter(earlier.columns.items()))  # several states are new, and share the key
         if earlier.replaces and MAP_KEY in columns and MAP_KEY not in given:  # some entries of whole maps change
             whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
+            earlier = replace(earlier, rows=earlier.rows.once())
             draft.changes.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
             entries, given = earlier.rows.explode_map(given)
             earlier = StateRows(entries, {name: given}, "entries", earlier.names)
         shared = [n for n in names if n in given]
         left = earlier.rows.without([given[n] for n in shared], rows, [columns[n] for n in shared])
         draft.changes.state_rows[i] = replace(earlier, rows=left)
+    return rows
 
 
 def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:

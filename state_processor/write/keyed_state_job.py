@@ -15,6 +15,7 @@ from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.engines import Engine, PartsPass, RowsPass, StateFiles
 from state_processor.write.key_hashing import key_hashing
 from state_processor.write.keyed_tasks import (
+    QUEUE_COLUMNS,
     EncodeRows,
     PassThroughEntries,
     StateColumns,
@@ -64,12 +65,13 @@ def first_pass(target: KeyedTarget, given: StateRows) -> RowsPass:
     """Return the pass that encodes some rows."""
     ids = target.ids
     states = tuple(
-        StateColumns(ids[name], dict(columns), given.replaces, given.names.get(name, {}))
+        StateColumns(ids[name], dict(columns), given.replaces, given.names.get(name, {}), given.queues.get(name))
         for name, columns in given.columns.items()
         if name in ids
     )
     last_access = time_ns() // 1_000_000
-    return RowsPass(given.rows, _columns(*given.columns.values()), EncodeRows(target, states, last_access))
+    columns = _columns(*given.columns.values(), *({name: name for name in QUEUE_COLUMNS} for _ in given.queues))
+    return RowsPass(given.rows, columns, EncodeRows(target, states, last_access, tuple(given.queues.values())))
 
 
 def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Deletion) -> RowsPass:

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state.column_types import DeclaredNames, with_names
 from state_processor.backends.state.key_groups import range_of_subtask
@@ -29,11 +30,16 @@ from state_processor.backends.write.pending_updates import with_pending_parts
 from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.late import pc
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import fetch_blobs
 from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
 from state_processor.write.row_protocol import Replaced
 from state_processor.write.targets import KeyedTarget
+
+QUEUE_COLUMNS: Final = (SERVICE, DOMAIN)
+"""Columns of timers that tell their queue."""
 
 
 @dataclass(frozen=True)
@@ -43,34 +49,59 @@ class StateColumns:
     ``columns`` maps the names that :mod:`~state_processor.backends.write.entry_encoder` has for them to columns. ``replaces`` is
     what a row replaces of the source savepoint: nothing, all entries of its key (``keys``, also where the value is null), or one
     entry of a map (``entries``). ``names`` has the names of the fields of rows. Headers do not contain them.
+    Timers are in a ``queue``.
     """
 
     state_id: int
     columns: Mapping[str, str]
     replaces: Replaced = ""
     names: DeclaredNames = field(default_factory=dict)
+    queue: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
 class EncodeRows:
-    """Pass 1 over rows: entries of one or several states."""
+    """Pass 1 over rows: entries of one or several states.
+
+    A row of timers is in one of ``queues``, which are values of :data:`QUEUE_COLUMNS`.
+    """
 
     target: KeyedTarget
     states: tuple[StateColumns, ...]
     last_access: int = 0
+    queues: tuple[tuple[str, str], ...] = ()
 
     def encoder(self) -> BatchEncoder:
         """See :class:`~state_processor.write.passes.RowEncoder`."""
         encoders: list[_StateEncoder] = []  # compiled for the columns of the first batch
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            divided = {queue: _rows_of_queue(batch, queue) for queue in self.queues}
+            if self.queues and sum(rows.num_rows for rows in divided.values()) != batch.num_rows:
+                raise self._of_no_queue(batch)
             for number, state in enumerate(self.states):
-                rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
+                given = batch if state.queue is None else divided[state.queue]
+                rows = pa.RecordBatch.from_arrays([given.column(c) for c in state.columns.values()], names=list(state.columns))
                 if number == len(encoders):
                     encoders.append(_StateEncoder(self, state, rows.schema))
                 yield from encoders[number].encode(rows)
 
         return encode
+
+    def _of_no_queue(self, batch: pa.RecordBatch) -> InvalidRowError:
+        """Return the error about rows whose queue is not among those that were found when the rows were given."""
+        rows = batch.select(QUEUE_COLUMNS).to_pylist()
+        row = next(row for row in rows if tuple(row.values()) not in self.queues)
+        return InvalidRowError(
+            f"{self.target.label}, timers: a row has the domain {row[DOMAIN]!r} and the service {row[SERVICE]!r}. No row had "
+            "them when with_timers was called: evaluating the rows again gave other rows. Pass rows that stay the same, such as "
+            "rows of a table, or of DataFrame.localCheckpoint()"
+        )
+
+
+def _rows_of_queue(batch: pa.RecordBatch, queue: tuple[str, str]) -> pa.RecordBatch:
+    found = (pc.equal(batch.column(name), value) for name, value in zip(QUEUE_COLUMNS, queue, strict=True))
+    return batch.filter(pc.and_(*found))
 
 
 class _StateEncoder:

@@ -52,7 +52,7 @@ class EncodedRows:
             f"{spelled('flatten', False)}), or use SavepointWriter"
         )
 
-    select = to_arrow = of_values = explode_map = collect_lists = without = timer_queues = _refuse
+    select = to_arrow = of_values = explode_map = collect_lists = once = without = timers = _refuse
 
 
 class LocalEngine:

@@ -18,7 +18,7 @@ from state_processor.write import keyed_changes
 from state_processor.write.build import SavepointBuild
 from state_processor.write.migration_report import QueryMigrationReport
 from state_processor.write.query_migration import MigratedState, QueryMigration
-from state_processor.write.query_states import NewState, QueryRows, check_inputs, joined, new_states
+from state_processor.write.query_states import NewState, QueryRows, check_inputs, joined, new_states, uses_rows_again
 from state_processor.write.row_columns import naming
 from state_processor.write.row_protocol import GivenRows, Rows
 
@@ -106,6 +106,7 @@ class QueryMethods(ABC):
         self, history: History, df: GivenRows | None, left: GivenRows | None, right: GivenRows | None
     ) -> tuple[NewState, ...]:
         """Return the states of an operator, and their entries, for rows that have come to its inputs."""
+        again = uses_rows_again(history)
         if isinstance(history, JoinedRows):
             assert left is not None
             assert right is not None
@@ -113,9 +114,10 @@ class QueryMethods(ABC):
                 left_rows = self._query_rows(left, history.left.rows)
             with naming("right rows"):
                 right_rows = self._query_rows(right, history.right.rows)
-            return joined(history, left_rows, right_rows)
+            return joined(history, left_rows.once(), right_rows.once()) if again else joined(history, left_rows, right_rows)
         assert df is not None
-        return new_states(history, self._query_rows(df, history.rows, history.time if isinstance(history, KeptRow) else None))
+        rows = self._query_rows(df, history.rows, history.time if isinstance(history, KeptRow) else None)
+        return new_states(history, rows.once() if again else rows)
 
     @abstractmethod
     def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> QueryRows:

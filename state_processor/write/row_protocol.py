@@ -61,8 +61,11 @@ class Rows(OperatorRows, Protocol):
     def collect_lists(self, columns: ColumnNames) -> Self:
         """Return a row per key from a row per element of its list."""
 
+    def once(self) -> Self:
+        """Return the rows as they are now, for several uses: they are evaluated here, and not again."""
+
     def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
         """Return the rows whose key does not occur in other rows."""
 
-    def timer_queues(self, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], Self]:
-        """Divide rows of timers by service and domain; the column of their times is ``timestamp``."""
+    def timers(self, key: str, *, has_namespaces: bool) -> tuple[Self, list[tuple[str, str]]]:
+        """Return rows of timers with the columns ``timestamp``, ``domain`` and ``service``, and their services and domains."""

@@ -11,6 +11,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats import rocksdb, rocksdb_store
 from state_processor.backends.formats.sst.manifest import read_manifest, write_manifest
 from state_processor.backends.metadata import handles as h
@@ -323,3 +324,19 @@ def test_a_state_without_column_family_is_an_error() -> None:
     assert isinstance(source, rocksdb.RocksDbSource)
     with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but its column family is missing"):
         list(source.blocks("lost", h.KeyGroupRange(0, 63)))
+
+
+def test_an_open_store_is_used_for_the_same_snapshot_and_settings() -> None:
+    """Not after its ``_metadata`` was replaced, nor with the credentials of another user."""
+    snapshot = open_snapshot(NATIVE)
+    (handle,) = {k.handle for k in managed_handles(find_operator(snapshot, "orders", None)) if k.subtask == 0}
+    stores = [
+        rocksdb_store.open_store(given, handle, "test")
+        for given in (
+            snapshot,
+            open_snapshot(NATIVE),
+            replace(snapshot, digest="of another"),
+            open_snapshot(NATIVE, storage=Storage({"access_key": "other"})),
+        )
+    ]
+    assert [store is stores[0] for store in stores] == [True, True, False, False]

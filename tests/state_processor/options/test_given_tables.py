@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -55,3 +56,12 @@ def test_columns_become_plain(column: pa.Array, type_: pa.DataType, values: list
 def test_values_that_the_plain_type_lacks_are_refused(column: pa.Array) -> None:
     with pytest.raises(OptionError, match=r"column 'value' is of Arrow type .*\. A value does not fit .*; cast"):
         as_table(pa.table({"value": column}))
+
+
+def test_later_changes_to_a_frame_of_pandas_do_not_change_its_rows() -> None:
+    frame = pd.DataFrame({"key": [0, 1], "value": [10, 20]})
+    table = as_table(frame)
+    frame["value"].to_numpy()[0] = 99
+    frame.loc[1, "value"] = 99
+    assert table is not None
+    assert table["value"].to_pylist() == [10, 20]
