@@ -8,6 +8,7 @@ from typing import Final
 
 from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import LAYOUTS
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
@@ -44,6 +45,17 @@ def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
     named = tuple(replace(o, uid=o.uid or found.get(o.operator_id)) for o in operators)
     unmatched = tuple(uid for uid in uids if not found.keys() & {operator_id(uid), *map(operator_id, uids_of_sink(uid))})
     return replace(snapshot, metadata=replace(snapshot.metadata, operators=named), unmatched_uids=unmatched)
+
+
+def uids_hint(snapshot: Snapshot) -> str:
+    """Return how to name the operators of a snapshot that records only hashes of uids; empty if operators have uids."""
+    operators = snapshot.metadata.operators
+    if LAYOUTS[snapshot.metadata.version].names or not operators or any(o.uid for o in operators):
+        return ""
+    return (
+        "This snapshot records hashes of uids, as Flink 1.x does. A uid that you name finds its operator. To see uids here, pass "
+        f"the uids of the job by {spelled('uids')}."
+    )
 
 
 def some_of(names: Sequence[str]) -> str:

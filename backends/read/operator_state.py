@@ -165,12 +165,16 @@ class OperatorStateReader(PlannedReader):
                 raise source.corrupt(f"{end - last} bytes are left over behind the last entry", last)
         yield from decoder.finish()
 
+    def broadcast_entries(self, split: OperatorSplit) -> Iterator[bytes]:
+        """Yield the bytes of the entries of a broadcast state, in the order of its rows: key and value."""
+        for batch in self._read(split, frozenset({KEY_BYTES_COLUMN})):
+            yield from batch.column(KEY_BYTES_COLUMN).to_pylist()
+
     def _check_copies(self, splits: Sequence[OperatorSplit]) -> None:
         """Compare the serialized entries of all subtasks; their order is an accident of hashing."""
         first: list[bytes] | None = None
         for split in splits:
-            batches = self._read(split, frozenset({KEY_BYTES_COLUMN}))
-            copy = sorted(entry for b in batches for entry in b.column(KEY_BYTES_COLUMN).to_pylist())
+            copy = sorted(self.broadcast_entries(split))
             if first is None:
                 first = copy
             elif copy != first:

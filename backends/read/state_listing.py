@@ -44,7 +44,8 @@ from state_processor.serializers.third_party import foreign_classes, third_party
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
     """Find an operator by its uid, its uid hash or, in a snapshot with a plan, its label: ``group-aggregate[5]``.
 
-    An operator that has its id from the plan is also found by the id in ``_metadata``.
+    An operator that has its id from the plan is also found by the id in ``_metadata``. If the snapshot does not record the uid of
+    the operator, the operator has the given uid.
 
     Raises
     ------
@@ -56,7 +57,8 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
         wanted = snapshot.query_plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or wanted
     for operator in snapshot.metadata.operators:
         if wanted in (operator.operator_id, snapshot.recorded_ids.get(operator.operator_id)):
-            return operator
+            is_named = operator.uid or uid is None or operator.operator_id != operator_id(uid)
+            return operator if is_named else replace(operator, uid=uid)
     if any(operator.operator_id == operator_id(wanted) for operator in snapshot.metadata.operators):
         by_uid = code_or_text(f"OperatorIdentifier.for_uid({wanted!r})", spelled("uid_hash", operator_id(wanted)))
         raise NotFoundError(f"no operator has the uid hash {wanted}; one has this uid: name it by {by_uid}")

@@ -87,6 +87,21 @@ def _offsets(parts: Iterable[npt.NDArray[np.int64]]) -> h.Offsets:
     return h.Offsets(np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(">i8").tobytes())
 
 
+def edited_elements(
+    elements: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]], edits: Mapping[int, bytes | None]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return elements with other bytes at some positions; ``None`` leaves an element out. The last bound is the end."""
+    data, bounds = elements
+    sizes, stays = np.diff(bounds), np.ones(len(bounds) - 1, dtype=bool)
+    pieces, end = [], 0
+    for position, new in sorted(edits.items()):
+        pieces += [data[bounds[end] : bounds[position]], np.frombuffer(new or b"", dtype=np.uint8)]
+        sizes[position], stays[position] = len(new or b""), new is not None
+        end = position + 1
+    pieces.append(data[bounds[end] : bounds[-1]])
+    return np.concatenate(pieces), np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes[stays])])
+
+
 def encode_columns(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.Array], context: str) -> Encoded:
     """Encode columns: of each row the values of all serializers, one after the other.
 

@@ -73,6 +73,7 @@ class TombstoneEncoder:
         space = next((n for n in NAMESPACES if n in schema.names and not state.in_void_namespace), None)
         self._context = ", ".join(filter(None, [options.get("context"), f"state {state.name!r}"]))
         self._columns = [KEY] if space is None else [KEY, space]
+        self._may_be_null = {space} if state.namespace.writes_null else set()  # a global window is null in rows
         self._is_whole = MAP_KEY in schema.names or (state.kind != MAP and (space is not None or state.in_void_namespace))
         marker: KeyedDescription
         if MAP_KEY in schema.names:
@@ -97,7 +98,8 @@ class TombstoneEncoder:
             If a key is null or not of the state's type.
         """
         for name in self._columns:
-            check_present(batch, name, self._context)
+            if name not in self._may_be_null:
+                check_present(batch, name, self._context)
         columns = [batch.column(c) for c in self._columns]
         whole = pa.repeat(self._is_whole, batch.num_rows)
         yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, whole], names=[*self._columns, self._value]))

@@ -8,6 +8,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from state_processor import arrow
+from state_processor.backends.metadata.given_uids import uids_hint
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read import catalog
 from state_processor.backends.read.option import ROWS, Kind
 from state_processor.backends.read.state_access import TIMER_KIND
@@ -87,6 +89,13 @@ def _inspect(options: argparse.Namespace) -> None:
     if rows:
         say(f"checkpoint {rows[0]['checkpoint_id']}, {len(rows)} operators")
     print_table(filled(columns, rows), rows, options)
+    _say_hint(snapshot)
+
+
+def _say_hint(snapshot: Snapshot) -> None:
+    hint = uids_hint(snapshot)
+    if hint:
+        say(f"\n{hint}")
 
 
 @command(
@@ -98,7 +107,8 @@ def _inspect(options: argparse.Namespace) -> None:
     flags(Kind.TABLES),
 )
 def _states(options: argparse.Namespace) -> None:
-    rows = arrow.states(options.path, **flag_values(options)).to_pylist()
+    snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
+    rows = catalog.states(snapshot).to_pylist()
     if options.json:
         print_json(rows)
         return
@@ -111,6 +121,7 @@ def _states(options: argparse.Namespace) -> None:
         kind = of_operator[0]["operator_kind"]
         say(f"{chr(10) * bool(number)}operator {text_of(operator)}{f', {kind}' if kind else ''}")
         print_table(columns, of_operator, options)
+    _say_hint(snapshot)
 
 
 def _namespace(row: Mapping[str, Any]) -> str | None:

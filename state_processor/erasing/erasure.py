@@ -15,13 +15,15 @@ from state_processor.backends.analysis.kept_tables import erased_keys, stored_ta
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import search_batch, spellings
 from state_processor.backends.formats.sst.erased_table import ErasedKeys
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader, open_state
 from state_processor.backends.read.state_listing import operator_label, survey
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST, StateDescription
+from state_processor.backends.state.descriptions import LIST, MAP, OperatorDescription, StateDescription
 from state_processor.display.progress import progress
 from state_processor.erasing.erased_rows import Action, checked_actions, erased_row, holding
 from state_processor.erasing.erasure_report import ErasureReport
@@ -31,12 +33,13 @@ from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.finding import search, sought, sought_keys
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.json_text import json_text_of
 from state_processor.sql.session import SqlSession
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.format_choice import BackendName, FormatName
+from state_processor.write.operator_state_changes import edit_elements
 from state_processor.write.write_summary import WriteSummary
 
 Path: TypeAlias = str | PathLike[str]
@@ -190,17 +193,19 @@ class Erasure:
             return None
         try:
             reader = open_state(stored, state.name, options=_OPTIONS if state.is_keyed else _OF_OPERATOR)
-            batches = [batch if not state.is_keyed else self._rows_with_text(batch) for batch in _batches(reader)]
+            place = _Place(stored.operator, state.name, state.kind)
+            if isinstance(reader, OperatorStateReader):
+                self._erase_elements(place, state, reader)
+                return None
+            batches = list(map(self._rows_with_text, _batches(reader)))
         except StateProcessorError:
             return None  # the proof searches the bytes of this state, and names the state
-        place, table = _Place(stored.operator, state.name, state.kind), pa.Table.from_batches(batches, reader.schema)
-        if not state.is_keyed:
-            self._erase_from_operator_state(place, state, table.combine_chunks())
-        if not state.is_keyed or not table.num_rows:
-            return None
-        kept, keys = self._changed(place, table)
-        if kept:
-            self._writer.update_keyed_state(place.uid, place.state, pa.Table.from_pylist(kept, table.schema))
+        table = pa.Table.from_batches(batches, reader.schema)
+        erased = self._erased(place, table)
+        changed = [row for row in erased.values() if row is not None]
+        if changed:
+            self._writer.update_keyed_state(place.uid, place.state, pa.Table.from_pylist(changed, table.schema))
+        keys = [position for position, row in erased.items() if row is None]
         return table.select(["key"]).take(pa.array(keys)) if keys else None
 
     def _rows_with_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -210,45 +215,39 @@ class Erasure:
         found = [rows for _, _, rows in search_batch(batch, self.needles, (DOMAIN, SERVICE))]
         return np.unique(np.concatenate(found)).tolist() if found else []
 
-    def _changed(self, place: _Place, table: pa.Table) -> tuple[list[dict[str, Any]], list[int]]:
-        """Return the replacements of rows with erased values, and the positions of rows whose key or element is removed."""
-        kept, gone, counts = [], [], dict[Action, int]()
+    def _erased(self, place: _Place, table: pa.Table) -> dict[int, dict[str, Any] | None]:
+        """Return rows without erased values, by their positions; ``None`` for a row whose key or element is removed."""
+        rows: dict[int, dict[str, Any] | None] = {}
+        counts: dict[Action, int] = {}
         for position, row in enumerate(table.to_pylist()):
             found = erased_row(row, place.kind, self._holds, self.actions)
             if found.action is None:
                 self.refused.append(f"{place}, key {row.get('key')!r}")
                 continue
             counts[found.action] = counts.get(found.action, 0) + found.count
-            if found.row is None:
-                gone.append(position)
-            else:
-                kept.append(found.row)
+            rows[position] = found.row
         for action, count in counts.items():
             self._note(place, action, count)
-        return kept, gone
+        return rows
 
     def _note(self, place: _Place, action: Action, count: int) -> None:
         names = {"operator": place.operator.label, "state": place.state, "state_kind": place.kind}
         self.removed.append({**names, "action": action, "count": count})
 
-    def _erase_from_operator_state(self, place: _Place, state: StateDescription, table: pa.Table) -> None:
-        found, start = [], 0
-        for batch in table.to_batches():
-            found += [start + position for position in self._positions(batch)]
-            start += batch.num_rows
-        if not found:
-            return
-        kept, _ = self._changed(place, table.take(pa.array(found)))
-        others = table.take(pa.array(sorted(set(range(table.num_rows)) - set(found)), pa.int64()))
-        rows_left = pa.concat_tables([others, pa.Table.from_pylist(kept, table.schema)])
-        writer, uid, name = self._writer, place.uid, place.state
-        types = dict(state.serializers)
-        if state.kind == BROADCAST:
-            writer.with_broadcast_state(uid, name, rows_left, types["key"], types["value"])
-        elif state.kind == OPERATOR_LIST:
-            writer.with_list_state(uid, name, rows_left, types["value"])
-        elif state.kind == UNION_LIST:
-            writer.with_union_state(uid, name, rows_left, types["value"])
+    def _erase_elements(self, place: _Place, state: StateDescription, reader: OperatorStateReader) -> None:
+        """Erase texts from operator state. Only the elements that change are encoded; the others keep their bytes."""
+        assert isinstance(state, OperatorDescription)
+        elements: dict[tuple[int, int], dict[str, Any] | None] = {}
+        for split in reader.splits():
+            start = 0
+            for batch in reader.read(split):
+                positions = self._positions(batch)
+                erased = self._erased(place, pa.Table.from_batches([batch]).take(pa.array(positions, pa.int64())))
+                elements |= {(split.subtask, start + positions[at]): row for at, row in erased.items()}
+                start += batch.num_rows
+        if elements:
+            with self._writer._build.change(place.uid, existing=True) as draft:
+                edit_elements(draft, state, reader, elements)
 
     # Keys
 
@@ -274,10 +273,9 @@ class Erasure:
         """Erase the rows of a state that a condition selects."""
         assert self.uid is not None
         assert self.state is not None
-        identifier = OperatorIdentifier.of(self.uid)
-        stored = StoredOperator.find(self.snapshot, identifier.uid, identifier.uid_hash)
+        stored = self._of_condition(self.snapshot)
         (kind,) = {s.kind for s in stored.survey()[0].get(self.state, [])} or {""}
-        place, rows = _Place(stored.operator, self.state, kind), self._selected(self.path)
+        place, rows = _Place(stored.operator, self.state, kind), self._selected(self.path, stored.operator)
         if not rows.num_rows:
             return
         if "keys" in self.actions:
@@ -293,10 +291,16 @@ class Erasure:
         else:
             self.refused.append(f"{place} of kind {kind}, rows of a condition")
 
-    def _selected(self, path: Path) -> pa.Table:
+    def _of_condition(self, snapshot: Snapshot) -> StoredOperator:
         identifier = OperatorIdentifier.of(self.uid or "")
-        view = f"{_quoted(identifier.uid or identifier.uid_hash)}.{_quoted(self.state or '')}"
+        return StoredOperator.find(snapshot, identifier.uid, identifier.uid_hash)
+
+    def _selected(self, path: Path, operator: OperatorState) -> pa.Table:
         session = SqlSession.open(path, {"nanos": "string", **self.access.values()})
+        place = (OperatorIdentifier.for_uid_hash(operator.operator_id), self.state)
+        view = next((v.label for v in session.views if (v.operator, v.state) == place), None)
+        if view is None:
+            raise NotFoundError.naming_nearest("state", str(self.state), _states_of(session, place[0]), operator_label(operator))
         result = session.execute(f"SELECT * FROM {view} WHERE ({self.where})")
         return pa.Table.from_batches(list(result.batches), result.schema)
 
@@ -389,7 +393,7 @@ class Erasure:
             found = search([target], self.needles, self.keys, self.access.values())
             remaining, undecoded = found.table.to_pylist(), found.undecoded.to_pylist()
         if self.where is not None:
-            count = self._selected(target).num_rows
+            count = self._selected(target, self._of_condition(self.access.open(target)).operator).num_rows
             place = {"operator_uid": str(self.uid), "operator_uid_hash": "", "state_name": self.state, "key": None}
             remaining += [{**place, "field": self.where, "count": count}] if count else []
         return remaining, undecoded
@@ -425,5 +429,5 @@ def _key_text(key: Any) -> str:
     return key if isinstance(key, str) else json_text_of(key)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _states_of(session: SqlSession, operator: OperatorIdentifier) -> list[str]:
+    return [view.state for view in session.views if view.operator == operator and view.state is not None]

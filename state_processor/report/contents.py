@@ -16,6 +16,7 @@ from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE
 from state_processor.backends.files.location import Location
 from state_processor.backends.formats.entry_layouts import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.metadata.given_uids import uids_hint
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.read import catalog
 from state_processor.backends.read.keyed_reader import DOMAIN
@@ -77,6 +78,8 @@ class SnapshotContents:
         Descriptions of unreadable parts.
     over_time
         Sizes in other snapshots of the job.
+    uids_hint
+        How to name operators whose uids the snapshot does not record.
     """
 
     path: str
@@ -95,6 +98,7 @@ class SnapshotContents:
     restoring: list[Restoring] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     over_time: OverTime | None = None
+    uids_hint: str = ""
 
 
 def contents(
@@ -135,6 +139,7 @@ def contents(
         snapshot.storage.modified(str(Location.parse(snapshot.directory).joined(METADATA_FILE))),
         datetime.now(UTC),
         snapshot.unmatched_uids,
+        uids_hint=uids_hint(snapshot),
     )
     kinds = {row["operator_uid_hash"]: row["operator_kind"] for row in found.states}
     for row in found.operators:

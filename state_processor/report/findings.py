@@ -26,6 +26,8 @@ def findings(contents: SnapshotContents) -> Iterator[str]:
         number = len(unmatched)
         what = f"the uid {some_of(unmatched)}" if number == 1 else f"{count_text(number)} of the given uids: {some_of(unmatched)}"
         yield f"No operator has {what}."
+    if contents.uids_hint:
+        yield contents.uids_hint
     for operator, groups in contents.key_groups.items():
         if groups.total:
             for text in _of_operator(groups, contents.subtasks[operator], contents.keys.get(operator)):

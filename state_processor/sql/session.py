@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -16,6 +17,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.serializers.late import require
 from state_processor.sql.views import View, quoted, views_of
+from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,6 +30,7 @@ _LOG: Final = logging.getLogger("state_processor")
 _ROWS: Final = 100_000
 """Rows of a batch of a result."""
 _LONGEST: Final = 300
+_IDENTIFIERS: Final = re.compile(r'"((?:[^"]|"")+)"|([^\W\d]\w*|[0-9a-f]{32})')
 _ISOLATED: Final = {
     "python_enable_replacements": "false",
     "enable_external_access": "false",
@@ -71,7 +74,7 @@ class SqlSession:
     """
 
     def __init__(self, views: Sequence[View], connection: duckdb.DuckDBPyConnection, *, only_select: bool = False) -> None:
-        self.views = views
+        self.views = list(views)
         self._only_select = only_select
         self._connection = connection
         self._opened: dict[View, StateScan | pa.Table | _Unread] = {}
@@ -147,6 +150,7 @@ class SqlSession:
                 raise OptionError(f"expected one statement of SQL, found {len(statements)}; run one after the other")
             if self._only_select and statements[0].type.name != "SELECT":
                 raise OptionError(f"expected a SELECT, found a statement of kind {statements[0].type.name}")
+            self._name_operators(query)
             fields = self._parsed(query)
             self._make_views(fields)
             relation = self._connection.sql(query)
@@ -197,6 +201,21 @@ class SqlSession:
         from state_processor.sql.query_fields import QueryFields
 
         return QueryFields.of(self._connection, query)
+
+    def _name_operators(self, query: str) -> None:
+        """Add views under the uids, or hashes, in a query if views have the other name: Flink 1.x records only the hashes."""
+        of_operators: dict[str, list[View]] = {}
+        for view in self.views:
+            if view.operator is not None:
+                of_operators.setdefault(view.operator.uid_hash, []).append(view)
+        taken = {(view.schema or view.name).casefold() for view in self.views}
+        for quoted_name, plain in _IDENTIFIERS.findall(query):
+            name = quoted_name.replace('""', '"') or plain
+            if name.casefold() in taken or not name:
+                continue
+            taken.add(name.casefold())
+            for view in of_operators.get(OperatorIdentifier.of(name).uid_hash, ()):
+                self.views.append(replace(view, name=name) if view.schema is None else replace(view, schema=name))
 
     def _make_views(self, fields: QueryFields | None) -> None:
         """Make the views that a query names; all of them, with all fields, if the query may name them in other ways."""

@@ -10,6 +10,7 @@ from state_processor.backends.state.column_types import DeclaredNames, declared_
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.python_states import PythonType
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.java.types import JavaType
@@ -64,6 +65,26 @@ class Deletion:
     names: DeclaredNames = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ElementEdits:
+    """Edits of an operator state whose other elements keep their bytes and their subtasks.
+
+    Attributes
+    ----------
+    elements
+        New bytes by subtask and position; ``None`` leaves an element out. A broadcast state is one element of each subtask.
+    counts
+        The number of elements that are replaced or left out; of broadcast state, of entries.
+    """
+
+    elements: Mapping[tuple[int, int], bytes | None]
+    counts: ChangeCounts
+
+    def of_subtask(self, subtask: int) -> dict[int, bytes | None]:
+        """Return the edits in one subtask by position."""
+        return {position: new for (index, position), new in self.elements.items() if index == subtask}
+
+
 RowForm = tuple[tuple[JavaType, ...], bool]
 """Form of the rows of a state: the types of the parts that Kryo wrote, and whether undescribed classes are given as bytes."""
 
@@ -84,6 +105,8 @@ class OperatorChanges:
         Keyed states that are written from rows only. They replace states with the same names in the source savepoint.
     operator_states
         List, union and broadcast states that are written from rows.
+    edits
+        Edits of list, union and broadcast states of the source savepoint.
     removed
         Names of states, keyed or not, that are left out.
     state_rows
@@ -112,6 +135,7 @@ class OperatorChanges:
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     added: dict[str, KeyedDescription] = field(default_factory=dict)
     operator_states: dict[str, tuple[OperatorDescription, OperatorRows]] = field(default_factory=dict)
+    edits: dict[str, ElementEdits] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     state_rows: list[StateRows] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
@@ -144,11 +168,14 @@ class OperatorChanges:
         self.deletions = [deletion for deletion in self.deletions if deletion.state != name]
         self.forms.pop(name, None)
         self.python.pop(name, None)
+        self.edits.pop(name, None)
 
     @property
     def summary(self) -> str:
         """The changes in a few words; empty without changes."""
-        written = dict.fromkeys([*(name for given in self.state_rows for name in given.columns), *self.operator_states])
+        written = dict.fromkeys(
+            [*(name for given in self.state_rows for name in given.columns), *self.operator_states, *self.edits]
+        )
         parts = [
             f"write {', '.join(written)}" if written else "",
             f"remove {', '.join(sorted(self.removed))}" if self.removed else "",

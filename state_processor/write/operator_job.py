@@ -162,6 +162,8 @@ def state_changes(outcome: OperatorOutcome, files: Iterable[WrittenFile]) -> tup
             found.append(_new(outcome, name, counts))
         elif name in changes.removed:
             found.append(StateChanges(name, REMOVED, ChangeCounts(deleted=_elements(outcome, name))))
+        elif name in changes.edits:
+            found.append(StateChanges(name, UPDATED, changes.edits[name].counts))
         elif name in outcome.keyed.kept and changes.changes_entries(name):
             found.append(StateChanges(name, UPDATED, counts))
     return tuple(found)
@@ -187,7 +189,7 @@ def _description(outcome: OperatorOutcome, name: str) -> StateDescription:
     if name in outcome.converted and migration is not None and migration.keyed is not None:
         return migration.keyed.roles(name)[1]
     assert outcome.source is not None  # rows change a state of it
-    return outcome.source.keyed_states[name]
+    return outcome.source.keyed_states.get(name) or outcome.source.operator_states[name]
 
 
 def _new(outcome: OperatorOutcome, name: str, counts: ChangeCounts) -> StateChanges:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -11,25 +11,31 @@ from state_processor.backends.connectors.sink_state import ListOfBytes, sink_sta
 from state_processor.backends.connectors.sink_writer import written_sink
 from state_processor.backends.connectors.source_splits import READER_STATE, source_state
 from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_LIST,
     BroadcastDescription,
+    OperatorDescription,
     OperatorListDescription,
 )
 from state_processor.backends.state.python_states import PythonType, is_python_state, shown_name, with_python_type
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KEY, VALUE
+from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.build import SavepointBuild, Uid
+from state_processor.write.changes import ElementEdits
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.row_columns import checked_schema, naming, refuse_others, require
 from state_processor.write.row_protocol import OperatorRows
@@ -73,6 +79,52 @@ def add_broadcast_state(
         for serializer, column in ((state.key, KEY), (state.value, VALUE)):
             bind(serializer, schema.field(column).type, column)
         draft.add_operator_state(state, rows.select({KEY: KEY, VALUE: VALUE}))
+
+
+def edit_elements(
+    draft: OperatorDraft,
+    state: OperatorDescription,
+    reader: OperatorStateReader,
+    elements: Mapping[tuple[int, int], Mapping[str, Any] | None],
+) -> None:
+    """Replace or leave out elements of an operator state; only the new elements are encoded.
+
+    Parameters
+    ----------
+    draft
+        The operator, whose source savepoint has the state.
+    state, reader
+        The state, and the reader of the rows that are edited.
+    elements
+        New rows by subtask and position in the subtask; ``None`` leaves an element out.
+    """
+    with naming(f"state {state.name!r}"):
+        new = _encoded(draft, state, reader.schema, [row for row in elements.values() if row is not None])
+        edits = {place: None if row is None else next(new) for place, row in elements.items()}
+        replaced = sum(data is not None for data in edits.values())
+        counts = ChangeCounts(replaced, updated=replaced, deleted=len(edits) - replaced)
+        if isinstance(state, BroadcastDescription):
+            edits = _edited_broadcast(reader, edits)
+        draft.changes.edits[state.name] = ElementEdits(edits, counts)
+
+
+def _encoded(
+    draft: OperatorDraft, state: OperatorDescription, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[bytes]:
+    state = for_flink(state, draft.flink_major)
+    table = pa.Table.from_pylist([{name: row[name] for name in state.serializers} for row in rows], schema).combine_chunks()
+    columns = {name: table.column(name).combine_chunks() for name in state.serializers}
+    return iter(list(encode_columns(state.serializers, columns, draft.label))) if rows else iter(())
+
+
+def _edited_broadcast(
+    reader: OperatorStateReader, edits: Mapping[tuple[int, int], bytes | None]
+) -> dict[tuple[int, int], bytes | None]:
+    """Return the edit of a whole broadcast state from the edits of its entries: count, keys and values back to back."""
+    (split,) = reader.splits()
+    entries = [edits.get((split.subtask, at), entry) for at, entry in enumerate(reader.broadcast_entries(split))]
+    stay = [entry for entry in entries if entry is not None]
+    return {(split.subtask, 0): len(stay).to_bytes(4, "big") + b"".join(stay)}
 
 
 def set_source_splits(draft: OperatorDraft, rows: OperatorRows, connector: str | None) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.column_types import declared_names
 from state_processor.backends.state.descriptions import BroadcastDescription
 from state_processor.backends.state.state_registration import operator_header, register
-from state_processor.backends.write.operator_writer import encode_broadcast
+from state_processor.backends.write.operator_writer import edited_elements, encode_broadcast
 from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
@@ -102,6 +104,8 @@ def _kept_broadcasts(
         data, _ = raw_elements(source.snapshot, split, name)
         if not len(data):
             continue
+        if name in outcome.changes.edits:
+            data, _ = edited_elements((data, np.array([0, len(data)])), outcome.changes.edits[name].of_subtask(split.subtask))
         entries = data.tobytes()
         if name in outcome.converted:
             assert outcome.migration is not None
@@ -121,8 +125,9 @@ def _kept_lists(
     in_place = source.operator.parallelism == outcome.parallelism
     same = tuple((name, i) for name, i in ids.items() if name not in outcome.converted)
     converted = tuple((name, i) for name, i in ids.items() if name in outcome.converted)
+    edits = outcome.changes.edits
     if same:
-        yield PartsPass(splits, PassThroughElements(*common, same, in_place))
+        yield PartsPass(splits, PassThroughElements(*common, same, in_place, {n: edits[n] for n, _ in same if n in edits}))
     if converted:
         assert outcome.migration is not None
-        yield PartsPass(splits, MigrateElements(*common, converted, in_place, portable(outcome.migration.types)))
+        yield PartsPass(splits, MigrateElements(*common, converted, in_place, types=portable(outcome.migration.types)))

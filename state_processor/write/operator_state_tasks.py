@@ -7,8 +7,8 @@ does not depend on the engine, or on tasks of pass 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -20,12 +20,13 @@ from state_processor.backends.read.operator_state import OperatorSplit, raw_elem
 from state_processor.backends.state.descriptions import describe_operator_state
 from state_processor.backends.write.blobs import DEALT, NEW, ORDERED_BLOBS, PASSED_THROUGH, Blob
 from state_processor.backends.write.change_counts import ChangeCounts
-from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.operator_writer import OperatorStateFileWriter, edited_elements
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
+from state_processor.write.changes import ElementEdits
 from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
 from state_processor.write.targets import OperatorTarget
 
@@ -61,13 +62,14 @@ class EncodeElements:
 class PassThroughElements:
     """Pass 1 over one subtask of the source savepoint: unchanged elements of lists.
 
-    With ``in_place``, they stay in this subtask.
+    With ``in_place``, they stay in this subtask. ``edits`` replace or leave out some of them, by state.
     """
 
     target: OperatorTarget
     snapshot: Snapshot
     states: tuple[tuple[str, int], ...]
     in_place: bool
+    edits: Mapping[str, ElementEdits] = field(default_factory=dict)
 
     def __call__(self, part: OperatorSplit) -> Iterator[pa.RecordBatch]:
         """Yield the elements of a subtask."""
@@ -78,7 +80,8 @@ class PassThroughElements:
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the elements of a list in one subtask back to back, and their offsets; the last offset is the end."""
-        return raw_elements(self.snapshot, part, name)
+        found = raw_elements(self.snapshot, part, name)
+        return edited_elements(found, self.edits[name].of_subtask(part.subtask)) if name in self.edits else found
 
 
 def elements_to_blob(

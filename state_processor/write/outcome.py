@@ -269,7 +269,8 @@ class _Comparison:
         """Return the outcome for list, union and broadcast states."""
         removed = self.changes.removed - set(self.source_keyed)
         migrated = self.migrated & set(self.source_metas)
-        is_written = bool(self.changes.operator_states or removed or migrated or self.resized)
+        edited = self.changes.edits.keys() & self.kept.keys()
+        is_written = bool(self.changes.operator_states or removed or migrated or edited or self.resized)
         return OperatorStateOutcome(is_written, {name: meta for name, meta in self.source_metas.items() if name in self.kept})
 
     def _timers_in_place(self) -> frozenset[str]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.operator_state import OperatorStateReader, raw_elements
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import operator_states
+from state_processor.backends.read.stored_operator import StoredOperator
 from tests.archives import unpacked
-from tests.corpus import FIXTURES
+from tests.corpus import FIXTURES, packed_cases
 from tests.state_processor.samples import savepoint_with_mentions
 
 ALL = ("fields", "elements", "entries", "keys")
@@ -183,3 +190,61 @@ def test_texts_in_pickled_values_are_erased(tmp_path: Path, backend: str | None)
     assert report.is_clean
     assert entries_of_python(tmp_path / "newer", "map-pickled") == {}
     assert entries_of_python(tmp_path / "newer", "value-pickled") == before["value-pickled"]
+
+
+def test_rows_of_a_global_window_are_accepted_as_they_are_read(tmp_path: Path) -> None:
+    (case,) = packed_cases("1.20.5/windows-kinds-rocksdb-canonical")
+    rows = sp.arrow.read_state(case.snapshot, "global-count", "window-contents").read_all()
+    assert rows["window"].null_count == rows.num_rows == 5
+    writer = sp.arrow.SavepointWriter.from_existing(case.snapshot)
+    summary = writer.update_keyed_state("global-count", "window-contents", rows).write(tmp_path / "same")
+    assert [(c.counts.updated, c.counts.inserted) for o in summary.operators for c in o.changes] == [(5, 0)]
+    key = rows["key"][0].as_py()
+    chosen = {"uid": "global-count", "state": "window-contents", "where": f"key = '{key}'"}
+    report = sp.erase(case.snapshot, tmp_path / "new", remove="entries", **chosen)
+    assert report.is_clean
+    left = sp.arrow.read_state(tmp_path / "new", "global-count", "window-contents").read_all()
+    assert left.num_rows == 4
+    assert key not in left["key"].to_pylist()
+
+
+@pytest.mark.parametrize("uid", ["orders", "bc4197a480c92c793190a9f8c0afc54c"])
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+def test_a_condition_finds_its_operator_by_uid_and_by_hash(version: str, uid: str, tmp_path: Path) -> None:
+    path = FIXTURES / version / "orders-hashmap-canonical" / "savepoint"
+    report = sp.erase(path, tmp_path / "new", remove="keys", uid=uid, state="total", where="key = 'amelia'")
+    assert report.is_clean
+    assert [(row["action"], row["count"]) for row in report.removed] == [("keys", 1)]
+    with pytest.raises(sp.NotFoundError, match=r"no state 'totl' in operator .*Did you mean 'total'"):
+        sp.erase(path, tmp_path / "other", remove="keys", uid=uid, state="totl", where="key = 'amelia'")
+
+
+@pytest.mark.parametrize(("remove", "changed"), [("fields", 0), (("elements", "entries"), None)])
+def test_elements_without_the_text_keep_their_bytes(remove: str, changed: int | None, tmp_path: Path) -> None:
+    (case,) = packed_cases("1.20.5/operator-state-hashmap-canonical")
+    report = sp.erase(case.snapshot, tmp_path / "new", text="c0", remove=remove)
+    assert not report.remaining
+    forms = (b"c0", b"c\xb0")  # Kryo marks the last character of a text
+    for state in ("union-accounts", "accounts"):
+        before, after = elements(case.snapshot, state), elements(tmp_path / "new", state)
+        kept = Counter(e for e in before if not any(text in e for text in forms))
+        assert kept
+        assert not kept - Counter(after)
+        assert not any(text in e for e in after for text in forms)
+        assert len(after) == (len(before) if changed == 0 else kept.total())
+
+
+def elements(path: str | Path, name: str) -> list[bytes]:
+    """The bytes of the elements of a state in all subtasks, and of the entries of broadcast state in the first."""
+    snapshot = open_snapshot(path)
+    (operator,) = [o for o in snapshot.metadata.operators if name in operator_states(snapshot, o)][:1]
+    reader = open_state(StoredOperator(snapshot, operator), name)
+    assert isinstance(reader, OperatorStateReader)
+    if operator_states(snapshot, operator)[name].kind == "BROADCAST":
+        (split,) = reader.splits()
+        return list(reader.broadcast_entries(split))
+    found = []
+    for split in reader.splits():
+        data, bounds = raw_elements(snapshot, split, name)
+        found += [data[a:b].tobytes() for a, b in pairwise(bounds.tolist())]
+    return found

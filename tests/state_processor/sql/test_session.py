@@ -159,3 +159,15 @@ def test_strange_names_of_operators(tmp_path: Path) -> None:
     strange = [type(view)('it\'s."a" b', 'x"y.z', view.open) for view in opened.views if view.name == "total"]
     found = SqlSession(strange, opened._connection).execute(f"SELECT count(*) AS n FROM {strange[0].label}")
     assert pa.Table.from_batches(found.batches).to_pylist() == [{"n": 50}]
+
+
+@pytest.mark.parametrize("query", ["SELECT count(*) FROM orders.total", "SUMMARIZE orders.total", "DESCRIBE orders"])
+def test_a_uid_in_a_query_names_an_operator_that_has_only_a_hash(query: str) -> None:
+    path = str(ORDERS_OF_1 / "savepoint")
+    opened = session(path)
+    assert not any(view.schema == "orders" for view in opened.views)
+    assert rows(query, opened) == rows(query.replace("orders", '"bc4197a480c92c793190a9f8c0afc54c"'), session(path))
+
+
+def test_a_hash_in_a_query_names_an_operator_that_has_a_uid() -> None:
+    assert rows('SELECT count(*) FROM "bc4197a480c92c793190a9f8c0afc54c".total') == rows("SELECT count(*) FROM orders.total")
