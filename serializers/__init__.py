@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from state_processor.serializers.kryo.protobuf import register_protobuf
     from state_processor.serializers.kryo.user_classes import register_kryo_class
     from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
+    from state_processor.serializers.runtime.beam import register_coder
 
 _HOMES: Final = {
     "FixedWidthSerializer": "core.fixed_width",
     "register_case_class": "flinkx.case_classes",
+    "register_coder": "runtime.beam",
     "register_kryo_class": "kryo.user_classes",
     "register_pojo_class": "core.pojo_fields",
     "register_primitive_fields": "core.pojo_fields",
@@ -51,6 +53,7 @@ __all__ = [
     "TypeSerializerSnapshot",
     "read_serializer_snapshot",
     "register_case_class",
+    "register_coder",
     "register_kryo_class",
     "register_pojo_class",
     "register_primitive_fields",

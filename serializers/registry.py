@@ -42,6 +42,7 @@ _FAMILIES: Final = (
     "runtime.two_phase_commit",
     "runtime.java_objects",
     "runtime.pulsar",
+    "runtime.beam",
     "runtime.cep",
     "kryo.serializer",
     "avro.records",
@@ -58,7 +59,7 @@ _FAMILIES: Final = (
     "protobuf.serializer",
     "protobuf.statefun",
 )
-"""Modules of this package with the snapshot classes of Flink, flink-scala-api and Stateful Functions, common ones first."""
+"""Modules with the snapshot classes of Flink, flink-scala-api, Stateful Functions and Apache Beam, common ones first."""
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
@@ -109,8 +110,9 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     found = users or _of_flink(class_name)
     if found is None and version == ADAPTER_VERSION:
         raise UnknownSerializerError(
-            f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose "
-            "format is unknown. Restore the savepoint with Flink 1.7 to 1.16 and take another one."
+            f"{source.source}, offset {offset}: the serializer snapshot {class_name} has its serializer as a Java object, and "
+            f"fields that are not known. Register a reader for it with {registering('register_snapshot()')}; if the class is "
+            "from before Flink 1.7, you can restore the savepoint with Flink 1.7 to 1.16 instead, and take another one."
         )
     if found is None:
         raise UnknownSerializerError(

@@ -264,6 +264,18 @@ _STATEFUN_ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
 )
 
 
+# Apache Beam
+
+_BEAM: Final = "Apache Beam"
+_BEAM_TYPES: Final = "org.apache.beam.runners.flink.translation.types."
+_BEFORE_BEAM: Final = "restore it with that version of Beam, and take a new savepoint with a later one"
+
+_BEAM_ROWS: Final[tuple[tuple[str, _Layouts], ...]] = (
+    ("CoderTypeSerializer$LegacySnapshot", ({ADAPTER_VERSION: ""}, None)),
+    ("UnversionedTypeSerializerSnapshot", ({1: ""}, None)),
+)
+
+
 def _versions(
     name: str,
     own: Mapping[int, str],
@@ -286,6 +298,9 @@ SNAPSHOT_VERSIONS: Final[dict[str, SnapshotVersions]] = {
         f"{FLINK}{_OF_STATEFUN}{name}": _versions(f"{FLINK}{_OF_STATEFUN}{name}", *versions, _STATEFUN, _BEFORE_STATEFUN)
         for names, versions in _STATEFUN_ROWS
         for name in names
+    },
+    **{
+        f"{_BEAM_TYPES}{name}": _versions(f"{_BEAM_TYPES}{name}", *versions, _BEAM, _BEFORE_BEAM) for name, versions in _BEAM_ROWS
     },
 }
 """The supported versions of each snapshot class, by its name. Those of scalar types are added with the types."""

@@ -5,24 +5,33 @@ Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
-from state_processor.serializers.base import (
-    TypeSerializer,
-    TypeSerializerSnapshot,
-    read_versioned_snapshot,
-    write_versioned_snapshot,
+from state_processor.backends.state.header_parts import (
+    BACKEND_TYPES,
+    JAVA_OBJECTS,
+    Ends,
+    EndUnknownError,
+    Rest,
+    read_registration,
+    read_snapshot_proxy,
+    stepping_over,
+    write_snapshot_proxy,
 )
+from state_processor.backends.state.header_parts import KEY as KEY
+from state_processor.backends.state.header_parts import KEY_VALUE as KEY_VALUE
+from state_processor.backends.state.header_parts import KEY_VALUE_V2 as KEY_VALUE_V2
+from state_processor.backends.state.header_parts import NAMESPACE as NAMESPACE
+from state_processor.backends.state.header_parts import PRIORITY_QUEUE as PRIORITY_QUEUE
+from state_processor.backends.state.header_parts import SERIALIZER_SNAPSHOTS as SERIALIZER_SNAPSHOTS
+from state_processor.backends.state.header_parts import USER_KEY as USER_KEY
+from state_processor.backends.state.header_parts import VALUE as VALUE
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.unread import UnreadSnapshot
-from state_processor.serializers.errors import (
-    CorruptSnapshotError,
-    ForeignCodeError,
-    StateProcessorError,
-    UnknownSerializerError,
-)
+from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, UnknownSerializerError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.third_party import message_of, qualified_name, third_party_errors
@@ -31,34 +40,11 @@ KEYED_VERSION: Final = 6
 """Version of keyed headers; every Flink since 1.7 writes it."""
 OPERATOR_VERSION: Final = 5
 """Version of operator headers; every Flink since 1.7 reads it. 1.18 and later write 6."""
-_JAVA_OBJECTS: Final = "its serializers are Java objects; restore it in Flink 1.8 to 1.16 and take a new savepoint"
-KEYED_STATE: Final = FormatVersions("keyed state", {KEYED_VERSION: "1.7"}, _JAVA_OBJECTS)
-OPERATOR_STATE: Final = FormatVersions("operator state", {OPERATOR_VERSION: "1.7", OPERATOR_VERSION + 1: "1.18"}, _JAVA_OBJECTS)
-
-KEY_VALUE: Final = "KEY_VALUE"
-PRIORITY_QUEUE: Final = "PRIORITY_QUEUE"
-KEY_VALUE_V2: Final = "KEY_VALUE_V2"
-"""Registered kind of keyed state of the asynchronous API (Flink 2) with ForSt. Other backends register ``KEY_VALUE``."""
-BACKEND_TYPES: Final = (KEY_VALUE, "OPERATOR", "BROADCAST", PRIORITY_QUEUE, KEY_VALUE_V2)
-"""``StateMetaInfoSnapshot.BackendStateType`` by ordinal. Headers store the ordinal."""
+KEYED_STATE: Final = FormatVersions("keyed state", {KEYED_VERSION: "1.7"}, JAVA_OBJECTS)
+OPERATOR_STATE: Final = FormatVersions("operator state", {OPERATOR_VERSION: "1.7", OPERATOR_VERSION + 1: "1.18"}, JAVA_OBJECTS)
 
 KEYED_STATE_TYPE: Final = "KEYED_STATE_TYPE"
 DISTRIBUTION_MODE: Final = "OPERATOR_STATE_DISTRIBUTION_MODE"
-KEY: Final = "KEY_SERIALIZER"
-NAMESPACE: Final = "NAMESPACE_SERIALIZER"
-USER_KEY: Final = "USER_KEY_SERIALIZER"
-VALUE: Final = "VALUE_SERIALIZER"
-
-_PROXY_VERSION: Final = 2
-SERIALIZER_SNAPSHOTS: Final = FormatVersions("the frame of serializer snapshots", {_PROXY_VERSION: "1.7"}, _JAVA_OBJECTS)
-_ROLES: Final = frozenset({KEY, NAMESPACE, USER_KEY, VALUE})
-_MOST_ATTEMPTS: Final = 500
-"""Maximum number of attempts to read a header, when the ends of unreadable snapshots are searched."""
-_MOST_OPTIONS: Final = 8
-_T = TypeVar("_T")
-
-Ends = Mapping[int, tuple[int, str]]
-"""Ends of unreadable snapshots by their starts, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +98,12 @@ class StateMetaInfo:
         UnknownSerializerError
             If a serializer snapshot can't be read, and ``ends`` does not contain it.
         """
-        name = source.read_utf()
-        start = source.position
-        if ends and not (name and name.isprintable()):  # an attempt at a wrong position, a few bytes before the name
-            raise source.corrupt(f"{name!r} is not the name of a state", start)
-        ordinal = source.read_int()
-        if not 0 <= ordinal < len(BACKEND_TYPES):
-            raise source.corrupt(f"state {name!r} has backend type {ordinal}; Flink does not write this type", start)
-        options = {source.read_utf(): source.read_utf() for _ in range(source.read_count("options", 4))}
-        count = source.read_count("serializers", 6)
+        name, backend_type, options, count = read_registration(source)
         try:
-            serializers = {source.read_utf(): read_snapshot_proxy(source, ends) for _ in range(count)}
-        except _EndUnknownError as problem:
-            raise problem.of_state(name) from None
-        return cls(name, BACKEND_TYPES[ordinal], options, serializers)
+            serializers = {source.read_utf(): read_snapshot_proxy(source, ends, f"state {name!r}: ") for _ in range(count)}
+        except EndUnknownError as problem:
+            raise EndUnknownError(f"state {name!r}: {problem}") from None
+        return cls(name, backend_type, options, serializers)
 
     @classmethod
     def read_without_serializers(cls, source: DataInput, reason: str) -> StateMetaInfo:
@@ -169,7 +147,7 @@ class KeyedHeader:
         UnknownSerializerError
             If a serializer snapshot can't be read, and the following bytes don't determine its end.
         """
-        return _stepping_over(source, cls._read)
+        return stepping_over(source, cls._read, cls._begin)
 
     @classmethod
     def _read(cls, source: DataInput, ends: Ends) -> KeyedHeader:
@@ -179,6 +157,11 @@ class KeyedHeader:
         compressed = source.read_boolean()
         key = read_snapshot_proxy(source, ends)
         return cls(version, compressed, key, _read_states(source, ends))
+
+    @staticmethod
+    def _begin(source: DataInput) -> Rest:
+        source.skip(5, "version")
+        return Rest(lists=1, keys=1)
 
     def write(self, target: DataOutput) -> None:
         """Write the bytes that :meth:`read` reads."""
@@ -219,7 +202,7 @@ class OperatorHeader:
         UnknownSerializerError
             As for :meth:`KeyedHeader.read`.
         """
-        return _stepping_over(source, cls._read)
+        return stepping_over(source, cls._read, cls._begin)
 
     @classmethod
     def _read(cls, source: DataInput, ends: Ends) -> OperatorHeader:
@@ -229,6 +212,12 @@ class OperatorHeader:
         compressed = source.read_boolean() if version > OPERATOR_VERSION else False
         lists, broadcasts = _read_states(source, ends), _read_states(source, ends)
         return cls(version, compressed, lists, broadcasts, source.position - start)
+
+    @staticmethod
+    def _begin(source: DataInput) -> Rest:
+        if source.read_int() > OPERATOR_VERSION:
+            source.read_boolean()
+        return Rest(lists=2)
 
     def write(self, target: DataOutput) -> None:
         """Write the bytes that :meth:`read` reads."""
@@ -255,129 +244,6 @@ class OperatorHeader:
 
 def _snapshots(states: Iterable[StateMetaInfo]) -> Iterator[TypeSerializerSnapshot]:
     return (snapshot for state in states for snapshot in state.serializers.values())
-
-
-def read_snapshot_proxy(source: DataInput, ends: Ends | None = None) -> TypeSerializerSnapshot:
-    """Read a proxy version and a snapshot (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
-    start = source.position
-    version = source.read_int()
-    SERIALIZER_SNAPSHOTS.check(version, source.source, start, source.flink_major)
-    if ends is not None and start in ends:
-        end, reason = ends[start]
-        class_name, snapshot_version = source.read_utf(), source.read_int()
-        return UnreadSnapshot(class_name, snapshot_version, source.read_bytes(end - source.position), reason)
-    try:
-        return read_versioned_snapshot(source)
-    except UnknownSerializerError as problem:
-        if ends is None:
-            raise
-        raise _EndUnknownError(str(problem), start) from problem
-
-
-class _EndUnknownError(UnknownSerializerError):
-    """An unreadable snapshot, and its start."""
-
-    def __init__(self, message: str, start: int) -> None:
-        super().__init__(message)
-        self.start = start
-
-    def of_state(self, name: str) -> _EndUnknownError:
-        """Return the error with the name of the state."""
-        return _EndUnknownError(f"state {name!r}: {self}", self.start)
-
-
-def _stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T]) -> _T:
-    """Read a header, and skip unreadable serializer snapshots.
-
-    The length of a snapshot is not stored, but the end of the header is known. Exactly one possible end of the snapshot has to
-    lead to the end of the header.
-    """
-    start = source.position
-    try:
-        return read(source, {})
-    except _EndUnknownError as problem:
-        found = _completions(source, start, read, {}, problem, iter(range(_MOST_ATTEMPTS)))
-        if len(found) != 1:
-            raise UnknownSerializerError(str(problem)) from problem
-        end, header = found[0]
-        source.position = end
-        return header
-
-
-def _completions(
-    source: DataInput,
-    start: int,
-    read: Callable[[DataInput, Ends], _T],
-    ends: Ends,
-    problem: _EndUnknownError,
-    attempts: Iterator[int],
-) -> list[tuple[int, _T]]:
-    """Return up to two ways to read the header to its end, each with its end.
-
-    Raises
-    ------
-    UnknownSerializerError
-        If ``attempts`` are used up: the ways multiply with the number of unreadable snapshots.
-    """
-    found: list[tuple[int, _T]] = []
-    for end in _possible_ends(source, problem.start):
-        if next(attempts, None) is None:
-            raise UnknownSerializerError(str(problem))
-        source.position = start
-        more = {**ends, problem.start: (end, str(problem))}
-        try:
-            header = read(source, more)
-        except _EndUnknownError as other:
-            if other.start >= end:
-                found += _completions(source, start, read, more, other, attempts)
-        except (StateProcessorError, ValueError):
-            continue
-        else:
-            if source.at_end():
-                found.append((source.position, header))
-        if len(found) > 1:
-            return found[:2]
-    return found
-
-
-def _possible_ends(source: DataInput, start: int) -> Iterator[int]:
-    """Yield possible ends of a snapshot: the header's end, or the start of another serializer, a state, or a number of states."""
-    source.position = start + 4
-    source.read_utf()
-    source.read_int()
-    for end in range(source.position, source.end):
-        if _is_serializer_or_state(source, end) or _is_count_of_states(source, end):
-            yield end
-    yield source.end
-
-
-def _is_serializer_or_state(source: DataInput, position: int) -> bool:
-    size = int.from_bytes(source.data[position : position + 2], "big")
-    if not 0 < size <= source.end - position - 6:  # most positions; an error for each would take long
-        return False
-    source.position = position
-    try:
-        name = source.read_utf()
-        if name in _ROLES:
-            return source.read_int() == _PROXY_VERSION
-        is_state = bool(name) and name.isprintable() and 0 <= source.read_int() < len(BACKEND_TYPES)
-        return is_state and 0 <= source.read_int() <= _MOST_OPTIONS
-    except (StateProcessorError, ValueError):
-        return False
-
-
-def _is_count_of_states(source: DataInput, position: int) -> bool:
-    source.position = position
-    if source.remaining < 2:
-        return False
-    count = source.read_short()
-    return (count == 0 and source.at_end()) or (count > 0 and _is_serializer_or_state(source, position + 2))
-
-
-def write_snapshot_proxy(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:
-    """Write the bytes that :func:`read_snapshot_proxy` reads."""
-    target.write_int(_PROXY_VERSION)
-    write_versioned_snapshot(snapshot, target)
 
 
 def _read_states(source: DataInput, ends: Ends) -> tuple[StateMetaInfo, ...]:

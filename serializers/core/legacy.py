@@ -44,10 +44,7 @@ class LegacyConfigSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> LegacyConfigSnapshot:
-        start = source.position
-        if source.read_int() != _SERIALIZER_VERSION:
-            raise source.corrupt("version 1 of a serialized serializer expected", start)
-        serializer = source.read_bytes(source.read_int(), "serialized serializer")
+        serializer = read_framed_serializer(source)
         begin = source.position
         source.skip(4, "version")
         _PAYLOADS[class_name](source)
@@ -61,6 +58,14 @@ class LegacyConfigSnapshot(TypeSerializerSnapshot):
 
     def restore_serializer(self) -> TypeSerializer:
         return serializer_of(read_java_object(DataInput(self.serializer, self.class_name)).content)
+
+
+def read_framed_serializer(source: DataInput) -> bytes:
+    """Read the frame of a Java-serialized serializer (Flink: ``TypeSerializerSerializationUtil.writeSerializer``)."""
+    start = source.position
+    if source.read_int() != _SERIALIZER_VERSION:
+        raise source.corrupt("version 1 of a serialized serializer expected", start)
+    return source.read_bytes(source.read_int(), "serialized serializer")
 
 
 def _skip_text(source: DataInput) -> None:

@@ -158,6 +158,12 @@ class OperatorChanges:
         """The states of the source savepoint that rows change."""
         return frozenset(name for given in self.state_rows if given.replaces for name in given.columns)
 
+    @property
+    def changes_states(self) -> bool:
+        """Whether states are written or left out, or keyed state is written again."""
+        given = (self.added, self.operator_states, self.removed, self.state_rows, self.deletions, self.rewrites)
+        return any(given) or self.asynchronous is not None
+
     def changes_entries(self, name: str) -> bool:
         """Return whether rows or deletions change entries of a state of the source savepoint."""
         return name in self.updated or any(deletion.state in (None, name) for deletion in self.deletions)

@@ -94,6 +94,7 @@ def written_operator(
         carried=not outcome.is_written,
         rewritten=outcome.keyed.reasons_to_rewrite if outcome.is_written else (),
         changes=state_changes(outcome, files) if outcome.is_written else (),
+        has_unread_keyed=not outcome.is_written and any(s.managed_keyed is not None for s in new.subtasks),
         renamed_from=(before.uid or before.uid_hash) if identifier.uid_hash != before.uid_hash else None,
     )
     return new, summary

@@ -14,7 +14,7 @@ from state_processor.backends.state.state_registration import joined_registratio
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.doors import changing
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import OperatorDraft, OperatorMigration
@@ -126,7 +126,7 @@ class OperatorOutcome:
     keyed, operator_state
         The states by sort.
     states
-        Names of all states, keyed or not.
+        Names of all states, keyed or not; only the names in `_metadata` if files are copied without reading them.
     """
 
     label: str
@@ -168,7 +168,10 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
         The settings of the write, such as the format of keyed state.
     """
     draft = draft.copy()
-    found, changes = _Comparison(draft, settings.format), draft.changes
+    changes = draft.changes
+    found: _Comparison | _Copy = (
+        _Copy(draft.source) if _is_copied(draft, settings.format) else _Comparison(draft, settings.format)
+    )
     return OperatorOutcome(
         label=draft.label,
         before=draft.identifier,
@@ -204,6 +207,8 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
         If a state can't be stored.
     """
     source, changes, format = outcome.source, outcome.changes, outcome.settings.format
+    if changes.asynchronous is None and outcome.keyed.header is None:
+        return
     source_keyed = source.keyed_states if source is not None else {}
     if changes.asynchronous is not None and not (source_keyed or changes.added):
         raise OptionError(f"{outcome.label} has no keyed state, which {changing('with_async_state')} needs; is the uid right?")
@@ -212,6 +217,37 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
         check_dropped_ttl((name for name, state in final.items() if state.has_ttl), flink_version, outcome.label)
     if outcome.keyed.header is not None:
         format.check_states(outcome.keyed.header.states, outcome.label)
+
+
+def _is_copied(draft: OperatorDraft, format: KeyedFormat) -> bool:
+    """Return whether all files of an operator are copied, whatever states they have."""
+    source, changes = draft.source, draft.changes
+    if source is None or changes.changes_states or draft.migration is not None:
+        return False
+    if _changed_sizes(source, draft.parallelism, draft.max_parallelism) or not source.is_in(format):
+        return False
+    try:
+        return format.registers_asynchronous or not source.is_asynchronous
+    except UnsupportedFormatError:  # of serializers that are not known
+        return True
+
+
+class _Copy:
+    """Operator of the source savepoint whose files are copied. Their headers are not read."""
+
+    def __init__(self, source: SourceOperator | None) -> None:
+        self.kept = () if source is None else source.recorded_states
+        self.resized: tuple[str, ...] = ()
+        self.converted: frozenset[str] = frozenset()
+
+    def keyed(self) -> KeyedOutcome:
+        """Return the outcome for keyed states and timers."""
+        none: frozenset[str] = frozenset()
+        return KeyedOutcome(False, None, (), none, none, none, False, ())
+
+    def operator_state(self) -> OperatorStateOutcome:
+        """Return the outcome for list, union and broadcast states."""
+        return OperatorStateOutcome(False, {})
 
 
 class _Comparison:

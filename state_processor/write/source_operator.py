@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Final
 
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.operator_file import operator_header
+from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
@@ -25,6 +27,9 @@ from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.merge_snapshots import merged
+
+_FIRST_ASYNCHRONOUS: Final = 2
+"""The first major version of Flink that registers states of the asynchronous API separately."""
 
 
 class SourceOperator:
@@ -104,6 +109,12 @@ class SourceOperator:
         return {name: describe_operator_state(meta) for name, meta in self.operator_metas.items()}
 
     @property
+    def recorded_states(self) -> tuple[str, ...]:
+        """Names of list, union and broadcast states as `_metadata` has them; no file is read."""
+        handles = (subtask.managed_operator for subtask in self.operator.subtasks)
+        return tuple(dict.fromkeys(state.name for handle in handles if handle is not None for state in handle.states))
+
+    @property
     def states(self) -> tuple[str, ...]:
         """Names of all states, keyed or not."""
         return (*self.keyed_states, *self.operator_metas)
@@ -118,7 +129,9 @@ class SourceOperator:
 
     def is_in(self, format: KeyedFormat) -> bool:
         """Return whether all keyed state is in files that a format can copy."""
-        return all(format.keeps_raw_timers if k.raw else format.has(k.handle) for k in self.handles)
+        subtasks = self.operator.subtasks
+        managed = all(format.has(s.managed_keyed) for s in subtasks if s.managed_keyed is not None)
+        return managed and (format.keeps_raw_timers or all(s.raw_keyed is None for s in subtasks) or not self.has_raw_timers)
 
     @property
     def has_raw_timers(self) -> bool:
@@ -132,8 +145,12 @@ class SourceOperator:
 
     @property
     def is_asynchronous(self) -> bool:
-        """True if keyed state is registered for the asynchronous API."""
-        return self.header is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in self.header.states)
+        """True if keyed state is registered for the asynchronous API: in a store, by Flink 2.0 or later."""
+        if self.snapshot.flink_major < _FIRST_ASYNCHRONOUS:
+            return False
+        stores = (k for k in self.handles if isinstance(k.handle, h.IncrementalRemoteKeyedStateHandle))
+        headers = (store.open(self.snapshot).header for store in stores)
+        return any(meta.backend_type == state_headers.KEY_VALUE_V2 for header in headers for meta in header.states)
 
     def _merged(
         self, known: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str

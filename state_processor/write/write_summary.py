@@ -59,6 +59,8 @@ class StateChanges:
 class OperatorSummary:
     """Summary of one operator: ``entries`` counts the entries that were written one by one, ``carried`` operators are copies.
 
+    ``states`` has the names of its states. Of a carried operator, these are the names in `_metadata`: its list, union and
+    broadcast states. ``has_unread_keyed`` is true if it has keyed state, too, whose headers were not read.
     ``rewritten`` has the reasons why all entries were, instead of copying the files of a native savepoint. ``changes`` has the
     states that were changed. ``renamed_from`` is the uid, or hash, in the source savepoint if the operator has another one now.
     """
@@ -74,11 +76,17 @@ class OperatorSummary:
     rewritten: tuple[str, ...] = ()
     changes: tuple[StateChanges, ...] = ()
     renamed_from: str | None = None
+    has_unread_keyed: bool = False
 
     @property
     def label(self) -> str:
         """The uid, or else its hash."""
         return self.uid or self.uid_hash
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What the operator has beside :attr:`states`, in words."""
+        return ("keyed state",) if self.has_unread_keyed else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +158,9 @@ class WriteSummary:
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
-            {"operator": o.label, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join(o.states)}
+            {"operator": o.label, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join((*o.states, *o.unread))}
             for o in self.operators
-            if o.states
+            if o.states or o.has_unread_keyed
         ]
 
     def _change_rows(self) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 FORMATS = ["hashmap-canonical", "rocksdb-canonical", "rocksdb-native", "hashmap-native", "rocksdb-incremental"]
@@ -162,3 +164,29 @@ def test_a_changelog_that_does_not_say_its_keys_type() -> None:
     assert [s.name for s in header.states] == ["total"]
     with pytest.raises(UnknownSerializerError, match=r"state 'total': operator 'orders', subtask 0: a changelog that was never"):
         describe_keyed(header, header.states[0])
+
+
+def framed(size: int) -> UnreadSnapshot:
+    """A snapshot as classes from before Flink 1.7 write it: a Java object with its length, then what the class adds."""
+    words = [b"\0\0\0\0", b"t\0\x0cfield_of_it", b"\0\x10VALUE_SERIALIZER\0\0\0\2", b"\0\5state\0\0\0\0\0\0\0\0"]
+    data = b"".join(words) * (size // 50)
+    payload = struct.pack(">ii", 1, len(data)) + data + struct.pack(">i", 1)
+    return UnreadSnapshot("com.acme.CoderSerializer$LegacySnapshot", ADAPTER_VERSION, payload, "")
+
+
+@pytest.mark.parametrize("count", [1, 4, 60])
+def test_a_frame_with_a_length_is_stepped_over(count: int) -> None:
+    data = header_bytes(*(state(f"own{i}", framed(28_000)) for i in range(count)))
+    header = state_headers.KeyedHeader.read(DataInput(data))
+    assert [s.name for s in header.states] == [f"own{i}" for i in range(count)]
+    assert all(s.restore(state_headers.VALUE).as_remainder().deserialize(b"abc") == b"abc" for s in header.states)
+    target = DataOutput()
+    header.write(target)
+    assert target.to_bytes() == data
+
+
+def test_many_snapshots_without_a_length() -> None:
+    own = UnreadSnapshot("com.acme.MoneySerializerSnapshot", 7, b"\0\5state" * 40, "")
+    header = state_headers.KeyedHeader.read(DataInput(header_bytes(*(state(f"own{i}", own) for i in range(80)))))
+    assert [s.name for s in header.states] == [f"own{i}" for i in range(80)]
+    assert {s.serializers[state_headers.VALUE].to_bytes() for s in header.states} == {own.to_bytes()}
