@@ -41,19 +41,31 @@ class ColumnType(pa.ExtensionType):  # type: ignore[misc]
         The values, if they are not all values of ``arrow``.
     declares_nanos
         Whether the type of the values has nanoseconds. The microseconds of ``arrow`` may not hold them.
+    can_have_nanos
+        Whether values can have nanoseconds, also if the type does not declare them.
     """
 
-    def __init__(self, arrow: pa.DataType, domain: Domain | None = None, declares_nanos: bool = False) -> None:
-        self.arrow, self.domain, self.declares_nanos = arrow, domain, declares_nanos
+    def __init__(
+        self, arrow: pa.DataType, domain: Domain | None = None, declares_nanos: bool = False, can_have_nanos: bool = False
+    ) -> None:
+        self.arrow, self.domain = arrow, domain
+        self.declares_nanos, self.can_have_nanos = declares_nanos, can_have_nanos or declares_nanos
         super().__init__(arrow, "state_processor.column_type")
 
     def __arrow_ext_serialize__(self) -> bytes:
-        return f"{self.domain or ''},{int(self.declares_nanos)}".encode()
+        return f"{self.domain or ''},{int(self.declares_nanos)},{int(self.can_have_nanos)}".encode()
 
     @classmethod
     def __arrow_ext_deserialize__(cls, arrow: pa.DataType, serialized: bytes) -> ColumnType:
-        domain, _, nanos = serialized.decode().partition(",")
-        return cls(arrow, domain or None, nanos == "1")  # type: ignore[arg-type]
+        domain, declares, can_have = serialized.decode().split(",")
+        return cls(arrow, domain or None, declares == "1", can_have == "1")  # type: ignore[arg-type]
+
+
+def can_have_nanos(type_: pa.DataType) -> bool:
+    """Return whether values of a described type, at any depth, can have nanoseconds."""
+    if isinstance(type_, ColumnType):
+        return type_.can_have_nanos
+    return any(can_have_nanos(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def plain(type_: pa.DataType) -> pa.DataType:

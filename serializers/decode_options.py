@@ -56,12 +56,19 @@ class DecodeOptions:
         return _MODES[self.nanos]
 
     def column_type(
-        self, arrow: pa.DataType, domain: Domain | None = None, *, declares_nanos: bool = False
+        self,
+        arrow: pa.DataType,
+        domain: Domain | None = None,
+        *,
+        declares_nanos: bool = False,
+        can_have_nanos: bool = False,
     ) -> pa.DataType | ColumnType:
         """Return the type of a column, with what :attr:`describe` demands; parameters as for ``ColumnType``."""
         domain = domain if self.describe == "for_writing" else None
-        declares_nanos = declares_nanos and self.describe == "for_reading"
-        return ColumnType(arrow, domain, declares_nanos) if domain is not None or declares_nanos else arrow
+        can_have_nanos = (can_have_nanos or declares_nanos) and self.describe == "for_reading"
+        if domain is None and not can_have_nanos:
+            return arrow
+        return ColumnType(arrow, domain, declares_nanos and can_have_nanos, can_have_nanos)
 
     @property
     def as_text(self) -> bool:

@@ -174,7 +174,8 @@ def lookup(
     state
         One state; ``None`` for all keyed states of the operator and its timers.
     **options
-        See :class:`~state_processor.options.groups.LookupSnapshotOptions`.
+        See :class:`~state_processor.options.groups.LookupSnapshotOptions`. Without ``nanos``, a state whose values for the key
+        have nanoseconds that microseconds can't hold has dates and times as text.
 
     Raises
     ------

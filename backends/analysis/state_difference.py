@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -64,7 +64,7 @@ class OperatorPair:
     def _surveys(self) -> list[tuple[States, list[UnreadState]]]:
         return [({}, []) if stored is None else stored.survey() for stored in (self.old, self.new)]
 
-    def difference(self, name: str, options: ReadOptions, full: bool = False) -> DifferenceReader:
+    def difference(self, name: str, options: ReadOptions, full: bool = False, *, exact_times: bool = False) -> DifferenceReader:
         """Open the difference of a state.
 
         Parameters
@@ -75,6 +75,8 @@ class OperatorPair:
             Representation of values.
         full
             Whether tables that both snapshots have are compared, too. The rows are the same.
+        exact_times
+            Whether dates and times are text if a value of the state can have nanoseconds.
 
         Raises
         ------
@@ -93,6 +95,8 @@ class OperatorPair:
         kinds = [v[0].kind for v in (old, new) if v]
         if len(set(kinds)) > 1:
             raise UnsupportedFormatError(f"state {name!r} of {self.label} is {' in one snapshot and '.join(kinds)} in the other")
+        if exact_times and any(_can_have_nanos(*side, options) for side in ((self.old, old), (self.new, new))):
+            options = replace(options, nanos="string")
         if (new or old)[0].is_keyed:
             return KeyedDifference(name, Side(self.old, _keyed(old)), Side(self.new, _keyed(new)), options, full)
         return OperatorDifference(name, _reader(self.old, old, options), _reader(self.new, new, options))
@@ -149,6 +153,15 @@ def _reader(stored: StoredOperator | None, variants: list[StateDescription], opt
     if stored is None or not variants:
         return None
     return OperatorStateReader(stored, variants, plan_read(stored, variants[:1], options))
+
+
+def _can_have_nanos(stored: StoredOperator | None, variants: list[StateDescription], options: ReadOptions) -> bool:
+    """Return whether values of a state can have nanoseconds; false if the snapshot does not have the state."""
+    if variants and variants[0].is_keyed:
+        reader = Side(stored, _keyed(variants)).reader(options)
+        return reader is not None and reader.can_have_nanos
+    operator_reader = _reader(stored, variants, options)
+    return operator_reader is not None and operator_reader.can_have_nanos
 
 
 def _keyed(variants: list[StateDescription]) -> list[KeyedDescription]:

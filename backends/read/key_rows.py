@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -19,13 +20,13 @@ from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
-from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, UnionReader, open_state
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, SelectableStateReader, UnionReader, open_state
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
-from state_processor.serializers.errors import NotFoundError
+from state_processor.serializers.errors import NotFoundError, UndecodableValueError
 
 RowsByState: TypeAlias = dict[str, pa.Table]
 
@@ -46,6 +47,8 @@ class KeyReader:
         Name of a keyed state; ``None`` for all keyed states and the timers.
     options
         Shape and content, without keys.
+    exact_times
+        Whether dates and times of a state are text if a value of the key has nanoseconds that columns of times do not hold.
 
     Raises
     ------
@@ -53,7 +56,8 @@ class KeyReader:
         If the operator does not have keyed state.
     """
 
-    def __init__(self, stored: StoredOperator, state: str | None, options: ReadOptions) -> None:
+    def __init__(self, stored: StoredOperator, state: str | None, options: ReadOptions, *, exact_times: bool = False) -> None:
+        self._exact_times = exact_times
         self._stored = stored
         self._state = state
         self._options = options
@@ -115,9 +119,11 @@ class KeyReader:
         if self._state is not None:
             name = stored_name(self._state, stored.survey()[0])
             # A state that the owners do not register may be registered by other subtasks, or be a mistake.
-            reader = open_state(owning if name in owning.survey()[0] else stored, name, KEYED_KIND, options)
+            opened = partial(open_state, owning if name in owning.survey()[0] else stored, name, KEYED_KIND)
+            reader = opened(options)
             assert isinstance(reader, KeyedStateReader)
-            return _Readers(stored.snapshot, handles, {shown_name(self._state): reader})
+            text = self._as_text(reader, opened)
+            return _Readers(stored.snapshot, handles, {shown_name(self._state): (reader, text)})
         variants = owning.states()
         keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
         keyed = {name: found for name, found in keyed.items() if found}
@@ -125,12 +131,30 @@ class KeyReader:
         if options.python_type is not None:
             raise type_of_one_state()
         plan = plan_read(owning, [found[0] for found in plain.values()], options)
-        readers = {shown_name(name): KeyedStateReader(owning, found, plan) for name, found in plain.items()}
+        readers = {}
+        for name, found in plain.items():
+            reader = KeyedStateReader(owning, found, plan)
+            text = self._as_text(reader, partial(_planned, owning, found))
+            readers[shown_name(name)] = reader, text
         if len(plain) == len(keyed):
             return _Readers(stored.snapshot, handles, readers)
         timers = open_state(owning, None, TIMER_KIND, self._of_key)
         assert isinstance(timers, UnionReader)
         return _Readers(stored.snapshot, handles, readers, timers)
+
+    def _as_text(
+        self, reader: KeyedStateReader, opened: Callable[[ReadOptions], SelectableStateReader]
+    ) -> KeyedStateReader | None:
+        """Return the reader of a state with dates and times as text; ``None`` if no value of the state needs it."""
+        if not self._exact_times or not reader.can_have_nanos:
+            return None
+        text = opened(replace(self._options, nanos="string"))
+        assert isinstance(text, KeyedStateReader)
+        return text
+
+
+def _planned(stored: StoredOperator, found: list[KeyedDescription], options: ReadOptions) -> KeyedStateReader:
+    return KeyedStateReader(stored, found, plan_read(stored, found[:1], options))
 
 
 class _Readers:
@@ -143,14 +167,14 @@ class _Readers:
     handles
         The handles of the subtasks.
     states, timers
-        The readers of the states by name, and the reader of the timers.
+        The readers of the states by name, each perhaps with one that has dates and times as text, and the reader of the timers.
     """
 
     def __init__(
         self,
         snapshot: Snapshot,
         handles: Iterable[KeyedHandle],
-        states: Mapping[str, KeyedStateReader],
+        states: Mapping[str, tuple[KeyedStateReader, KeyedStateReader | None]],
         timers: UnionReader | None = None,
     ) -> None:
         self.states = states
@@ -169,7 +193,15 @@ class _Readers:
             for split in splits:
                 yield from reader.read_opened(split, lambda handle: self._source(handle, opened))
 
-        tables = {name: pa.Table.from_batches(read(reader, managed), reader.schema) for name, reader in self.states.items()}
+        def table(reader: KeyedStateReader, text: KeyedStateReader | None) -> pa.Table:
+            try:
+                return pa.Table.from_batches(read(reader, managed), reader.schema)
+            except UndecodableValueError:
+                if text is None:
+                    raise
+                return table(text, None)
+
+        tables = {name: table(*readers) for name, readers in self.states.items()}
         if self.timers is None:
             return tables, None
         timers = map(self.timers.conform, chain.from_iterable(read(reader, splits) for reader in self.timers.readers))

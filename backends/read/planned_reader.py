@@ -13,7 +13,7 @@ import pyarrow as pa
 from state_processor.backends.formats.field_selection import Selection, applied
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.serializers.column_type import plain_schema
+from state_processor.serializers.column_type import can_have_nanos, plain_schema
 
 
 class PlannedReader(ABC):
@@ -43,6 +43,11 @@ class PlannedReader(ABC):
     def described_schema(self) -> pa.Schema:
         """The schema, with the declarations of the types of columns (:mod:`~state_processor.serializers.column_type`)."""
         return applied(self._plan.selection, self._whole_schema())
+
+    @property
+    def can_have_nanos(self) -> bool:
+        """Whether values can have nanoseconds that the columns do not hold."""
+        return any(can_have_nanos(field.type) for field in self.described_schema)
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""

@@ -238,7 +238,7 @@ class SqlTimestampSerializer(PackedSerializer):
         builder.zoned_time(self.operation, column, self.zone)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return instant_type(options)
+        return options.column_type(instant_type(options), can_have_nanos=not options.as_text)
 
     def _shown(self, value: SqlTimestamp, options: DecodeOptions) -> datetime | str:
         return present_instant(_instant_of(value, self.zone), options)

@@ -173,7 +173,7 @@ class InstantSerializer(PackedSerializer):
     expected = "an instant, found {} seconds and {} nanoseconds"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return instant_type(options)
+        return options.column_type(instant_type(options), can_have_nanos=not options.as_text)
 
     def _shown(self, value: Instant, options: DecodeOptions) -> datetime | str:
         return present_instant(value, options)
@@ -262,7 +262,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
         self._time.write(time, target)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string() if options.as_text else _LOCAL_TYPE
+        return pa.string() if options.as_text else options.column_type(_LOCAL_TYPE, can_have_nanos=True)
 
     def _shown(self, value: LocalDateTime, options: DecodeOptions) -> datetime | str:
         return str(value) if options.as_text else present_time(*value.in_utc, options, None)

@@ -170,7 +170,8 @@ def open_differences(
     given = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
     old, new = (access.open(path) for path in paths)
     operator = None if uid is None else OperatorIdentifier.of(uid)
-    return list(state_differences(old, new, operator, state, ReadOptions(**values_of(READ_OPTIONS, given)), full))
+    read = ReadOptions(**values_of(READ_OPTIONS, given))
+    return list(state_differences(old, new, operator, state, read, full, exact_times="nanos" not in given))
 
 
 def state_differences(
@@ -180,8 +181,19 @@ def state_differences(
     state: str | None,
     options: ReadOptions,
     full: bool = False,
+    *,
+    exact_times: bool = False,
 ) -> Iterator[StateDifference]:
     """Open the differences of all states, of the states of one operator, or of one state.
+
+    Parameters
+    ----------
+    old, new
+        The snapshots.
+    operator, state
+        One operator, and one of its states; ``None`` for all.
+    options, full, exact_times
+        See :meth:`~state_processor.backends.analysis.state_difference.OperatorPair.difference`.
 
     Raises
     ------
@@ -213,7 +225,7 @@ def state_differences(
         found = {**pair.states[0], **pair.states[1]}
         stored |= found.keys()
         for name in pair.names if state is None else (stored_name(state, found),):
-            reader = pair.difference(name, options, full)
+            reader = pair.difference(name, options, full, exact_times=exact_times)
             type_before, type_after = (_type(side, states.get(name, [])) for side, states in zip(sides, pair.states, strict=True))
             place = (uid, uid_hash, shown_name(name), found[name][0].kind)
             yield StateDifference(*place, type_before, type_after, reader, *sides, renamed_from)

@@ -113,7 +113,7 @@ class KeyLookUp:
             _check_time_to_live(stored, state, given)
         read = ReadOptions(**values_of(READ_OPTIONS, given))
         self._operator = operator
-        self._reader = KeyReader(stored, state, replace(read, flatten=False))
+        self._reader = KeyReader(stored, state, replace(read, flatten=False), exact_times="nanos" not in given)
 
     def find(self, key: Any) -> KeyContents:
         """Read the contents of a key.

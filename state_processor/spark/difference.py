@@ -47,7 +47,8 @@ def diff(
     full
         Whether files that both snapshots have are compared, too. The result is the same.
     **options
-        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
+        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots. Without ``nanos``, dates
+        and times are text if the type of the state can have nanoseconds.
 
     Returns
     -------
