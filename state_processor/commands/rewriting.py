@@ -206,6 +206,10 @@ def _touch(plan: SavepointBuild, options: argparse.Namespace) -> None:
     "set-max-parallelism",
     "a copy with another number of key groups",
     argument("max_parallelism", type=positive, metavar="N", help="the number of key groups"),
+    argument(
+        "--uid",
+        help="only the operator with this uid or hash; operators of one chain need the same number (default: all operators)",
+    ),
 )
 def _resize(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    plan.set_max_parallelism(options.max_parallelism)
+    plan.set_max_parallelism(options.max_parallelism, options.uid)

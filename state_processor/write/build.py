@@ -274,18 +274,20 @@ class SavepointBuild:
             with self.change(one) as draft:
                 draft.changes.asynchronous = asynchronous
 
-    def set_max_parallelism(self, max_parallelism: int) -> None:
-        """Set the max parallelism of all operators."""
+    def set_max_parallelism(self, max_parallelism: int, uid: Uid | None = None) -> None:
+        """Set the max parallelism of an operator; ``None`` means all operators."""
         check_parallelism(1, max_parallelism)
-        for draft in self.drafts:
+        drafts = self.drafts if uid is None else (self.existing(uid),)
+        for draft in drafts:
             if draft.parallelism > max_parallelism:
                 raise OptionError(
                     f"{draft.label} has parallelism {draft.parallelism}, more than {max_parallelism}; "
                     + code_or_text("change it first, by with_parallelism", f"choose at least {draft.parallelism}")
                 )
-        for draft in self.drafts:
+        for draft in drafts:
             draft.changes.max_parallelism = max_parallelism
-        self.max_parallelism = max_parallelism
+        if uid is None:
+            self.max_parallelism = max_parallelism
 
     def has_keyed_state(self, uid: Uid, state: str) -> bool:
         """Return whether the source savepoint has a keyed state."""

@@ -416,12 +416,28 @@ class StateWriter(OperatorStateWriter):
         self._build.set_asynchronous(uid, enabled)
         return self
 
-    def with_max_parallelism(self, max_parallelism: int) -> Self:
-        """Change the number of key groups of all operators: every key and timer gets a new key group.
+    def with_max_parallelism(self, max_parallelism: int, uid: Uid | None = None) -> Self:
+        """Change the number of key groups of all operators, or of one: every key and timer gets a new key group.
 
-        Flink itself can't: the max parallelism of a job is fixed by its first checkpoint.
+        Flink itself can't: the max parallelism of a job is fixed by its first checkpoint. Operators that the job chains run in
+        one vertex, and Flink restores them only if all have its max parallelism. An operator that was chained, and has another
+        max parallelism in the new job, needs a change of its own (Flink: ``StateAssignmentOperation``).
+
+        Parameters
+        ----------
+        max_parallelism
+            The number of key groups.
+        uid
+            The operator; by default all operators, those of later calls included.
+
+        Raises
+        ------
+        NotFoundError
+            If the operator does not exist.
+        OptionError
+            If an operator has a higher parallelism.
         """
-        self._build.set_max_parallelism(max_parallelism)
+        self._build.set_max_parallelism(max_parallelism, uid)
         return self
 
     def write(

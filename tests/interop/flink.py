@@ -380,7 +380,7 @@ def request(
     Args:
         operators: the job's operators and states, in the form of expected.json; their entries are not looked at, unless they are
             to be filled. In a job that prints or fills its states, they may have ``name``, ``inputs`` (positions of operators; by
-            default the source) and ``anonymous``: without the uid.
+            default the source), ``anonymous``: without the uid, ``non_parallel`` and ``max_parallelism``.
         savepoint: the directory with ``_metadata``; without it the job starts with no state.
         backend: ``hashmap``, ``rocksdb`` or ``forst``.
         parallelism: of the restored job.

@@ -21,7 +21,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.Obje
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.operators.ChainingStrategy;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.transformations.PhysicalTransformation;
 
 /**
  * Restores snapshots and writes down what Flink reads from them; then, if asked, goes on with them and takes further savepoints.
@@ -174,6 +176,13 @@ public final class RestoreAndPrint {
             }
             if (json.hasNonNull("name")) {
                 opened.name(json.get("name").asText());
+            }
+            if (json.path("non_parallel").asBoolean(false)) {
+                opened.forceNonParallel();
+                ((PhysicalTransformation<?>) opened.getTransformation()).setChainingStrategy(ChainingStrategy.ALWAYS);
+            }
+            if (json.hasNonNull("max_parallelism")) {
+                opened.setMaxParallelism(json.get("max_parallelism").asInt());
             }
             made.add(opened);
         }
