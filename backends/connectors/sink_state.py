@@ -124,6 +124,12 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
     return found
 
 
+def states_of_sinks() -> frozenset[str]:
+    """Return the names of the lists that contain states of sinks."""
+    own = (name for sink in sinks().values() for name in sink.own_states.values())
+    return frozenset((*WRITER_STATES, COMMITTER_STATE, *own))
+
+
 def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> OperatorState | None:
     if uid_hash is not None:
         return find_operator(snapshot, uid_hash=uid_hash)

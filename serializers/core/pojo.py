@@ -247,6 +247,15 @@ class PojoCodec(Codec, Generic[Part_co]):
         return PojoColumns([(pojo.class_name, pojo.fields) for pojo in self._classes], options)
 
     @property
+    def class_columns(self) -> Sequence[tuple[str, Sequence[PojoField[Any]], Mapping[str, str]]]:
+        """The class and its subclasses: name, fields, and the column of each field."""
+        places = self._columns(DecodeOptions()).places if self.has_subclasses else {}
+        return [
+            (pojo.class_name, pojo.fields, {f.name: places.get((number, f.name), f.name) for f in pojo.fields})
+            for number, pojo in enumerate(self._classes)
+        ]
+
+    @property
     def column_parts(self) -> Sequence[tuple[str, Codec]]:
         """Each field's column and serializer. A field that subclasses inherit occurs once for each class."""
         places = self._columns(DecodeOptions()).places if self.has_subclasses else {}

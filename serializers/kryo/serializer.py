@@ -141,6 +141,11 @@ class KryoSerializer(TypeSerializer):
         return is_known(self.type_class)
 
     @property
+    def has_custom_serializer(self) -> bool:
+        """Whether the job registered a Kryo serializer for the class."""
+        return self.type_class in self._custom
+
+    @property
     def reason(self) -> str:
         """Reason why values can't be decoded; empty if they can."""
         return "" if self.self_delimiting else str(unknown_class(self.type_class, str(self)))

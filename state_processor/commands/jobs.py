@@ -78,13 +78,22 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     argument("--job", metavar="NEW", required=True, help=f"the new job: {JOB_HELP}"),
     argument("--flink", metavar="VERSION", help="the Flink version of the new job (default: as NEW says)"),
     argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the new job"),
+    repeated("--unchanged", "a Java class or an operator whose code is the same in both jobs", metavar="NAME"),
+    switch("--no-contents", "compare descriptions alone, without reading files and values; the answer is never yes"),
     switch("--json", "one JSON object per operator instead of text"),
     flags(Kind.CHECKS),
     fails="state is refused, would be lost, or would change",
     unchecked="nothing of this was found, and not everything could be checked",
 )
 def _check(options: argparse.Namespace) -> bool | Unchecked:
-    report = check_job(options.path, options.job, flink=options.flink, backend=options.backend, **flag_values(options))
+    report = check_job(
+        *(options.path, options.job),
+        flink=options.flink,
+        backend=options.backend,
+        unchanged=options.unchanged,
+        contents=not options.no_contents,
+        **flag_values(options),
+    )
     if options.json:
         print_json(report.records())
     else:

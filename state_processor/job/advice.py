@@ -30,6 +30,13 @@ class Advice:
     def _command(self, name: str, *arguments: str) -> str:
         return " ".join(["state-processor", name, self._source, "OUT", *map(shlex.quote, arguments)])
 
+    def for_snapshot(self, verdict: StateVerdict) -> Iterator[str]:
+        """Yield the commands for a verdict on the snapshot as a whole."""
+        if verdict.cause is Cause.MOVED:
+            yield self._command("copy")
+        elif verdict.cause is Cause.CLAIMED:
+            yield self._command("copy", "--allow", "claimed")
+
     def for_missing(self, old: OperatorSignature, takers: Sequence[OperatorSignature]) -> Iterator[str]:
         """Yield the commands for an operator that the new job lacks; ``takers`` are the operators that can take its states."""
         identifier = old.uid or old.uid_hash or ""
@@ -54,6 +61,5 @@ class Advice:
         self, verdict: StateVerdict, operator: OperatorSignature, old: StateSignature, new: StateSignature | None
     ) -> Iterator[str]:
         """Yield the commands for the verdict on a state; ``new`` is the state with its name in the new job."""
-        unused = verdict.outcome is Outcome.UNUSED and not old.is_timer
-        if unused or verdict.outcome in (Outcome.LOST, Outcome.REFUSED):
+        if verdict.outcome in (Outcome.LOST, Outcome.REFUSED) and not old.is_timer:
             yield self._command("drop-state", "--uid", operator.uid or operator.uid_hash or "", "--state", old.name)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Final, Unpack
 
 from state_processor.backends.state.key_groups import default_max_parallelism
 from state_processor.job.advice import Advice
-from state_processor.job.opening import signature_of
-from state_processor.job.rules import Target, state_verdict
-from state_processor.job.signature import JobSignature, OperatorSignature
-from state_processor.job.verdicts import Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
+from state_processor.job.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
+from state_processor.job.identity import contradicts, id_doubts, living_states, shares_states, takes_all
+from state_processor.job.opening import described, signature_of, signature_of_snapshot
+from state_processor.job.rules import Target, state_verdict, worst_of
+from state_processor.job.signature import UNKNOWN_WRITER, JobSignature, OperatorSignature, StateSignature
+from state_processor.job.undescribed import class_names
+from state_processor.job.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
+from state_processor.job.windows import window_verdicts
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
@@ -37,6 +41,8 @@ def check_job(
     *,
     flink: str | None = None,
     backend: BackendName | None = None,
+    unchanged: Collection[str] = (),
+    contents: bool = True,
     **options: Unpack[SnapshotOptions],
 ) -> JobReport:
     """Predict the restore of a snapshot in another job, by Flink's rules, without starting the job.
@@ -50,13 +56,20 @@ def check_job(
     flink, backend
         The Flink version and the state backend of the new job, such as ``"2.3"`` and ``"rocksdb"``; the description of
         the job is the default. Rules about time-to-live and keys of maps differ between them.
+    unchanged
+        Java classes, and operators by uid, hash or name, whose code is the same in both jobs. Snapshots do not describe the
+        fields of classes that Kryo writes, for example; without this promise, such parts can't be checked.
+    contents
+        Whether all files of the snapshot are checked, and values are read where types alone do not decide. Without this, the
+        report never says that the snapshot restores.
     **options
         See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Returns
     -------
     JobReport
-        The outcome for each operator and state, with reason and repair. ``restores`` is true if nothing is refused or lost.
+        The outcome for each operator and state, with reason and repair. ``restores`` is true only if everything was checked, and
+        Flink restores every value as before.
 
     Raises
     ------
@@ -65,14 +78,33 @@ def check_job(
     """
     if backend is not None and backend not in _BACKENDS:
         raise OptionError(f"backend={backend!r}: expected one of {', '.join(_BACKENDS)}")
+    if isinstance(unchanged, str):
+        raise OptionError(f"unchanged={unchanged!r}: expected a list of classes and operators, found a text")
     access = SnapshotAccess.of(**options)
-    old = path if isinstance(path, JobSignature) else signature_of(path, access)
     new = job if isinstance(job, JobSignature) else signature_of(job, replace(access, plan=None, uids=None))
-    source = "IN" if isinstance(path, JobSignature) else fspath(path)
-    return compare(old, new, Target(flink or new.flink, backend or new.backend), source)
+    target = Target(flink or new.flink, backend or new.backend, frozenset(unchanged))
+    if isinstance(path, JobSignature) or described(path, access.storage()) is not None:
+        old = path if isinstance(path, JobSignature) else signature_of(path, access)
+        return compare(old, new, target, "IN" if isinstance(path, JobSignature) else fspath(path))
+    snapshot = access.open(path)
+    files = tuple(snapshot_verdicts(snapshot, target, contents=contents))
+    if any(verdict.cause is Cause.FILES and verdict.outcome is Outcome.REFUSED for verdict in files):
+        return JobReport(tuple(_of_snapshot(files, Advice(fspath(path), target))))
+    report = compare(
+        *(signature_of_snapshot(snapshot), new, target, fspath(path)), SnapshotContents(snapshot) if contents else NO_CONTENTS
+    )
+    return replace(report, operators=(*_of_snapshot(files, Advice(fspath(path), target)), *report.operators))
 
 
-def compare(old: JobSignature, new: JobSignature, target: Target, source: str = "IN") -> JobReport:
+def _of_snapshot(verdicts: tuple[StateVerdict, ...], advice: Advice) -> Iterator[OperatorVerdict]:
+    for verdict in verdicts:
+        repair = tuple(advice.for_snapshot(verdict))
+        yield OperatorVerdict(SNAPSHOT, None, verdict.outcome, verdict.reason, repair, cause=verdict.cause)
+
+
+def compare(
+    old: JobSignature, new: JobSignature, target: Target, source: str = "IN", contents: Contents = NO_CONTENTS
+) -> JobReport:
     """Predict the restore of the operators and states of a job in another job.
 
     Parameters
@@ -83,41 +115,42 @@ def compare(old: JobSignature, new: JobSignature, target: Target, source: str = 
         Version and backend of the job that restores.
     source
         The path of the snapshot, for commands.
+    contents
+        The values of the snapshot.
     """
-    return _Check(old, new, target, source).report()
+    changes_kryo = old.flink == "1.x" and (new.flink or target.flink or "")[:1] == "2"
+    changes_kryo = changes_kryo or (old.flink == "1.x" and (target.version or (1, 0)) >= (2, 0))
+    return _Check(old, new, replace(target, changes_kryo=changes_kryo), source, contents).report()
 
 
 class _Check:
-    def __init__(self, old: JobSignature, new: JobSignature, target: Target, source: str) -> None:
-        self._old, self._new, self._target = old, new, target
+    def __init__(self, old: JobSignature, new: JobSignature, target: Target, source: str, contents: Contents) -> None:
+        self._old, self._new, self._target, self._contents = old, new, target, contents
         self._advice = Advice(source, target)
         self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
         self._known = {o.uid_hash for o in old.operators}
+        states = (state for operator in new.operators for state in (operator.states or {}).values())
+        self._classes = {name for state in states for name in class_names(state)}
         self._notes: dict[str, None] = {}
 
     def report(self) -> JobReport:
-        found = [verdict for operator in self._old.operators for verdict in self._operator(operator)]
+        verdicts = [verdict for operator in self._old.operators for verdict in self._operator(operator)]
         fresh = [o for o in self._new.operators if not self._known.intersection(o.hashes) and o.uid_hash is not None]
-        found += [OperatorVerdict(o.label, o.uid_hash, Outcome.NEW, "the snapshot does not have this operator") for o in fresh]
-        self._note_version()
-        return JobReport(tuple(found), tuple(self._notes))
-
-    def _note_version(self) -> None:
+        verdicts += [OperatorVerdict(o.label, o.uid_hash, Outcome.NEW, "the snapshot does not have this operator") for o in fresh]
         if self._target.version is None:
             self._notes["The Flink version of the new job is unknown: name it to check rules that differ between versions"] = None
-        if self._old.flink == "1.x" and (self._target.version or (1, 0)) >= (2, 0):
-            text = "The snapshot is of Flink 1.x and the job of 2.x: values that Kryo wrote need SavepointWriter.migrate"
-            self._notes[text] = None
+        return JobReport(tuple(verdicts), tuple(self._notes))
 
     def _operator(self, old: OperatorSignature) -> Iterator[OperatorVerdict]:
         new = self._by_hash.get(old.uid_hash or "")
         if new is None:
             yield from self._without_operator(old)
             return
-        whole = list(self._whole(old, new))
-        states = tuple(self._states(old, new))
-        found = [*whole, *states]
-        outcomes = [one.outcome for one in found if one.outcome is not Outcome.NEW]
+        identifiers = {old.uid, old.uid_hash, old.name, new.uid, new.name}
+        target = replace(self._target, is_unchanged=not self._target.unchanged.isdisjoint(identifiers))
+        whole = list(self._whole(old, new, target))
+        states = tuple(self._states(old, new, target))
+        outcomes = [one.outcome for one in (*whole, *states) if one.outcome is not Outcome.NEW]
         worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
         outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
         reasons = "; ".join(one.reason for one in whole if one.outcome is outcome)
@@ -132,29 +165,44 @@ class _Check:
         unnamed = [o.label for o in self._new.operators if o.uid_hash is None]
         if unnamed:
             reason = f"the new job has operators whose hash is unknown: {', '.join(unnamed)}; match_operators compares them"
-            yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason)
+            yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason, cause=Cause.OPERATOR_MISSING)
             return
         reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"
-        takers = [new for new in self._new.operators if not self._known.intersection(new.hashes) and self._takes(old, new)]
+        takers = [new for new in self._new.operators if not self._known.intersection(new.hashes) and takes_all(old, new)]
         repair = tuple(self._advice.for_missing(old, takers))
         yield OperatorVerdict(old.label, old.uid_hash, Outcome.LOST, reason, repair, cause=Cause.OPERATOR_MISSING)
 
-    def _takes(self, old: OperatorSignature, new: OperatorSignature) -> bool:
-        """Return whether an operator registers all states of another, and can restore them."""
-        if not old.states or not new.states or not old.states.keys() <= new.states.keys():
-            return False
-        verdicts = (state_verdict(s, new.states[name], self._target).outcome for name, s in old.states.items())
-        return all(outcome in (Outcome.RESTORES, Outcome.MIGRATES) for outcome in verdicts)
-
-    def _whole(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
+    def _whole(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
         """Yield the verdicts on an operator as a whole, except for harmless ones."""
         yield from self._sizes(old, new)
         yield from self._format(old, new)
-        if old.keyed and new.states is not None and not new.keyed:
-            text = "the operator of the new job registers no keyed state: Flink drops the keyed state of the snapshot silently"
-            yield StateVerdict("", Outcome.LOST, text, cause=Cause.NOT_KEYED)
+        if not old.has_state:
+            return
         if new.states is None:
             self._notes["States of the new job are unknown: only the operators were compared"] = None
+            yield StateVerdict("", Outcome.UNKNOWN, "the description of the new job does not contain states", cause=Cause.CODE)
+        elif old.keyed and not new.keyed:
+            text = "the operator of the new job registers no keyed state: Flink drops the keyed state of the snapshot silently"
+            yield StateVerdict("", Outcome.LOST, text, cause=Cause.NOT_KEYED)
+        yield from self._identity(old, new, target)
+        yield from window_verdicts(old, new, is_unchanged=target.is_unchanged)
+        yield from _writers(old, new, target)
+
+    def _identity(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+        """Yield the verdicts on operators that may have taken the id of another one, and on states that may have another name."""
+        doubts = [] if target.is_unchanged else list(id_doubts(old, new, self._old.operators, self._new.operators))
+        swapped = doubts and not shares_states(old, new) and any(takes_all(old, one) for one in self._new.operators)
+        for doubt in doubts:
+            text = f"the ids are equal, but {doubt}" + ("; Flink starts, and this state is null" if swapped else "")
+            yield StateVerdict("", Outcome.LOST if swapped else Outcome.UNKNOWN, text, cause=Cause.OPERATORS_SWAPPED)
+        before, after = living_states(old), living_states(new)
+        added = [after[name] for name in sorted(after.keys() - before.keys())]
+        for state in (before[name] for name in sorted(before.keys() - after.keys())):
+            like = [one.name for one in added if _is_like(state, one)]
+            if like and not target.is_unchanged:
+                names = " or ".join(map(repr, like))
+                text = f"{state.name!r} is not used, and {names} is new, of the same type: a renamed state is empty"
+                yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.STATE_RENAMED)
 
     def _sizes(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         """Yield verdicts on the parallelism (Flink: ``StateAssignmentOperation.checkParallelismPreconditions``)."""
@@ -177,9 +225,16 @@ class _Check:
     def _format(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         """Yield verdicts on the format of keyed state."""
         backend = self._target.backend
-        if backend is None or not old.keyed or old.backend is None:
+        if not old.keyed or old.backend is None:
             return
-        if not set(old.backend.split(", ")) <= {*_RESTORED[backend]}:
+        formats = set(old.backend.split(", "))
+        if backend is None:
+            if formats != {_CANONICAL}:
+                text = (
+                    f"the keyed state has the format {old.backend}, which not every backend restores; name the backend of the job"
+                )
+                yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.FORMAT)
+        elif not formats <= {*_RESTORED[backend]}:
             text = f"the keyed state has the format {old.backend}, which {backend} does not restore"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.FORMAT)
         elif old.asynchronous is not None and new.asynchronous is not None and old.asynchronous != new.asynchronous:
@@ -187,14 +242,53 @@ class _Check:
             text = f"the keyed state is of the {api} API, the new job uses the other API"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.ASYNCHRONOUS)
 
-    def _states(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
+    def _states(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
         before: Mapping[str, object] = old.states or {}
         for name, state in (old.states or {}).items():
             if new.states is None:
-                yield StateVerdict(name, Outcome.UNKNOWN, "the description of the new job does not contain its states")
+                text = "the description of the new job does not contain its states"
+                yield StateVerdict(name, Outcome.UNKNOWN, text, cause=Cause.CODE)
                 continue
-            verdict = state_verdict(state, new.states.get(name), self._target)
-            repair = self._advice.for_state(verdict, old, state, new.states.get(name))
-            yield replace(verdict, repair=tuple(repair))
+            after = new.states.get(name)
+            verdict = self._state(old, state, after, target)
+            yield replace(verdict, repair=tuple(self._advice.for_state(verdict, old, state, after)))
         for name in sorted((new.states or {}).keys() - before.keys()):
             yield StateVerdict(name, Outcome.NEW)
+
+    def _state(
+        self, operator: OperatorSignature, state: StateSignature, after: StateSignature | None, target: Target
+    ) -> StateVerdict:
+        """Return the verdict on a state, from its types and, where these do not decide, from its values."""
+        verdict = state_verdict(state, after, target)
+        if after is None:
+            gone = sorted(set(class_names(state)) - self._classes - target.unchanged)
+            if state.is_timer:
+                return self._contents.unused_timers(operator, verdict)
+            if gone:
+                text = f"{verdict.reason}. It needs {' and '.join(gone)} on the class path to start"
+                return replace(verdict, outcome=Outcome.UNKNOWN, reason=text)
+            return verdict
+        if verdict.outcome.severity > Outcome.UNKNOWN.severity or state.unread or after.unread:
+            return verdict
+        return worst_of(state.name, [verdict, *self._contents.verdicts(operator, state, after, target)])
+
+
+def _is_like(state: StateSignature, other: StateSignature) -> bool:
+    """Return whether two states have the same kind, and compatible types."""
+    renamed = replace(state, name=other.name)
+    pair = (OperatorSignature(states={one.name: one}) for one in (renamed, other))
+    return state.kind == other.kind and not contradicts(*pair)
+
+
+def _writers(old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+    """Yield a verdict on state that is only bytes, by the names of the connectors that wrote it."""
+    if not old.writers or target.is_unchanged or new.states is None:
+        return
+    unknown = [writer for writer in old.writers if writer.endswith(UNKNOWN_WRITER)]
+    if unknown or not new.writers:
+        text = f"the code of the job alone can read this state: {', '.join(unknown or old.writers)}"
+        hint = "" if unknown else "; the description of the new job does not name its connectors"
+        yield StateVerdict("", Outcome.UNKNOWN, text + hint, cause=Cause.CODE)
+    elif set(old.writers) - set(new.writers):
+        text = f"the state was written by {', '.join(old.writers)}; the new job has {', '.join(new.writers)}"
+        yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.CODE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -15,11 +14,10 @@ from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records
 from state_processor.job.graph_names import with_hashes
+from state_processor.job.identity import evidence, id_doubts, is_own_name, is_states
 from state_processor.job.job_graph import JobGraph
 from state_processor.job.opening import described, signature_of
-from state_processor.job.rules import Target, state_verdict
 from state_processor.job.signature import JobSignature, OperatorSignature
-from state_processor.job.verdicts import Outcome
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
@@ -28,11 +26,6 @@ from state_processor.serializers.errors import OptionError
 _COLUMNS: Final = ("old", "new", "confidence", "evidence")
 VERSION: Final = 1
 """The version of the format of mapping files."""
-_DEFAULT_NAME: Final = re.compile(
-    r"(Source: |Sink: )?(Map|Flat Map|Filter|Process|KeyedProcess|Co-Process[- ].*|Co-Map|Reduce|Keyed Reduce|Unnamed|"
-    r"Keyed Aggregation|(Custom|Custom File|Collection|Sequence) Source|Print to Std\. Out|Timestamps/Watermarks|Window\(.*)"
-)
-"""Names that Flink gives to operators. They are not evidence: several operators may get the same name."""
 
 
 class Confidence(StrEnum):
@@ -55,7 +48,8 @@ class OperatorMatch:
     new
         The uid or hash of the operator in the new job; ``None`` unless the match is certain or its confidence is high.
     confidence
-        ``certain``: the ids are equal. ``high``: the evidence fits this pair alone. ``ambiguous``: it fits several operators.
+        ``certain``: the ids are equal, and neither states nor names raise a doubt. ``high``: the evidence fits this pair alone.
+        ``ambiguous``: it fits several operators, or contradicts the ids.
     evidence
         The facts that support the match.
     candidates
@@ -125,10 +119,12 @@ def match_operators(
 ) -> OperatorMatches:
     """Match the operators of a snapshot with the operators of a new job.
 
-    Equal ids are certain. Other operators are matched by their names, and by their states with kinds and types, if the evidence
-    fits one pair of operators alone. Names come from snapshots of Flink 2.x, or from the graph of the old job: Flink computes the
-    ids of operators without a uid from the shape of this graph (``StreamGraphHasherV2``). If the new job is a compiled plan of
-    Flink SQL, and the old one was submitted as text, the ids are computed from the plan.
+    Equal ids are certain if a uid made them, or if the states agree and no other operator has the same states. Names that
+    contradict the ids make a match ambiguous. Timers are not evidence, since every process function has them. Other operators are
+    matched by their names, and by their states with kinds and types, if the evidence fits one pair of operators alone. Names come
+    from snapshots of Flink 2.x, or from the graph of the old job: Flink computes the ids of operators without a uid from the
+    shape of this graph (``StreamGraphHasherV2``). If the new job is a compiled plan of Flink SQL, and the old one was submitted
+    as text, the ids are computed from the plan.
 
     Parameters
     ----------
@@ -212,46 +208,33 @@ def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
     """Match the operators of two jobs; see :func:`match_operators`."""
     by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
     same = {o.uid_hash: by_hash[o.uid_hash] for o in old.operators if o.uid_hash is not None and o.uid_hash in by_hash}
-    equal = {o.uid_hash: same[o.uid_hash] for o in old.operators if o.uid_hash in same and not _differs(o, same[o.uid_hash])}
+    pairs_by_id = [(o, same[o.uid_hash]) for o in old.operators if o.uid_hash in same]
+    doubts = {o.uid_hash: tuple(id_doubts(o, n, old.operators, new.operators)) for o, n in pairs_by_id}
+    equal = {o.uid_hash: n for o, n in pairs_by_id if _is_same(o, doubts[o.uid_hash])}
     left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
     left_new = [o for o in new.operators if not any(o is taken for taken in equal.values())]
-    pairs = {(i, j): _evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
-    decided = _unique_pairs({place: evidence for place, evidence in pairs.items() if evidence}, len(left_old))
+    pairs = {(i, j): evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
+    decided = _unique_pairs({place: facts for place, facts in pairs.items() if facts}, len(left_old))
     known = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)
-    found = [_match(*pair, Confidence.CERTAIN, ("the ids are equal",)) for pair in known]
+    matches = [_match(*pair, Confidence.CERTAIN, ("the ids are equal",)) for pair in known]
     for i, operator in enumerate(left_old):
         if i in decided:
-            j, evidence = decided[i]
-            found.append(_match(operator, left_new[j], Confidence.HIGH, evidence))
-            continue
-        if operator.uid_hash in same:
-            evidence = ("the ids are equal", "the states differ")
-            found.append(_match(operator, same[operator.uid_hash], Confidence.CERTAIN, evidence))
+            j, facts = decided[i]
+            matches.append(_match(operator, left_new[j], Confidence.HIGH, facts))
             continue
         candidates = [left_new[j].label for j in range(len(left_new)) if pairs[i, j]]
         facts = tuple(dict.fromkeys(fact for j in range(len(left_new)) for fact in pairs[i, j]))
+        if operator.uid_hash in same:
+            facts = ("the ids are equal", *doubts[operator.uid_hash], *facts)
+            candidates = list(dict.fromkeys((same[operator.uid_hash].label, *candidates)))
         confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
-        found.append(OperatorMatch(_identifier(operator), operator.name, None, confidence, facts, tuple(candidates)))
-    return OperatorMatches(tuple(found))
+        matches.append(OperatorMatch(_identifier(operator), operator.name, None, confidence, facts, tuple(candidates)))
+    return OperatorMatches(tuple(matches))
 
 
-def _differs(old: OperatorSignature, new: OperatorSignature) -> bool:
-    """Return whether the states of two operators with one id contradict each other.
-
-    Without uids, an operator may have the id that another one had before the graph of the job changed.
-    """
-    if old.states is None or new.states is None or not (old.states or new.states):
-        return False
-    if not old.states:
-        return old.uid is None
-    return not any(map(_same_states, _evidence(old, new))) and not _shared(old, new)
-
-
-def _shared(old: OperatorSignature, new: OperatorSignature) -> bool:
-    """Return whether a state of an operator restores into another one."""
-    before, after = old.states or {}, new.states or {}
-    outcomes = (state_verdict(before[name], after[name], Target()).outcome for name in before.keys() & after.keys())
-    return any(outcome in (Outcome.RESTORES, Outcome.MIGRATES) for outcome in outcomes)
+def _is_same(old: OperatorSignature, doubts: tuple[str, ...]) -> bool:
+    """Return whether equal ids are certain. Without uids, an operator without state has no part in the match."""
+    return not doubts and (old.has_state or old.uid is not None)
 
 
 def _match(old: OperatorSignature, new: OperatorSignature, confidence: Confidence, evidence: tuple[str, ...]) -> OperatorMatch:
@@ -272,11 +255,11 @@ def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int)
     A fact of an earlier kind outweighs later kinds: if states and name point to different operators, the match is left open.
     """
     decided: dict[int, tuple[int, tuple[str, ...]]] = {}
-    for kind in (_same_name, _same_states):
+    for kind in (is_own_name, is_states):
         by_old: dict[int, list[int]] = {}
         by_new: dict[int, list[int]] = {}
-        for (i, j), evidence in pairs.items():
-            if any(map(kind, evidence)):
+        for (i, j), facts in pairs.items():
+            if any(map(kind, facts)):
                 by_old.setdefault(i, []).append(j)
                 by_new.setdefault(j, []).append(i)
         for i, found in by_old.items():
@@ -289,42 +272,10 @@ def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int)
 def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...]], olds: Iterable[int]) -> bool:
     """Return whether an operator has the name of one operator, and only another one has its states."""
     mine = pairs[i, j]
-    if any(map(_same_states, mine)):
+    if any(map(is_states, mine)):
         return False
-    others = [other for (old, other), evidence in pairs.items() if old == i and other != j and any(map(_same_states, evidence))]
-    return bool(others) or any(any(map(_same_states, pairs.get((old, j), ()))) for old in olds if old != i)
-
-
-def _same_name(fact: str) -> bool:
-    return fact.startswith("name ") and _DEFAULT_NAME.fullmatch(fact[len("name ") :].strip("'")) is None
-
-
-def _same_states(fact: str) -> bool:
-    return fact.startswith("states ")
-
-
-def _evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
-    """Return the facts that support a pair; an empty result if its states contradict it."""
-    facts = []
-    if old.name is not None and new.name is not None and _plain(old.name) == _plain(new.name):
-        facts.append(f"name {old.name!r}")
-    if old.states and new.states:
-        shared = old.states.keys() & new.states.keys()
-        outcomes = [state_verdict(old.states[name], new.states[name], Target()).outcome for name in shared]
-        if any(outcome in (Outcome.REFUSED, Outcome.LOST) for outcome in outcomes):
-            return ()
-        if shared == old.states.keys():
-            facts.append(f"states {', '.join(repr(name) for name in sorted(shared))} with kinds and types")
-    elif old.states and new.states is not None:
-        return ()
-    return tuple(facts)
-
-
-def _plain(name: str) -> str:
-    """Return a name without the beginning that graphs add to the names of sources and sinks."""
-    for beginning in ("Source: ", "Sink: "):
-        name = name.removeprefix(beginning)
-    return name.strip()
+    others = [other for (old, other), facts in pairs.items() if old == i and other != j and any(map(is_states, facts))]
+    return bool(others) or any(any(map(is_states, pairs.get((old, j), ()))) for old in olds if old != i)
 
 
 def read_mapping(content: Any, where: str) -> dict[str, str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Final, Unpack
 
+from state_processor.backends.connectors.connector import Connector, SinkConnector
+from state_processor.backends.connectors.sink_state import sink_connector, sink_state, states_of_sinks
+from state_processor.backends.connectors.source_splits import READER_STATE, recognized, source_state
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -19,12 +22,12 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.backends.write.store_writer import FORST, ROCKSDB
 from state_processor.job.job_graph import JobGraph, graph_of
-from state_processor.job.signature import VALUE, JobSignature, OperatorSignature, StateSignature
+from state_processor.job.signature import UNKNOWN_WRITER, VALUE, JobSignature, OperatorSignature, StateSignature
 from state_processor.job.signature_file import parse_signature
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.late import require
 
@@ -145,7 +148,29 @@ def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) 
         asynchronous=_is_asynchronous(snapshot, operator) if backend in _STORES else None,
         backend=backend,
         has_state=operator.has_state,
+        writers=tuple(_writers(snapshot, operator, states)),
     )
+
+
+def _writers(snapshot: Snapshot, operator: OperatorState, states: Collection[str]) -> Iterator[str]:
+    """Yield what wrote the state of an operator that is only bytes."""
+    if READER_STATE in states or operator.coordinator_state is not None:
+        yield f"source {_name(lambda: recognized(source_state(snapshot, operator)))}"
+    if not states_of_sinks().isdisjoint(states):
+        yield f"sink {_name(lambda: sink_connector(sink_state(snapshot, operator, None, None), None))}"
+    if any(subtask.raw_keyed is not None for subtask in operator.subtasks):
+        yield f"raw keyed state {UNKNOWN_WRITER}"
+    if any(subtask.raw_operator is not None for subtask in operator.subtasks):
+        yield f"raw operator state {UNKNOWN_WRITER}"
+
+
+def _name(recognize: Callable[[], Connector | SinkConnector | None]) -> str:
+    """Return the name of the only connector that fits bytes."""
+    try:
+        connector = recognize()
+    except StateProcessorError:
+        return UNKNOWN_WRITER
+    return UNKNOWN_WRITER if connector is None else connector.name
 
 
 def _state_of(variants: Iterable[StateDescription]) -> StateSignature:

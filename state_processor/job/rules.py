@@ -9,10 +9,14 @@ from typing import Final
 
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
 from state_processor.job.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
+from state_processor.job.undescribed import SAME_IN_KRYO_2_AND_5, is_described_by_kryo, undescribed_parts
 from state_processor.job.verdicts import Cause, Outcome, StateVerdict
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
+from state_processor.serializers.evolution.lost_values import lost_values
+from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
+from state_processor.serializers.traversal import walk
 
 HASHMAP: Final = "hashmap"
 _FIRST_CHANGE_OF_TTL: Final = (2, 2)
@@ -23,10 +27,25 @@ _PARTS: Final = {KEY: "key", NAMESPACE: "namespace", MAP_KEY: "key of the map", 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The job that restores: Flink version and state backend, ``None`` if unknown."""
+    """The job that restores.
+
+    Attributes
+    ----------
+    flink, backend
+        Flink version and state backend; ``None`` if unknown.
+    unchanged
+        Classes, and operators by uid, hash or name, whose code the user declares to be unchanged.
+    changes_kryo
+        Whether the snapshot is of Flink 1.x and the job of 2.x.
+    is_unchanged
+        Whether the operator is declared to be unchanged.
+    """
 
     flink: str | None = None
     backend: str | None = None
+    unchanged: frozenset[str] = frozenset()
+    changes_kryo: bool = False
+    is_unchanged: bool = False
 
     @property
     def version(self) -> tuple[int, int] | None:
@@ -86,12 +105,31 @@ def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: 
     if part == VALUE and old.ttl != new.ttl:
         outcome, text = _changed_ttl(new, target)
         yield StateVerdict(old.name, outcome, text, cause=Cause.TIME_TO_LIVE, part=part)
-    verdict = _compatibility(written, required.restore_serializer())
+    serializer = required.restore_serializer()
+    verdict = _compatibility(written, serializer)
     if verdict.is_incompatible:
         yield StateVerdict(old.name, Outcome.REFUSED, f"{change}: {verdict.reason}", cause=Cause.TYPE, part=part)
     elif verdict.verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
         outcome, text = _migration(part, old, change, target)
         yield StateVerdict(old.name, outcome, text, cause=Cause.TYPE, part=part)
+        lost = dict.fromkeys(lost_values(written.restore_serializer(), serializer))
+        if lost:
+            yield StateVerdict(old.name, Outcome.CHANGED, "; ".join(lost), cause=Cause.FIELDS, part=part)
+    if not verdict.is_incompatible:
+        yield from _unseen(part, old, serializer, target)
+
+
+def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: Target) -> Iterator[StateVerdict]:
+    """Yield the verdicts on parts of equal types that depend on code, or on the version of Kryo."""
+    if target.changes_kryo:
+        for inner in walk(serializer):
+            if isinstance(inner, KryoSerializer) and is_described_by_kryo(inner) and inner.type_class not in SAME_IN_KRYO_2_AND_5:
+                text = f"{inner} has other bytes in Kryo 2 of Flink 1.x than in Kryo 5 of Flink 2.x: migrate converts them"
+                yield StateVerdict(old.name, Outcome.CHANGED, text, cause=Cause.KRYO_VERSION, part=part)
+    for unseen in undescribed_parts(serializer, is_key=part == KEY):
+        is_declared = unseen.subject in target.unchanged if unseen.subject else target.is_unchanged
+        if not is_declared or (target.changes_kryo and unseen.is_kryo):
+            yield StateVerdict(old.name, Outcome.UNKNOWN, unseen.reason, cause=unseen.cause, part=part)
 
 
 def _migration(part: str, old: StateSignature, change: str, target: Target) -> tuple[Outcome, str]:

@@ -24,6 +24,8 @@ from state_processor.types.type_parser import parse_type
 VERSION: Final = 1
 """The version of the format of signature files."""
 
+UNKNOWN_WRITER: Final = "unknown"
+"""The end of a name in :attr:`OperatorSignature.writers` if the bytes fit no connector, or several."""
 KEY: Final = "key"
 NAMESPACE: Final = "namespace"
 MAP_KEY: Final = "map_key"
@@ -118,6 +120,8 @@ class OperatorSignature:
         The backend or format of keyed state.
     has_state
         Whether the snapshot has state of the operator, be it raw state or coordinator state.
+    writers
+        What wrote state that is only bytes: ``source kafka``, ``sink file``, or ``raw keyed state unknown``.
     """
 
     uid: str | None = None
@@ -130,6 +134,7 @@ class OperatorSignature:
     asynchronous: bool | None = None
     backend: str | None = None
     has_state: bool = True
+    writers: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -152,8 +157,9 @@ class OperatorSignature:
         """The JSON of the operator."""
         names = ("uid", "uid_hash", "name", "parallelism", "max_parallelism", "asynchronous", "backend")
         states = None if self.states is None else [self.states[name].content for name in sorted(self.states)]
-        more = {"has_state": None if self.has_state else False, "other_uids": list(self.other_uids) or None, "states": states}
-        return _present({name: getattr(self, name) for name in names} | more)
+        more = {"has_state": None if self.has_state else False, "other_uids": list(self.other_uids) or None}
+        more |= {"writers": list(self.writers) or None}
+        return _present({name: getattr(self, name) for name in names} | more | {"states": states})
 
     @property
     def order(self) -> tuple[str, str, str]:

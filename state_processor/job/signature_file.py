@@ -36,7 +36,7 @@ _CLASSES: Final = "classes"
 _OF_JOB: Final = ("version", "flink", "backend", "operators")
 _OF_OPERATOR: Final = (
     *("uid", "uid_hash", "name", "parallelism", "max_parallelism", "asynchronous", "backend", "has_state", "other_uids"),
-    *("key_type", "states"),
+    *("writers", "key_type", "states"),
 )
 _OF_STATE: Final = ("name", "kind", *(f"{part}_type" for part in ROLES), "ttl", "unread", _CLASSES, _SNAPSHOTS)
 _KINDS: Final = (
@@ -116,6 +116,7 @@ def _parsed_operator(given: Any, where: str) -> OperatorSignature:
         _boolean(found, "asynchronous", where),
         _text(found, "backend", where),
         _boolean(found, "has_state", where) is not False,
+        tuple(map(str, found.get("writers", ()))),
     )
 
 

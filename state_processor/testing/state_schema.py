@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from state_processor.job.check import compare
+from state_processor.job.contents import TYPES_ALONE
 from state_processor.job.opening import signature_of
 from state_processor.job.rules import Target
-from state_processor.job.signature import JobSignature
+from state_processor.job.signature import JobSignature, OperatorSignature
 from state_processor.job.signature_file import parse_signature
 from state_processor.job.verdicts import JobReport, Outcome
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.json_text import parse_json
 
-_BAD = (Outcome.REFUSED, Outcome.LOST)
+_BAD = (Outcome.REFUSED, Outcome.LOST, Outcome.CHANGED)
 
 
 class StateSchemaError(AssertionError):
-    """Flink would refuse to restore the states of a file into the job that wrote a savepoint."""
+    """Flink would refuse to restore the states of a file into the job that wrote a savepoint, or lose or change values."""
 
 
 def check_schema(path: str | PathLike[str], file: Path, options: Mapping[str, Any]) -> list[str]:
@@ -43,16 +44,23 @@ def check_schema(path: str | PathLike[str], file: Path, options: Mapping[str, An
     Raises
     ------
     StateSchemaError
-        Flink would refuse the restore, or state would be lost; the message lists the reasons.
+        Flink would refuse the restore, or state would be lost or would change; the message lists the reasons.
     """
     written = parse_signature(parse_json(file.read_text("utf-8")), str(file))
     now = _signature(path, options)
-    report = compare(written, now, Target(), str(file))
-    refused = list(_refused(report))
+    report = compare(written, now, Target(), str(file), TYPES_ALONE)
+    unread = {
+        (o.uid_hash, name) for job in (written, now) for o in job.operators for name in (o.states or {}) if _is_unread(o, name)
+    }
+    refused = list(_refused(report, unread))
     if refused:
         raise StateSchemaError(
             "\n".join(
-                [f"Flink would refuse to restore the states of {file.name}:", *refused, "--update-state-schema accepts this"]
+                [
+                    f"Flink would refuse to restore the states of {file.name}, or lose or change values:",
+                    *refused,
+                    "--update-state-schema accepts this",
+                ]
             )
         )
     return list(_accepted(report, written, now))
@@ -68,12 +76,17 @@ def _signature(path: str | PathLike[str], options: Mapping[str, Any]) -> JobSign
     return signature_of(path, SnapshotAccess.among(options))
 
 
-def _refused(report: JobReport) -> Iterator[str]:
+def _is_unread(operator: OperatorSignature, name: str) -> bool:
+    state = (operator.states or {})[name]
+    return state.unread != ""
+
+
+def _refused(report: JobReport, unread: set[tuple[str | None, str]]) -> Iterator[str]:
     for operator in report.operators:
         if operator.outcome in _BAD and operator.reason:
             yield f"  operator {operator.operator!r}: {operator.reason}"
         for state in operator.states:
-            if state.outcome in _BAD or state.outcome is Outcome.UNKNOWN:
+            if state.outcome in _BAD or (operator.uid_hash, state.state) in unread:
                 yield f"  state {state.state!r} of operator {operator.operator!r}: {state.reason}"
 
 
@@ -85,10 +98,12 @@ def _accepted(report: JobReport, written: JobSignature, now: JobSignature) -> It
     for operator in report.operators:
         for state in operator.states:
             place = operator.uid_hash, state.state
-            if state.outcome is Outcome.UNUSED:
+            if place not in after:
                 yield f"state {state.state!r} of operator {operator.operator!r} is missing"
             elif state.outcome is Outcome.NEW:
                 yield f"state {state.state!r} of operator {operator.operator!r} is new"
+            elif before[place] != after[place] and state.outcome is Outcome.UNKNOWN:
+                yield f"state {state.state!r} of operator {operator.operator!r} has changed, and can't be checked: {state.reason}"
             elif before[place] != after[place]:
                 yield f"state {state.state!r} of operator {operator.operator!r} has changed compatibly"
         if operator.outcome is Outcome.NEW:

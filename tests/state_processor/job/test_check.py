@@ -10,7 +10,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.cli import main
-from state_processor.job.verdicts import Outcome
+from state_processor.job.verdicts import Answer, Outcome
 from state_processor.serializers.errors import OptionError
 from tests.state_processor.samples import ORDERS, ORDERS_PATH
 
@@ -87,8 +87,10 @@ def test_states_without_a_match_are_new_or_unused(tmp_path: Path) -> None:
     one, other = snapshot(tmp_path / "1", total=LONGS), snapshot(tmp_path / "2", count=LONGS)
     report = sp.check_job(one, other, flink="2.3")
     assert outcomes(report) == {"total": "is not used", "count": "is new"}
+    assert report.answer is Answer.UNCHECKED  # it may be the same state under another name
+    report = sp.check_job(one, snapshot(tmp_path / "3", names=sp.Types.STRING()), flink="2.3")
+    assert outcomes(report) == {"total": "is not used", "names": "is new"}
     assert report.restores
-    assert [str(operator.outcome) for operator in report.operators] == ["restores"]
 
 
 def test_keyed_state_of_an_operator_that_has_none_is_lost(tmp_path: Path) -> None:
@@ -131,12 +133,12 @@ def test_sizes(sizes: dict[str, int], restores: bool, text: str, tmp_path: Path)
 )
 def test_the_format_has_to_fit_the_backend(path: str, backend: Any, restores: bool, tmp_path: Path) -> None:
     job = sp.signature(ORDERS_PATH)
-    report = sp.check_job(path, job, flink="2.3", backend=backend)
-    assert report.restores == restores
+    report = sp.check_job(sp.signature(path), job, flink="2.3", backend=backend)
+    assert (report.answer is not Answer.NO) == restores
     if not restores:
         (command,) = report.repair
-        assert main([*command.split()[1:3], str(tmp_path / "3"), *command.split()[4:]]) == 0
-        assert sp.check_job(tmp_path / "3", job, flink="2.3", backend=backend).restores
+        assert main([command.split()[1], path, str(tmp_path / "3"), *command.split()[4:]]) == 0
+        assert sp.check_job(tmp_path / "3", job, flink="2.3", backend=backend).answer is not Answer.NO
 
 
 def test_the_command_has_exit_codes_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +166,9 @@ def test_version_and_backend_of_the_command_decide(tmp_path: Path) -> None:
     job = tmp_path / "job.json"
     job.write_text(str(sp.signature(ORDERS_PATH)), "utf-8")
     check = ["check", NATIVE, "--job", str(job), "--flink", "2.3", "--backend"]
-    assert [main([*check, backend]) for backend in ("rocksdb", "hashmap")] == [0, 1]
+    report = sp.check_job(NATIVE, job, flink="2.3", backend="rocksdb")
+    assert ["was moved" in operator.reason for operator in report.operators[:1]] == [True]
+    assert [main([*check, backend]) for backend in ("rocksdb", "hashmap")] == [1, 1]
 
 
 def test_an_unknown_backend_is_refused() -> None:

@@ -71,7 +71,7 @@ TOTAL, NAMES = {"total": "LONG"}, {"names": "STRING"}
         ([op(uid_hash=A, states=TOTAL, has_state=False)], [op("o", TOTAL)], {}),
         ([op(uid_hash=A, states=TOTAL)], [], {A: (None, "no match")}),
         ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A, states=NAMES), op("o", TOTAL)], {A: ("o", "high")}),
-        ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A, states=NAMES)], {A: (A, "certain")}),
+        ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A, states=NAMES)], {A: (None, "ambiguous")}),
         ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A, states={}), op("o", TOTAL)], {A: ("o", "high")}),
         (
             [op(uid_hash=A, states={}, has_state=False), op(uid_hash=B, states=TOTAL)],
