@@ -13,12 +13,22 @@ def parse_json(text: str) -> Any:
     Raises
     ------
     ValueError
-        If it is not JSON, is nested too deeply, or has a number that does not fit a double: Python would make it infinite.
+        If it is not JSON, is nested too deeply, has a name twice in an object, or a number that does not fit a double: Python
+        would take the last value, and make the number infinite.
     """
     try:
-        return json.loads(text, parse_float=_finite)
+        return json.loads(text, parse_float=_finite, object_pairs_hook=_distinct)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:40]!r} is twice in an object of JSON")
+    return values
 
 
 def _finite(digits: str) -> float:

@@ -37,7 +37,7 @@ class SavepointWriter(QueryMethods, StateWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Rows are DataFrames of Spark. DataFrames of pandas and Polars, and tables and readers of Arrow, are accepted too; the driver
-    holds them in memory.
+    holds them in memory. A reader can be given once. NaN is a number; null is pandas' ``NA``.
 
     Methods can be chained; nothing is written until :meth:`write`, which writes Flink's canonical format by default: every
     Flink version since 1.13 restores it with any state backend but ForSt.
@@ -46,10 +46,11 @@ class SavepointWriter(QueryMethods, StateWriter):
 
     - key, key of a map's entry: refused.
     - value, list or map of a row: the key does not get an entry; :meth:`update_keyed_state` removes the existing one.
-    - value of a map's entry, element of a list or array, field of a tuple: a null, where the type has one (``STRING``,
-      ``BIG_INT``, ``BIG_DEC``, ``POJO``, ``NULLABLE``, ``KRYO``, dates and times but ``SQL_TIMESTAMP``); where it has none
-      (``LONG`` and other primitives, ``TUPLE``, ``ROW``, ``LIST``, ``MAP``, arrays, ``ENUM``) the row is refused. Entries are
-      removed by :meth:`delete_map_entries`. With TTL, a null in a map has a time of last access like other values.
+    - element of list state, keyed or not: refused, as by ``ListState.add``.
+    - value of a map's entry, element of a list or array inside a value, field of a tuple: a null, where the type has one
+      (``STRING``, ``BIG_INT``, ``BIG_DEC``, ``POJO``, ``NULLABLE``, ``KRYO``, dates and times but ``SQL_TIMESTAMP``); where it
+      has none (``LONG`` and other primitives, ``TUPLE``, ``ROW``, ``LIST``, ``MAP``, arrays, ``ENUM``) the row is refused. It
+      never removes an entry: :meth:`delete_map_entries` does. With TTL, a null in a map has a time of last access like others.
     - value of a ``MAP`` inside a value, element of a ``SET``, field of a ``ROW`` or ``POJO``: a null, whatever the type; but
       not of a POJO's field that :func:`~state_processor.serializers.register_primitive_fields` names.
 

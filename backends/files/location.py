@@ -64,6 +64,8 @@ class Location(NamedTuple):
         """
         if not isinstance(path, (str, os.PathLike)):
             raise OptionError(f"expected a path or URL, found {path!r}")
+        if not os.fspath(path):
+            raise OptionError("expected a path or URL, found an empty text; the working directory is '.'")
         location = cls.parse(os.path.expanduser(path))
         if location.scheme == "dbfs" and not location.authority and os.path.isdir(_DBFS_MOUNT):
             return cls("", "", _DBFS_MOUNT + location.path)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,8 @@ import pyarrow as pa
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
+from state_processor.serializers.doors import code_or_text
+from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.keys.hash_codes import column_hashes, polynomial
 from state_processor.serializers.late import pc
@@ -115,6 +116,21 @@ class HashRule:
     def __str__(self) -> str:
         return f"{self.formula} ({', '.join(self.fields)})"
 
+    def check_fields(self, names: Sequence[str]) -> None:
+        """Refuse a formula that is not known, or fields that keys don't have.
+
+        Raises
+        ------
+        OptionError
+            If the rule can't be applied to keys with these fields.
+        """
+        formulas = {**_ORDERED, **_UNORDERED}
+        if self.formula not in formulas:
+            raise OptionError(f"HashRule: expected one of the formulas {', '.join(formulas)}, found {self.formula!r}")
+        unknown = [name for name in self.fields if name not in names]
+        if unknown or not self.fields:
+            raise OptionError(f"{self}: expected fields of the keys ({', '.join(names)}), found ({', '.join(self.fields)})")
+
     def apply(self, columns: dict[str, _Field]) -> Hashes:
         """Return the hash codes of keys from their fields."""
         return {**_ORDERED, **_UNORDERED}[self.formula]([columns[name] for name in self.fields])
@@ -166,6 +182,41 @@ class LearnedHash:
         return first
 
 
+@dataclass(frozen=True)
+class UserHash:
+    """A function of a user from keys to their ``hashCode``. Results that are not ``hashCode``s are refused.
+
+    Parameters
+    ----------
+    function
+        The function.
+    """
+
+    function: Callable[[pa.Array], Hashes]
+
+    def __str__(self) -> str:
+        return f"the function {getattr(self.function, '__name__', self.function)}"
+
+    def __call__(self, keys: pa.Array) -> Hashes:
+        """Return ``hashCode`` of keys.
+
+        Raises
+        ------
+        OptionError
+            If the function does not return a 32-bit whole number for each key.
+        """
+        hashes = np.asarray(self.function(keys))
+        if hashes.shape != (len(keys),) or hashes.dtype.kind not in "iu":
+            raise OptionError(
+                f"key_hash: {self} returned an array of {hashes.dtype} and the shape {hashes.shape} for {len(keys)} keys; "
+                "expected an int32 for each key"
+            )
+        codes = hashes.astype(np.int32)
+        if not np.array_equal(codes, hashes):
+            raise OptionError(f"key_hash: {self} returned {hashes[codes != hashes][0]}, which is not an int of Java (32 bits)")
+        return codes
+
+
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """A key that contradicts a rule: the key as text, and its key group."""
@@ -176,52 +227,75 @@ class Misfit:
 
 def misfits(
     serializer: TypeSerializer,
-    rules: Sequence[HashRule],
+    rules: Sequence[HashRule | UserHash],
     keys: pa.Array,
     key_groups: npt.NDArray[np.int32],
     max_parallelism: int,
-) -> dict[HashRule, Misfit]:
-    """Return the rules that some of the keys contradict, each with the first such key.
+) -> dict[int, Misfit]:
+    """Return the rules that some of the keys contradict by their positions, each with the first such key.
 
     Parameters
     ----------
     serializer
-        The serializer of the keys; of a POJO.
+        The serializer of the keys; of a POJO, if there is a :class:`HashRule`.
     rules
         The rules to check.
     keys, key_groups, max_parallelism
         As for :func:`learn_hash_rule`.
     """
-    assert isinstance(serializer, PojoSerializer)
-    array = conform(serializer, keys, "key")
-    columns = _columns(serializer, array)
-    found = {}
-    for rule in rules:
-        differs = np.flatnonzero(key_group(rule.apply(columns), max_parallelism) != key_groups)
+    contradicted = {}
+    columns: dict[str, _Field] = {}
+    for position, rule in enumerate(rules):
+        if isinstance(rule, UserHash):
+            hashes = rule(keys)
+        else:
+            assert isinstance(serializer, PojoSerializer)
+            columns = columns or _columns(serializer, conform(serializer, keys, "key"))
+            hashes = rule.apply(columns)
+        differs = np.flatnonzero(key_group(hashes, max_parallelism) != key_groups)
         if len(differs):
             row = int(differs[0])
-            found[rule] = Misfit(repr(array[row].as_py()), int(key_groups[row]))
-    return found
+            contradicted[position] = Misfit(repr(keys[row].as_py()), int(key_groups[row]))
+    return contradicted
+
+
+Rule = TypeVar("Rule", HashRule, UserHash)
 
 
 def rules_left(
-    serializer: TypeSerializer, rules: Sequence[HashRule], contradicted: Mapping[HashRule, Misfit]
-) -> tuple[HashRule, ...]:
+    serializer: TypeSerializer, rules: Sequence[Rule], contradicted: Mapping[int, Misfit], *, inferred: bool = True
+) -> tuple[Rule, ...]:
     """Return the rules that fit all keys.
+
+    Parameters
+    ----------
+    serializer
+        The serializer of the keys.
+    rules, contradicted
+        The rules, and the result of :func:`misfits`.
+    inferred
+        Whether the rules are inferred from keys, and not from the user.
 
     Raises
     ------
     UnsupportedFormatError
         If no rule fits. The message names a key for each rule.
     """
-    left = tuple(rule for rule in rules if rule not in contradicted)
+    left = tuple(rule for position, rule in enumerate(rules) if position not in contradicted)
     if left:
         return left
     reasons = "; ".join(
-        f"{misfit.key} is in key group {misfit.key_group}, but {rule} gives another one" for rule, misfit in contradicted.items()
+        f"{misfit.key} is in key group {misfit.key_group}, but {rules[position]} gives another one"
+        for position, misfit in contradicted.items()
     )
-    raise UnsupportedFormatError(
-        f"the hashCode of {serializer} is user code, and its keys contradict the inferred formula: {reasons}; pass key_hash"
+    what = f"the inferred formula: {reasons}; {_remedy()}" if inferred else f"the given key_hash: {reasons}"
+    raise UnsupportedFormatError(f"the hashCode of {serializer} is user code, and its keys contradict {what}")
+
+
+def _remedy() -> str:
+    """Return how a user gives the ``hashCode`` of keys."""
+    return code_or_text(
+        "give it by with_key_hash of the writer", "a program in Python can give it, by with_key_hash of SavepointWriter"
     )
 
 
@@ -260,7 +334,7 @@ def learn_hash_rule(
     bits = distinct * math.log2(max_parallelism)
     if bits < _CERTAINTY_BITS + math.log2(max(len(rules), 1)):
         raise UnsupportedFormatError(
-            f"the hashCode of {serializer} is user code, and {distinct} keys are too few to infer it; pass it as key_hash"
+            f"the hashCode of {serializer} is user code, and {distinct} keys are too few to infer it; {_remedy()}"
         )
     sample = {n: _first(columns[n], _SAMPLE) for n in names}
     likely = [r for r in rules if np.array_equal(key_group(r.apply(sample), max_parallelism), key_groups[:_SAMPLE])]
@@ -269,7 +343,7 @@ def learn_hash_rule(
         tried = ", ".join([*_ORDERED, *_UNORDERED])
         raise UnsupportedFormatError(
             f"the hashCode of {serializer} is user code, and no usual formula fits the key groups of its keys "
-            f"(tried: {tried}, over all fields in every order, and over each field alone); pass it as key_hash"
+            f"(tried: {tried}, over all fields in every order, and over each field alone); {_remedy()}"
         )
     return LearnedHash(serializer, fitting, new_max_parallelism or max_parallelism)
 

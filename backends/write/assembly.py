@@ -26,11 +26,14 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.state.key_groups import check_parallelism, range_of_subtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.format_versions import NEWEST_FLINK
 
 WIDEST_VERSION: Final = 3
 """The version of ``_metadata`` that every Flink since 1.11 reads."""
 
 _VERSIONS: Final = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 13), 3))
+_LAST_MINORS: Final = {1: 20, 2: int(NEWEST_FLINK.split(".")[1])}
+"""By major version, the newest release that is known."""
 _VERSION: Final = re.compile(r"(\d+)\.(\d+|x)(?:[.-]|$)")
 
 
@@ -42,7 +45,7 @@ def metadata_version(flink_version: str | None) -> int:
     Raises
     ------
     OptionError
-        If it is not a version, or one that does not read canonical savepoints of every backend (before 1.13).
+        If it is not a released version, or one that does not read canonical savepoints of every backend (before 1.13).
     """
     if flink_version is None:
         return WIDEST_VERSION
@@ -53,6 +56,9 @@ def metadata_version(flink_version: str | None) -> int:
     if major > _VERSIONS[0][0][0]:
         raise OptionError(f"flink_version={flink_version!r}: expected a version of Flink 1 or 2; others are not known")
     minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if found[2] == "x" else int(found[2])
+    if minor > _LAST_MINORS.get(major, -1):
+        newest = " and ".join(f"{of}.{last}" for of, last in _LAST_MINORS.items())
+        raise OptionError(f"flink_version={flink_version!r}: unknown; the newest known releases are {newest}")
     for least, version in _VERSIONS:
         if (major, minor) >= least:
             return version

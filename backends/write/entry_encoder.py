@@ -17,8 +17,8 @@ any, not in void namespace   ``namespace``, or ``window``
 any, with TTL                optionally ``_last_access``: a timestamp, or a list of one for each element
 ============================ ==============================================================================
 
-A null value, list or map, and an empty list or map, is not an entry, as in Flink. A null as the value of a map's entry,
-or as an element of a list, is written if the type has bytes for null, and refused otherwise.
+A null value, list or map, and an empty list or map, is not an entry, as in Flink. A null as the value of a map's entry is
+written if the type has bytes for null, and refused otherwise. A null as an element of a list is refused.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
@@ -14,6 +16,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.columns import is_timed
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.kernel.opcodes import COUNTED, JOINED, Op
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE
@@ -330,10 +333,25 @@ class MapStateValue(NullFlagged[Inner]):
         builder.place(end)
 
 
+class _NotNull:
+    """Limit of the elements of list states."""
+
+    rule = "an element of a list state can't be null, as in Flink's ListState.add; drop it"
+
+    def broken(self, array: pa.Array) -> npt.NDArray[np.bool_]:
+        """Return a mask of the nulls."""
+        return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+NOT_NULL: Final = _NotNull()
+"""The limit of the elements of list states."""
+
+
 class JoinedListCodec(ListCodec):
     """A list state's value in RocksDB and canonical savepoints: elements with a comma between them, up to the end.
 
-    Flink: ``ListDelimitedSerializer``. Elements are decoded one after the other; the bytes are never split at commas.
+    Flink: ``ListDelimitedSerializer``. Elements are decoded one after the other; the bytes are never split at commas. Flink takes
+    a null element for the end of the list, and ``ListState.add`` refuses null: so does writing.
     """
 
     min_size = 0
@@ -353,6 +371,8 @@ class JoinedListCodec(ListCodec):
 
     def write(self, value: Sequence[Any], target: DataOutput) -> None:
         for i, element in enumerate(value):
+            if element is None:
+                raise ValueError(f"element {i} is null; {NOT_NULL.rule}")
             if i:
                 target.write_byte(ord(","))
             self.element.write(element, target)
@@ -362,8 +382,12 @@ class JoinedListCodec(ListCodec):
             self.element.emit_decode(builder, column.child(0))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        element = column.child(0)
+        builder.limit(element, (NOT_NULL,))
+        if is_timed(element.type):
+            builder.limit(element.named("value"), (NOT_NULL,))
         with builder.elements(column, JOINED), builder.field("element"):
-            self.element.emit_encode(builder, column.child(0))
+            self.element.emit_encode(builder, element)
 
 
 provide_snapshots((LIST_SNAPSHOT, ARRAY_LIST_SNAPSHOT), ListSerializerSnapshot)

@@ -1,16 +1,20 @@
 """Tables that users give as keys or rows: of Spark, pandas, Arrow, or another library with a stream of Arrow batches.
 
 They get the types that Spark and the encoder know. Polars gives text as views and categories as dictionaries; pandas gives
-nanoseconds and unsigned numbers. No value changes: values that the plain type can't hold are refused.
+nanoseconds and unsigned numbers. No value changes: values that the plain type can't hold are refused. A stream that can be read
+once is remembered, and refused the second time.
 """
 
 from __future__ import annotations
 
 import sys
+import weakref
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.options.value_columns import NO_COLUMN, column_of_values
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.late import pc
 
@@ -40,20 +44,99 @@ def as_key_table(keys: Any) -> pa.Table | None:
 
 
 def as_table(rows: Any) -> pa.Table | None:
-    """Return rows of pandas, or of a library with a stream of Arrow batches, as a plain table; ``None`` for others."""
+    """Return rows of pandas, or of a library with a stream of Arrow batches, as a plain table; ``None`` for others.
+
+    Raises
+    ------
+    OptionError
+        If a stream was given before, or a value is not one of a plain type.
+    """
     if _is_pandas(rows):
-        rows = rows.copy()  # Arrow shares the memory of numbers: later changes to the frame would change the rows
-        return with_plain_columns(pa.Table.from_pandas(rows, preserve_index=False))
+        # Arrow shares the memory of numbers: later changes to the frame would change the rows
+        return with_plain_columns(_of_pandas(rows.copy()))
     if isinstance(rows, pa.RecordBatch):
         return with_plain_columns(pa.Table.from_batches([rows]))
     if not hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pa.ChunkedArray):
         return None
-    return with_plain_columns(pa.RecordBatchReader.from_stream(rows).read_all())
+    return with_plain_columns(open_stream(rows).read_all())
 
 
 def _is_pandas(rows: Any) -> bool:
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """Return a frame of pandas as a table. Arrow's own conversion makes null of the number NaN."""
+    columns = []
+    for position, name in enumerate(frame.columns):
+        series = frame.iloc[:, position]
+        if series.dtype == object:
+            columns.append(column_of_values(str(name), series.tolist()))
+            continue
+        try:
+            columns.append(pa.array(series, from_pandas=False))
+        except (*NO_COLUMN, TypeError) as problem:
+            raise OptionError(f"column {str(name)!r} of pandas is of type {series.dtype}: {problem}; cast it") from problem
+    return pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
+
+
+_READ: Final[dict[int, object]] = {}
+"""By identity, streams that were read: weak references, or the streams themselves."""
+
+
+def open_stream(rows: Any) -> pa.RecordBatchReader:
+    """Return a reader of a stream of Arrow batches. Whatever can be read once is refused the second time.
+
+    An iterator, such as a reader of pyarrow, is remembered when it is opened. Another stream may begin again; it is refused if it
+    had rows, and does not have any now.
+
+    Raises
+    ------
+    OptionError
+        If the stream was read before, or can't be opened.
+    """
+    starts_again = hasattr(rows, "__len__") or getattr(rows, "starts_again", False)
+    is_iterator = hasattr(rows, "__next__")
+    if is_iterator and not starts_again:
+        _refuse_read(rows)
+        _remember(rows)
+    try:
+        reader = pa.RecordBatchReader.from_stream(rows)
+    except Exception as problem:
+        raise OptionError(
+            f"the rows, a {type(rows).__name__}, can't be read as a stream of Arrow: {problem}. If another result of the same "
+            "connection is open, read that to its end, or use a connection for each"
+        ) from problem
+    return reader if starts_again or is_iterator else pa.RecordBatchReader.from_batches(reader.schema, _batches(rows, reader))
+
+
+def _batches(stream: Any, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream that may begin again."""
+    count = 0
+    for batch in reader:
+        count += batch.num_rows
+        yield batch
+    if count:
+        _remember(stream)
+    else:
+        _refuse_read(stream)
+
+
+def _refuse_read(stream: Any) -> None:
+    if id(stream) in _READ:
+        raise OptionError(
+            f"these rows, a {type(stream).__name__}, are a stream that was given before. A stream can be read once: the second "
+            "use would find no rows. Give the rows as a table, or open the stream again"
+        )
+
+
+def _remember(stream: Any) -> None:
+    number = id(stream)
+    try:
+        _READ[number] = weakref.ref(stream, lambda _: _READ.pop(number, None))
+    except TypeError:  # the class of the stream has no place for weak references
+        _READ[number] = stream
 
 
 def rows_of(table: pa.Table) -> list[Any]:

@@ -32,6 +32,9 @@ class Rows(Iterator[pa.RecordBatch]):
         Starts a read.
     """
 
+    starts_again: Final = True
+    """Each stream of these rows reads them from their start."""
+
     def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         self._schema = schema
         self._batches = batches
@@ -89,8 +92,8 @@ class Rows(Iterator[pa.RecordBatch]):
         Parameters
         ----------
         **options
-            Arguments of :meth:`pyarrow.Table.to_pandas`. By default whole numbers and booleans have the types of pandas that
-            know missing values (``Int64``, ``boolean``): NumPy's turn into floating point where a value is null.
+            Arguments of :meth:`pyarrow.Table.to_pandas`. By default numbers and booleans have the types of pandas that know
+            missing values (``Int64``, ``Float64``, ``boolean``): NumPy's have NaN where a value is null.
 
         Raises
         ------
@@ -143,4 +146,5 @@ def _nullable_types() -> dict[pa.DataType, Any]:
     import pandas as pd
 
     numbers = {pa.int8(): pd.Int8Dtype, pa.int16(): pd.Int16Dtype, pa.int32(): pd.Int32Dtype, pa.int64(): pd.Int64Dtype}
+    numbers |= {pa.float32(): pd.Float32Dtype, pa.float64(): pd.Float64Dtype}
     return {type_: dtype() for type_, dtype in (*numbers.items(), (pa.bool_(), pd.BooleanDtype))}

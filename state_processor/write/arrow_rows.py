@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,8 @@ from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
-from state_processor.options.given_tables import as_table, with_plain_columns
+from state_processor.options.given_tables import as_table, open_stream, with_plain_columns
+from state_processor.options.value_columns import columns_of_dictionaries
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
@@ -26,12 +27,20 @@ _QUEUE_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 
 
 class _Stream:
-    """Batches that can be read once, unless they are kept as a table."""
+    """Batches that can be read once, unless they are kept as a table.
 
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
-        self._reader: pa.RecordBatchReader | None = reader
+    Parameters
+    ----------
+    schema
+        The columns of the stream.
+    opened
+        Opens the stream.
+    """
+
+    def __init__(self, schema: pa.Schema, opened: Callable[[], pa.RecordBatchReader]) -> None:
+        self._open: Callable[[], pa.RecordBatchReader] | None = opened
         self._table: pa.Table | None = None
-        self.schema = _plain(reader.schema.empty_table()).schema
+        self.schema = _plain(schema.empty_table()).schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self._table is not None:
@@ -46,10 +55,10 @@ class _Stream:
         return self._table
 
     def _taken(self) -> pa.RecordBatchReader:
-        reader, self._reader = self._reader, None
-        if reader is None:
+        opened, self._open = self._open, None
+        if opened is None:
             raise OptionError("the rows are a stream that was read before; give the rows as a table, or open the stream again")
-        return reader
+        return opened()
 
 
 class ArrowRows:
@@ -88,10 +97,14 @@ class ArrowRows:
         """
         if isinstance(given, ArrowRows):
             return given
-        if _is_stream(given):
-            return cls(_Stream(pa.RecordBatchReader.from_stream(given)))
+        if _is_query(given):
+            schema = open_stream(given.limit(0)).schema
+            return cls(_Stream(schema, lambda: open_stream(given)))
+        if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "__len__"):
+            reader = open_stream(given)
+            return cls(_Stream(reader.schema, lambda: reader))
         if isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
-            return cls(_plain(_of_dictionaries(given)))
+            return cls(_plain(columns_of_dictionaries(given)))
         if hasattr(given, "__arrow_c_array__") and not hasattr(given, "__arrow_c_stream__") and not isinstance(given, pa.Array):
             given = pa.record_batch(given)
         table = as_table(given)
@@ -217,46 +230,9 @@ class ArrowRows:
         return ArrowRows(table), sorted((queue[SERVICE], queue[DOMAIN]) for queue in queues)
 
 
-def _is_stream(given: Any) -> bool:
-    """Return whether rows can be read batch by batch: they are a stream of Arrow, but not a table in memory."""
-    if not hasattr(given, "__arrow_c_stream__"):
-        return False
-    return not hasattr(given, "__len__") or type(given).__module__.partition(".")[0] in ("duckdb", "_duckdb")
-
-
-def _of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    if not rows:
-        raise OptionError("the list of rows is empty, so that the types of its columns are unknown; give an empty table of Arrow")
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(values)
-        except _NO_COLUMN as problem:
-            number = _first_unfitting(values)
-            raise OptionError(
-                f"column {name!r} of row {number} can't become a value of Arrow: found {values[number]!r} of type "
-                f"{type(values[number]).__name__}: {problem}. All rows need values of one type that Arrow has"
-            ) from problem
-    return pa.table(columns)
-
-
-_NO_COLUMN: Final = (pa.ArrowException, OverflowError)
-"""Errors of values that are not a column of Arrow."""
-
-
-def _first_unfitting(values: Sequence[Any]) -> int:
-    """Return the number of the first value that is not of one type with the values before it; one is not."""
-    fitting, unfitting = 0, len(values)  # numbers of leading values
-    while unfitting - fitting > 1:
-        middle = (fitting + unfitting) // 2
-        try:
-            pa.array(values[:middle])
-            fitting = middle
-        except _NO_COLUMN:
-            unfitting = middle
-    return fitting
+def _is_query(given: Any) -> bool:
+    """Return whether rows are a query of DuckDB. It begins when its rows are encoded: a connection has one open result."""
+    return type(given).__module__.partition(".")[0] in ("duckdb", "_duckdb") and hasattr(given, "limit")
 
 
 def _plain(table: pa.Table) -> pa.Table:

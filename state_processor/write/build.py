@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from os import PathLike
-from typing import Final
+from typing import Final, TypeVar
 from uuid import uuid4
 
 from state_processor.backends.files.location import Location
@@ -44,6 +44,8 @@ from state_processor.write.source_operator import SourceOperator
 from state_processor.write.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier
+K = TypeVar("K", bound=Uid)
+T = TypeVar("T")
 
 DEFAULT_VERSION: Final = "1.20"
 """The Flink version that a new savepoint is for by default."""
@@ -236,21 +238,38 @@ class SavepointBuild:
             draft.changes.renamed = OperatorIdentifier.of(new)
             self._check_free(draft)
 
-    def rename_operators(self, uids: Mapping[str, str]) -> None:
+    def rename_operators(self, uids: Mapping[K, Uid]) -> None:
         """Give operators other uids at once, by their uids or hashes. An operator may take the former uid of another.
 
         An operator that does not have state gives up its uid, and is left out: Flink does not look for it.
         """
-        new = {self.existing(old).identifier.uid_hash: OperatorIdentifier.of(uid) for old, uid in uids.items()}
+        new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in self._by_operator(uids).items()}
         taken = {identifier.uid_hash for identifier in new.values()} - new.keys()
         for draft in [draft for draft in self.drafts if draft.identifier.uid_hash in taken and draft.is_empty]:
             del self._drafts[draft.identifier.uid_hash]
-        renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
-        for uid_hash, draft in renamed.items():
-            draft.changes.renamed = new[uid_hash]
-        self._drafts |= renamed
-        for draft in renamed.values():
-            self._check_free(draft)
+        with self.all_or_nothing():
+            renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
+            for uid_hash, draft in renamed.items():
+                draft.changes.renamed = new[uid_hash]
+            self._drafts |= renamed
+            for draft in renamed.values():
+                self._check_free(draft)
+
+    def _by_operator(self, values: Mapping[K, T]) -> dict[str, T]:
+        """Return values for operators of the source savepoint by their hashes.
+
+        Raises
+        ------
+        OptionError
+            If an operator is named twice, such as by its uid and by its hash.
+        """
+        named: dict[str, K] = {}
+        for uid in values:
+            uid_hash = self.existing(uid).identifier.uid_hash
+            if uid_hash in named:
+                raise OptionError(f"{named[uid_hash]} and {uid} are the same operator; name it once")
+            named[uid_hash] = uid
+        return {uid_hash: values[uid] for uid_hash, uid in named.items()}
 
     def set_parallelism(self, uid: Uid, parallelism: int) -> None:
         """Set the parallelism of an operator."""
@@ -316,7 +335,10 @@ class SavepointBuild:
         for other in self.drafts:
             same = other.final_identifier.uid_hash == draft.final_identifier.uid_hash
             if same and other.identifier.uid_hash != draft.identifier.uid_hash:
-                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}; choose another uid")
+                raise OptionError(
+                    f"{other.label} and {draft.label} would both be {draft.final_identifier}; choose another uid"
+                    + code_or_text(". To exchange uids, give both to change_operator_identifiers", "")
+                )
 
     # Migration
 
@@ -326,7 +348,7 @@ class SavepointBuild:
             raise OptionError("there is nothing to migrate: this savepoint does not start from another")
         if metadata_version(flink_version) < metadata_version("2.0"):
             raise OptionError(f"flink_version={flink_version!r}: migrations are to Flink 2.0 and later")
-        named = {self.existing(uid).identifier.uid_hash: types_by_path(states) for uid, states in (types or {}).items()}
+        named = {uid_hash: types_by_path(states) for uid_hash, states in self._by_operator(types or {}).items()}
         with self._naming_replacement():
             migrations = decide_migrations(engine, self.drafts, named, self._task_serializers)
         self._flink_version = self._migrated_to = flink_version

@@ -8,10 +8,9 @@ from typing import Any
 
 from state_processor.backends.state.column_types import DeclaredNames, declared_names
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
-from state_processor.backends.state.hash_inference import HashRule
+from state_processor.backends.state.hash_inference import HashRule, UserHash
 from state_processor.backends.state.python_states import PythonType
 from state_processor.backends.write.change_counts import ChangeCounts
-from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.java.types import JavaType
 from state_processor.types.identifier import OperatorIdentifier
@@ -132,7 +131,7 @@ class OperatorChanges:
     parallelism: int | None = None
     max_parallelism: int | None = None
     key: TypeSerializer | None = None
-    hashing: KeyHash | tuple[HashRule, ...] | None = None
+    hashing: UserHash | tuple[HashRule, ...] | None = None
     added: dict[str, KeyedDescription] = field(default_factory=dict)
     operator_states: dict[str, tuple[OperatorDescription, OperatorRows]] = field(default_factory=dict)
     edits: dict[str, ElementEdits] = field(default_factory=dict)

@@ -147,10 +147,19 @@ class OperatorDraft:
         Raises
         ------
         NotFoundError
-            If the source savepoint lacks a keyed state of this name, or the new one does not keep it.
+            If the source savepoint lacks a keyed state of this name, or it is left out.
+        OptionError
+            If an earlier change writes all of the state.
         """
         kept = self.kept_keyed()
         if name not in kept:
+            if name in self.changes.added:
+                raise OptionError(
+                    f"{self.label}: an earlier call writes all of the state {shown_name(name)!r} anew, and this change is to a "
+                    "state of the source savepoint. Write one savepoint with that call, and change the state in a second one"
+                )
+            if name in self.changes.removed:
+                raise NotFoundError(f"{self.label}: an earlier call removes the state {shown_name(name)!r}")
             if not self.source_states:
                 raise NotFoundError(f"{self.label} has no state in the source savepoint")
             raise NotFoundError.naming_nearest("keyed state", name, map(shown_name, kept), self.label)

@@ -16,8 +16,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
-from state_processor.backends.state.hash_inference import HashRule, Misfit, learn_hash_rule, misfits, rules_left
-from state_processor.backends.write.entry_encoder import KEY, KeyHash
+from state_processor.backends.state.hash_inference import HashRule, Misfit, UserHash, learn_hash_rule, misfits, rules_left
+from state_processor.backends.write.entry_encoder import KEY
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -36,18 +36,18 @@ _COLUMNS: Final = frozenset({KEY, KEY_GROUP_COLUMN})
 _LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
 
 
-def key_hashing(outcome: OperatorOutcome, engine: Engine, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
-    """Return the ``hashCode`` of an operator's keys: a function, or rules that fit all existing keys.
+def key_hashing(outcome: OperatorOutcome, engine: Engine, key: TypeSerializer) -> UserHash | tuple[HashRule, ...] | None:
+    """Return the ``hashCode`` of an operator's keys: a function or rules that fit all existing keys.
 
     It is ``None`` if the serializer has the function, or no key is hashed.
 
     Raises
     ------
     UnsupportedFormatError
-        If no rule fits the keys.
+        If the function, or each rule, contradicts an existing key.
     """
     changes, source = outcome.changes, outcome.source
-    if callable(changes.hashing) or source is None:
+    if source is None:
         return changes.hashing
     moves = source.operator.max_parallelism != outcome.max_parallelism
     if not (changes.state_rows or changes.deletions or moves):
@@ -55,6 +55,8 @@ def key_hashing(outcome: OperatorOutcome, engine: Engine, key: TypeSerializer) -
     if changes.hashing is None and not _needs_rule(source, key):
         return None
     try:
+        if isinstance(changes.hashing, UserHash):
+            return _checked(outcome, engine, source, key, changes.hashing)
         return _rules(outcome, engine, source, key, changes.hashing)
     except UnsupportedFormatError as problem:
         raise UnsupportedFormatError(f"{outcome.label}: {problem}") from None
@@ -87,14 +89,32 @@ def _rules(
     if given is None:
         rules = learn_hash_rule(key, keys, groups, size, outcome.max_parallelism).rules
     else:
-        rules = rules_left(key, given, misfits(key, given, keys, groups, size))
+        rules = rules_left(key, given, misfits(key, given, keys, groups, size), inferred=False)
     if is_complete:
         return rules
-    check = CheckKeys(snapshot_for_tasks(source.snapshot), rules, size, outcome.settings.serializers)
-    contradicted: dict[HashRule, Misfit] = {}
-    for found in engine.run_parts(plan_splits(source.handles), check):
-        contradicted |= found
-    return rules_left(key, rules, contradicted)
+    return rules_left(key, rules, _contradicted(outcome, engine, source, rules), inferred=given is None)
+
+
+def _checked(
+    outcome: OperatorOutcome, engine: Engine, source: SourceOperator, key: TypeSerializer, function: UserHash
+) -> UserHash:
+    """Return the function, if it gives the key group of every existing key."""
+    keys, groups, is_complete = _sample(source, key)
+    contradicted = misfits(key, [function], keys, groups, source.operator.max_parallelism)
+    if not (contradicted or is_complete):
+        contradicted = _contradicted(outcome, engine, source, (function,))
+    return rules_left(key, [function], contradicted, inferred=False)[0]
+
+
+def _contradicted(
+    outcome: OperatorOutcome, engine: Engine, source: SourceOperator, rules: tuple[HashRule | UserHash, ...]
+) -> dict[int, Misfit]:
+    """Return the rules that an existing key contradicts, by position. Tasks read the keys."""
+    check = CheckKeys(snapshot_for_tasks(source.snapshot), rules, source.operator.max_parallelism, outcome.settings.serializers)
+    contradicted: dict[int, Misfit] = {}
+    for misfits_of_part in engine.run_parts(plan_splits(source.handles), check):
+        contradicted |= misfits_of_part
+    return contradicted
 
 
 def _sample(source: SourceOperator, key: TypeSerializer) -> tuple[pa.Array, Any, bool]:
@@ -129,22 +149,22 @@ class CheckKeys:
     """
 
     snapshot: Snapshot
-    rules: tuple[HashRule, ...]
+    rules: tuple[HashRule | UserHash, ...]
     max_parallelism: int
     serializers: TaskSerializers = field(default_factory=TaskSerializers)
 
-    def __call__(self, part: KeyedSplit) -> dict[HashRule, Misfit]:
-        """Return the rules that keys contradict, with such a key."""
+    def __call__(self, part: KeyedSplit) -> dict[int, Misfit]:
+        """Return the positions of the rules that keys contradict, with such a key."""
         self.serializers.enter()
         source = part.handle.open(self.snapshot)
         key = key_of(source.header)
-        found: dict[HashRule, Misfit] = {}
+        contradicted: dict[int, Misfit] = {}
         for batch in _scan_keys(source, part.key_groups):
-            left = [rule for rule in self.rules if rule not in found]
-            if not left:
+            if len(contradicted) == len(self.rules):
                 break
-            found |= misfits(key, left, batch.column(KEY), np.asarray(batch.column(KEY_GROUP_COLUMN)), self.max_parallelism)
-        return found
+            groups = np.asarray(batch.column(KEY_GROUP_COLUMN))
+            contradicted = misfits(key, self.rules, batch.column(KEY), groups, self.max_parallelism) | contradicted
+        return contradicted
 
 
 def _keys(operator: SourceOperator) -> Iterator[pa.RecordBatch]:

@@ -14,13 +14,14 @@ from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import DeclaredNames, declared, declared_names, named_by, names_in, with_names
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.backends.state.hash_inference import HashRule
+from state_processor.backends.state.hash_inference import HashRule, UserHash
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash, compile_entries
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.kernel.encode.program import EncodeOptions
-from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.serializers.keys.hash_codes import has_known_hash, require_hash_code
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.row_names import row_names
@@ -81,9 +82,33 @@ def add_keyed_states(
     given.check_windows(taken for _, taken in written)
     draft.changes.state_rows.append(StateRows.of(given.rows, written))
     if key_hash is not None:
-        draft.changes.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
+        set_key_hash(draft, key_hash)
     elif draft.changes.hashing is None and draft.source_key is None:
         require_hash_code(key_serializer)
+
+
+def set_key_hash(draft: OperatorDraft, key_hash: KeyHash | HashRule) -> None:
+    """Set the ``hashCode`` of keys; see :meth:`~state_processor.SavepointWriter.with_key_hash`.
+
+    Raises
+    ------
+    OptionError
+        If it is not a function or a rule for keys of this type, or Java's rule for them is known.
+    """
+    key = draft.key
+    if key is None:
+        raise OptionError("key_hash: the operator does not have keyed state yet; add it first")
+    if not isinstance(key_hash, HashRule) and not callable(key_hash):
+        raise OptionError(f"key_hash={key_hash!r}: expected a function or a HashRule, found a {type(key_hash).__name__}")
+    if has_known_hash(key):
+        raise OptionError(f"key_hash: the hashCode of keys of type {key} is known; leave key_hash out")
+    if isinstance(key_hash, HashRule):
+        if not isinstance(key, PojoSerializer):
+            raise OptionError(f"key_hash={key_hash}: keys of type {key} are not a POJO; give a function")
+        key_hash.check_fields([field.name for field in key.fields])
+        draft.changes.hashing = (key_hash,)
+    else:
+        draft.changes.hashing = key_hash if isinstance(key_hash, UserHash) else UserHash(key_hash)
 
 
 def _new_states(

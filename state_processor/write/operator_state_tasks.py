@@ -22,6 +22,7 @@ from state_processor.backends.write.blobs import DEALT, NEW, ORDERED_BLOBS, PASS
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter, edited_elements
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.third_party import third_party_errors
@@ -47,6 +48,7 @@ class EncodeElements:
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             where = f"{self.target.label}, state {state.name!r}"
+            check_elements(batch, self.column, where)
             try:
                 with third_party_errors(where, parts=[state.value]):
                     encoded = encode_column(state.value, batch.column(self.column))
@@ -56,6 +58,20 @@ class EncodeElements:
             yield elements_to_blob(encoded.data, starts, self.state_id, NEW)
 
         return encode
+
+
+def check_elements(batch: pa.RecordBatch, column: str, where: str) -> None:
+    """Refuse nulls among the elements of a list of operator state (Flink: ``PartitionableListState.add``).
+
+    Raises
+    ------
+    InvalidRowError
+        If an element is null.
+    """
+    elements = batch.column(column)
+    if elements.null_count:
+        row = int(np.flatnonzero(elements.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InvalidRowError(f"{where}: column {column} of row {row} is null: {NOT_NULL.rule}")
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class StateWriter(OperatorStateWriter):
         key_hash
             Java's ``hashCode`` of keys of a class that computes it itself: a function from a ``pyarrow.Array`` of keys to
             ``numpy.int32``, or a :class:`~state_processor.backends.state.hash_inference.HashRule`. Operators of the source
-            savepoint need none: it is inferred from their keys.
+            savepoint need none if it can be inferred from their keys; all of these keys are checked with it.
         columns
             Column to state, where their names differ.
         python
@@ -240,6 +240,20 @@ class StateWriter(OperatorStateWriter):
             keyed_changes.add_timers(draft, KeyedRows(self._rows(df), key), key_type, namespace)
         return self
 
+    def with_key_hash(self, uid: Uid, key_hash: KeyHash | HashRule) -> Self:
+        """Set Java's ``hashCode`` of an operator's keys, where it is code of their class and can't be inferred from stored keys.
+
+        Parameters
+        ----------
+        uid
+            The operator, which has keyed state.
+        key_hash
+            As for :meth:`with_keyed_state`.
+        """
+        with self._build.change(uid, existing=True) as draft:
+            keyed_changes.set_key_hash(draft, key_hash)
+        return self
+
     def remove_operator(self, uid: Uid) -> Self:
         """Leave out an operator of the source savepoint, or one that was added."""
         self._build.remove_operator(uid)
@@ -256,6 +270,17 @@ class StateWriter(OperatorStateWriter):
         The change takes effect in :meth:`write`: other methods still refer to the operator by its old uid.
         """
         self._build.rename_operator(old, new)
+        return self
+
+    def change_operator_identifiers(self, uids: Mapping[str, Uid]) -> Self:
+        """Give several operators other uids at once, so that they can exchange uids.
+
+        Parameters
+        ----------
+        uids
+            Old uids, or hashes, to new ones; see :meth:`change_operator_identifier`.
+        """
+        self._build.rename_operators(uids)
         return self
 
     def evolve_state(self, uid: Uid, state: str, new_type: TypeSerializer) -> Self:

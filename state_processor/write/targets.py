@@ -18,7 +18,7 @@ from state_processor.backends.state.descriptions import (
     describe_keyed,
     describe_operator_state,
 )
-from state_processor.backends.state.hash_inference import HashRule, LearnedHash
+from state_processor.backends.state.hash_inference import HashRule, LearnedHash, UserHash
 from state_processor.backends.state.python_states import PythonType, with_python_type
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.options.task_registrations import TaskSerializers
@@ -96,7 +96,7 @@ class KeyedTarget(Target):
         By state of a PyFlink job, the kind and type of its rows.
     """
 
-    hashing: KeyHash | tuple[HashRule, ...] | None = None
+    hashing: UserHash | tuple[HashRule, ...] | None = None
     updated: frozenset[str] = frozenset()
     with_bytes: frozenset[str] = frozenset()
     raw_timers: bool = False

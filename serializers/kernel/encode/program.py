@@ -176,7 +176,7 @@ class EncodeBuilder(ProgramBuilder):
     def limit(self, column: Column, limits: tuple[ColumnLimit, ...]) -> None:
         """Check the column's values before they are written."""
         if limits:
-            self._limits[column.index] = limits
+            self._limits[column.index] = self._limits.get(column.index, ()) + limits
 
     def build(self) -> EncodeProgram:
         """Return the finished program.

@@ -169,7 +169,7 @@ def test_keys_that_contradict_rules() -> None:
     assert all("other" in m.key for m in contradicted.values())
     assert list(map(str, rules_left(POINT, learned.rules, contradicted))) == ["Objects.hash (x, name, z)"]
     with pytest.raises(UnsupportedFormatError, match=r".*other.* is in key group .*, but .* gives another one"):
-        rules_left(POINT, list(contradicted), contradicted)
+        rules_left(POINT, [learned.rules[position] for position in contradicted], dict(enumerate(contradicted.values())))
 
 
 def test_rules_that_disagree_on_a_new_key() -> None:

@@ -24,7 +24,7 @@ from state_processor.serializers.core.collections import (
     NullFlagged,
     SetSerializer,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError
+from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
 from tests.serializers.harness import (
     Specimen,
     check_codec,
@@ -56,7 +56,7 @@ JOINED = JoinedListCodec(STRING)
         (NullFlagged(INT, null_when=False), "0100000007", 7, 7),
         (JOINED, "", [], []),
         (JOINED, "0261", ["a"], ["a"]),
-        (JOINED, "0261" + "2c" + "022c" + "2c" + "00", ["a", ",", None], ["a", ",", None]),
+        (JOINED, "0261" + "2c" + "022c", ["a", ","], ["a", ","]),
     ],
     ids=str,
 )
@@ -67,6 +67,13 @@ def test_bytes(serializer: TypeSerializer, data: str, value: Any, shown: Any) ->
     assert serializer.deserialize(payload) == value
     assert serializer.serialize(value) == payload
     assert decode_with_kernel(serializer, [payload, payload]) == [shown, shown]
+
+
+def test_a_list_state_has_no_null() -> None:
+    """Flink stops to read a list at a null. Earlier elements are there, later ones are not."""
+    assert JOINED.deserialize(bytes.fromhex("0261" + "2c" + "00")) == ["a", None]
+    with pytest.raises(InvalidRowError, match="element 1 is null; an element of a list state can't be null"):
+        JOINED.serialize(["a", None, "b"])
 
 
 def test_names_and_types() -> None:

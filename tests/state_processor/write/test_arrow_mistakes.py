@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -41,7 +43,11 @@ def add(rows: Any, type_: Any) -> None:
             T.MAP(T.STRING(), T.INT()),
             r"is of Arrow type list<.*takes map<string, int32>$",
         ),
-        ([{"key": "a", "value": 1}, {"key": "b"}, {"key": "c", "value": "x"}], T.LONG(), "'value' of row 2 .* 'x' of type str: "),
+        (
+            [{"key": "a", "value": 1}, {"key": "b", "value": None}, {"key": "c", "value": "x"}],
+            T.LONG(),
+            "'value' of row 2 .* 'x' of type str: ",
+        ),
         ([{"key": "a", "value": 1}, {"key": "b", "value": 1 << 70}], T.LONG(), rf"'value' of row 1 .* {1 << 70} of type int: "),
         ([{"key": "a", "value": T.LONG()}], T.LONG(), "'value' of row 0 can't become a value of Arrow"),
     ],
@@ -83,3 +89,159 @@ def test_further_directories_that_are_not_a_list(also: Any) -> None:
 def test_expected_contents_of_another_type(uid: str, state: str, expected: Any, wanted: str) -> None:
     with pytest.raises(sp.OptionError, match=f"expected: state '{state}' is compared with {wanted}"):
         assert_state(ORDERS_PATH, uid, state, expected)
+
+
+NUMBERS = pa.table({"key": ["amelia", "zoe"], "value": [1, 2]})
+Use = Callable[[sp.arrow.SavepointWriter, Any], Any]
+USES: dict[str, Use] = {
+    "keyed state": lambda writer, rows: writer.with_keyed_state("new", rows),
+    "another operator": lambda writer, rows: writer.with_keyed_state("newer", rows),
+    "an update": lambda writer, rows: writer.update_keyed_state("orders", "total", rows),
+    "a deletion": lambda writer, rows: writer.delete_keys("orders", rows, "total"),
+    "broadcast state": lambda writer, rows: writer.with_broadcast_state("lists", "rules", rows),
+    "another writer": lambda writer, rows: sp.arrow.SavepointWriter.new().with_keyed_state("new", rows),
+}
+
+
+@pytest.mark.parametrize("first", USES)
+@pytest.mark.parametrize("second", USES)
+def test_a_stream_is_given_once(first: str, second: str) -> None:
+    connection = duckdb.connect()
+    for reader in (NUMBERS.to_reader(), connection.sql("SELECT 'amelia' AS key, 1 AS value").to_arrow_reader()):
+        writer = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH)
+        with pytest.raises(sp.OptionError, match=r"a stream that was given before.*as a table"):
+            USES[second](USES[first](writer, reader) and writer, reader)
+
+
+def test_a_stream_of_one_call_has_rows_for_all_of_its_states(tmp_path: Path) -> None:
+    rows = pa.table({"key": ["a"], "one": [1], "two": [2]}).to_reader()
+    sp.arrow.SavepointWriter.new().with_keyed_state("op", rows).write(tmp_path / "new")
+    assert_state(tmp_path / "new", "op", "one", {"a": 1})
+    assert_state(tmp_path / "new", "op", "two", {"a": 2})
+
+
+def test_queries_of_one_connection_of_duckdb(tmp_path: Path) -> None:
+    """A connection has one open result, so that a query begins when its rows are encoded."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE numbers AS SELECT 'k' || i AS key, i AS value FROM range(3000) t(i)")
+    numbers, doubled = connection.sql("FROM numbers"), connection.sql("SELECT key, 2 * value AS value FROM numbers")
+    writer = sp.arrow.SavepointWriter.new()
+    writer.with_keyed_state("one", numbers).with_keyed_state("two", doubled).with_keyed_state("three", numbers)
+    summary = writer.write(tmp_path / "new")
+    assert [operator.entries for operator in summary.operators] == [3000] * 3
+    assert_state(tmp_path / "new", "two", "value", {f"k{i}": 2 * i for i in range(3000)})
+
+
+def test_an_open_result_of_duckdb_is_named() -> None:
+    connection = duckdb.connect()
+    reader = connection.sql("SELECT i AS key, i AS value FROM range(100000) t(i)").to_arrow_reader(10)
+    with pytest.raises(sp.OptionError, match=r"can't be read as a stream of Arrow: .*a connection for each"):
+        sp.arrow.SavepointWriter.new().with_keyed_state("op", connection.sql("SELECT 1 AS key, 2 AS value"))
+    assert reader.schema.names == ["key", "value"]
+
+
+@pytest.mark.parametrize("format", ["canonical", "native"])
+@pytest.mark.parametrize("ttl", [False, True])
+def test_null_elements_of_lists_are_refused(tmp_path: Path, format: str, ttl: bool) -> None:
+    lists = pa.table({"key": [1, 2], "names": [["a", "b"], ["c", None, "d"]]})
+    states = {"names": sp.ListState(T.STRING(), ttl=ttl)}
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("op", lists, states=states)
+    with pytest.raises(
+        sp.InvalidRowError, match=r"operator op, state 'names', key 2.*names\[1\]|value\[1\] of row 1 .*can't be null"
+    ):
+        writer.write(tmp_path / "new", format=format, backend="rocksdb" if format == "native" else None)
+
+
+def test_null_elements_of_changed_lists_are_refused(tmp_path: Path) -> None:
+    for rows in (
+        pa.table({"key": ["amelia"], "value": [["a", None]]}),
+        [{"key": "amelia", "list_index": 0, "list_value": "a"}, {"key": "amelia", "list_index": 1, "list_value": None}],
+        pa.table({"key": ["amelia"], "value": pa.array([[None]], pa.list_(pa.null()))}),
+    ):
+        writer = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).update_keyed_state("orders", "history", rows)
+        with pytest.raises(sp.InvalidRowError, match=r"state 'history', key 'amelia'.*value\[[01]\] .*can't be null"):
+            writer.write(tmp_path / "new")
+
+
+@pytest.mark.parametrize("method", ["with_list_state", "with_union_state"])
+def test_null_elements_of_operator_state_are_refused(tmp_path: Path, method: str) -> None:
+    writer = getattr(sp.arrow.SavepointWriter.new(), method)("op", "names", pa.table({"value": ["a", None]}))
+    with pytest.raises(sp.InvalidRowError, match=r"operator op, state 'names': column value of row 1 is null: .*can't be null"):
+        writer.write(tmp_path / "new")
+
+
+def test_a_null_in_a_map_is_an_entry_where_the_type_has_null(tmp_path: Path) -> None:
+    entries = [{"key": 1, "map_key": "a", "map_value": None}, {"key": 1, "map_key": "b", "map_value": "x"}]
+    rows = pa.table({"key": [1], "texts": pa.array([[("a", "y")]], pa.map_(pa.string(), pa.string()))})
+    states = {"texts": sp.MapState(T.STRING(), T.STRING())}
+    sp.arrow.SavepointWriter.new().with_keyed_state("op", rows, states=states).write(tmp_path / "old")
+    writer = sp.arrow.SavepointWriter.from_existing(tmp_path / "old").update_keyed_state("op", "texts", entries)
+    writer.write(tmp_path / "new")
+    assert_state(tmp_path / "new", "op", "texts", {1: {"a": None, "b": "x"}})
+    gone = [{"key": "amelia", "map_key": "mug", "map_value": pa.scalar(None, pa.int64()).as_py()}]
+    writer = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).update_keyed_state("orders", "items", gone)
+    with pytest.raises(sp.InvalidRowError, match="map_value of row 0 is null; the type can't store null"):
+        writer.write(tmp_path / "refused")
+
+
+@pytest.mark.parametrize("version", ["2.9", "1.21", "3.0", "1.12", "2", "", None])
+def test_versions_of_flink_that_are_unknown_are_refused(version: Any) -> None:
+    if version is not None:
+        with pytest.raises(sp.OptionError, match=f"flink_version='{version}'"):
+            sp.arrow.SavepointWriter.new(flink_version=version)
+    for known in ("1.13", "1.20.5", "2.3", "2.x"):
+        sp.arrow.SavepointWriter.new(flink_version=known)
+
+
+def test_an_empty_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("op", NUMBERS)
+    calls: list[Callable[[], Any]] = [
+        lambda: writer.write(""),
+        lambda: sp.open(""),
+        lambda: sp.arrow.SavepointWriter.from_existing(""),
+        lambda: sp.list_snapshots(""),
+        lambda: sp.arrow.operators(""),
+    ]
+    for call in calls:
+        with pytest.raises(sp.OptionError, match=r"found (an empty text|'')|empty"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_operators_exchange_uids(tmp_path: Path) -> None:
+    writer = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH)
+    with pytest.raises(sp.OptionError, match=r"would both be catalog.*change_operator_identifiers"):
+        writer.change_operator_identifier("orders", "catalog")
+    writer.change_operator_identifiers({"orders": "catalog", "catalog": "orders"}).write(tmp_path / "new")
+    assert {row["state_name"] for row in sp.arrow.states(tmp_path / "new").to_pylist() if row["operator_uid"] == "catalog"} >= {
+        "total"
+    }
+
+
+def test_an_operator_is_named_once(tmp_path: Path) -> None:
+    writer = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH)
+    twice = {"orders": "a", sp.OperatorIdentifier.for_uid("orders").uid_hash: "b"}
+    with pytest.raises(sp.OptionError, match=r"orders and bc4197a480c92c793190a9f8c0afc54c are the same operator; name it once"):
+        writer.change_operator_identifiers(twice)
+    with pytest.raises(sp.OptionError, match="are the same operator"):
+        writer.migrate("2.3", types={uid: {} for uid in twice})
+    with pytest.raises(sp.OptionError, match="operator catalog and operator orders would both be x"):
+        writer.change_operator_identifiers({"orders": "x", "catalog": "x"})
+    assert repr(writer) == repr(sp.arrow.SavepointWriter.from_existing(ORDERS_PATH))
+
+
+def test_changes_of_a_state_that_is_written_anew() -> None:
+    rows = [{"key": "amelia", "value": 1}]
+    message = r"operator orders.*an earlier call writes all of the state 'total' anew.*in a second one"
+    for change in (
+        lambda writer: writer.update_keyed_state("orders", "total", rows),
+        lambda writer: writer.with_ttl("orders", "total"),
+        lambda writer: writer.touch("orders", "total"),
+        lambda writer: writer.delete_keys("orders", [{"key": "amelia"}], "total"),
+        lambda writer: writer.evolve_state("orders", "total", T.LONG()),
+    ):
+        with pytest.raises(sp.OptionError, match=message):
+            change(sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).with_ttl("orders", "total"))
+    with pytest.raises(sp.NotFoundError, match="an earlier call removes the state 'total'"):
+        sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).remove_state("orders", "total").with_ttl("orders", "total")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -100,3 +101,21 @@ def test_other_rows_are_refused(spark: SparkSession) -> None:
     writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
     with pytest.raises(sp.OptionError, match=r"operator orders: expected rows as a DataFrame of Spark, pandas or Polars.*a list"):
         writer.delete_keys("orders", [("a",)], "total")
+
+
+def test_null_elements_of_lists_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Flink stops to read a list at a null."""
+    writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
+    writer.update_keyed_state("orders", "history", spark.sql("SELECT 'amelia' AS key, array('a', NULL, 'b') AS value"))
+    with pytest.raises(sp.InvalidRowError, match=r"state 'history', key 'amelia'.*value\[1\] .*can't be null"):
+        writer.write(tmp_path / "keyed")
+    writer = sp.SavepointWriter.new(spark).with_list_state("op", "names", spark.sql("SELECT CAST(NULL AS string) AS value"))
+    with pytest.raises(sp.InvalidRowError, match="operator op, state 'names': column value of row 0 is null"):
+        writer.write(tmp_path / "operator")
+
+
+def test_nan_of_pandas_is_a_number(spark: SparkSession, tmp_path: Path) -> None:
+    rows = pd.DataFrame({"key": [1, 2, 3], "value": pd.array([0.0, None, 1.0], "Float64") / pd.array([0.0, 0.0, 1.0], "Float64")})
+    sp.SavepointWriter.new(spark).with_keyed_state("op", rows, states={"value": T.DOUBLE()}).write(tmp_path / "new")
+    found = sp.SavepointReader.read(spark, tmp_path / "new").read_keyed_state("op", "value").collect()
+    assert {row.key: str(row.value) for row in found} == {1: "nan", 3: "1.0"}
