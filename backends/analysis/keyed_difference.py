@@ -124,6 +124,7 @@ class KeyedDifference:
         options = replace(options, flatten=_is_map(old, new), metadata=False, keys=None)
         self._readers = (old.reader(options), new.reader(options))
         self._same_types = len(_types(old) | _types(new)) == 1
+        self.has_same_keys = len(_identifying_types(old) | _identifying_types(new)) <= 1
         self._has_ttl = any(v.has_ttl for side in (old, new) for v in side.variants)
         self._full = full
         self._check()
@@ -334,6 +335,10 @@ def _column(prints: npt.NDArray[np.uint64], size: int) -> pa.Array:
 
 def _types(side: Side) -> set[tuple[bytes, ...]]:
     return {tuple(s.snapshot().to_bytes() for s in v.serializers.values()) for v in side.variants}
+
+
+def _identifying_types(side: Side) -> set[tuple[bytes, ...]]:
+    return {tuple(s.snapshot().to_bytes() for n, s in v.serializers.items() if n != layouts.VALUE) for v in side.variants}
 
 
 def _is_map(*sides: Side) -> bool:

@@ -165,8 +165,7 @@ class Snapshot:
     @property
     def is_current(self) -> bool:
         """Whether ``_metadata`` still has the content that was read: False if it was replaced or removed since."""
-        stored = self.storage.open_if_file(str(Location.parse(self.directory).joined(METADATA_FILE)))
-        return stored is not None and _digest(metadata_content(stored)) == self.digest
+        return stored_digest(self.directory, self.storage) == self.digest
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
         """Open the stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
@@ -231,6 +230,18 @@ def metadata_content(stored: StoredFile) -> memoryview | StoredFile:
     """
     in_parts = stored.size > LARGE_METADATA and Location.parse(stored.path).is_local
     return stored if in_parts else stored.read(0, stored.size)
+
+
+def stored_digest(directory: str, storage: Storage) -> str | None:
+    """Return the digest of the ``_metadata`` that a directory has now; ``None`` without one.
+
+    Raises
+    ------
+    MissingFileError
+        The storage fails.
+    """
+    stored = storage.open_if_file(str(Location.parse(directory).joined(METADATA_FILE)))
+    return None if stored is None else _digest(metadata_content(stored))
 
 
 def _digest(data: memoryview | StoredFile) -> str:

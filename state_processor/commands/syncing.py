@@ -20,7 +20,7 @@ _INTERVAL = "10s"
     "sync",
     "keep a table equal to the newest checkpoint",
     "Make a table equal to a state in the newest checkpoint of a job. The properties of each commit name the checkpoint. "
-    "Only changes are written, as long as the checkpoint that the table has still exists.",
+    "Only changes are written, as long as the checkpoint that the table has still exists, and the options are the same.",
     argument("checkpoints", metavar="CHECKPOINTS", help="the checkpoint directory of a job, or the one above it"),
     OPERATOR,
     argument("--state", required=True, help="name of the state"),
@@ -32,6 +32,7 @@ _INTERVAL = "10s"
     ),
     argument("--format", choices=FORMATS, help="the format; by default parquet for a name in .parquet, otherwise delta"),
     repeated("--to-option", "option of the storage, or property of the Iceberg catalog (uri, warehouse)", metavar="KEY=VALUE"),
+    switch("--allow-missing", "delete all rows if the newest checkpoint lacks the operator, or has the state under another name"),
     switch("--follow", "continue with each further checkpoint, until Ctrl-C"),
     argument("--interval", metavar="TIME", help=f"with --follow: time between two looks (default: {_INTERVAL})"),
     switch("--json", "one JSON object for each commit"),
@@ -49,6 +50,7 @@ def _sync(options: argparse.Namespace) -> bool:
         options.format,
         pairs("--to-option", "KEY=VALUE", options.to_option),
         flag_values(options),
+        options.allow_missing,
     )
     if options.follow:
         for commit in table.follow(options.interval or _INTERVAL):
@@ -63,9 +65,9 @@ def _sync(options: argparse.Namespace) -> bool:
 
 def _print(commit: SyncCommit, options: argparse.Namespace) -> None:
     if options.json:
-        names = ("checkpoint_id", "checkpoint", "is_full", "upserts", "deletes")
+        names = ("checkpoint_id", "checkpoint", "is_full", "upserts", "deletes", "reason")
         print_json([{name: getattr(commit, name) for name in names}])
     elif commit.is_full:
-        say(f"checkpoint {commit.checkpoint_id}: all {commit.upserts} rows written")
+        say(f"checkpoint {commit.checkpoint_id}: all {commit.upserts} rows written ({commit.reason})")
     else:
         say(f"checkpoint {commit.checkpoint_id}: {commit.upserts} rows written, {commit.deletes} deleted")

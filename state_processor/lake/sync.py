@@ -28,6 +28,8 @@ from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
 from state_processor.read.checkpoint_changes import CONTROL, KIND_OF_CHANGE, ChangedState, Step, StepReader, stream_schema
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
+from state_processor.read.missing_operators import check_operator
+from state_processor.read.row_shape import difference, row_shape
 from state_processor.serializers.errors import (
     MissingFileError,
     NotASnapshotError,
@@ -54,9 +56,12 @@ class SyncCommit:
     checkpoint_id, checkpoint
         The id and the path of the checkpoint that the table equals.
     is_full
-        True if all rows were written, because the table was new, its checkpoint was gone, or the type of the state changed.
+        True if all rows were written.
     upserts, deletes
         Rows that were written, and rows that were deleted.
+    reason
+        Why all rows were written, such as the checkpoint of the table that is gone, or an option with another value; empty if
+        only the changes were written.
     """
 
     checkpoint_id: int
@@ -64,6 +69,7 @@ class SyncCommit:
     is_full: bool
     upserts: int
     deletes: int
+    reason: str = ""
 
 
 @takes_options
@@ -75,13 +81,15 @@ def sync(
     *,
     format: str | None = None,
     to_options: Mapping[str, str] | None = None,
+    allow_missing: bool = False,
     **options: Unpack[DiffSnapshotOptions],
 ) -> SyncCommit | None:
     """Make a table of Delta or Iceberg, or a Parquet file, equal to a state in the newest checkpoint of a job.
 
     The table has the columns that identify a value (``key``, ``window`` or ``namespace``, ``map_key``) and the value. The
-    properties of each commit name the checkpoint: ``state-processor.checkpoint-id``. If the checkpoint that the table has still
-    exists, only the changes since then are written.
+    properties of each commit name the checkpoint: ``state-processor.checkpoint-id``. Only the changes are written if the
+    checkpoint that the table has still exists with the same content, and if rows are read as before: with the same options,
+    registrations and version of this library. Otherwise all rows are written, and the commit has the reason.
 
     Parameters
     ----------
@@ -97,6 +105,9 @@ def sync(
     to_options
         Storage options of ``deltalake``, properties of the catalog of ``pyiceberg`` (``uri``, ``warehouse``), or settings of the
         storage of the Parquet file.
+    allow_missing
+        Delete all rows if the newest checkpoint does not have the operator any more, or has the state under another name. By
+        default, this is an error.
     **options
         See :class:`~state_processor.options.groups.DiffSnapshotOptions`.
 
@@ -108,7 +119,8 @@ def sync(
     Raises
     ------
     NotFoundError
-        If the directory does not have a whole checkpoint, or the checkpoint does not have the state.
+        If the directory does not have a whole checkpoint, or the checkpoint does not have the state. If the operator of the table
+        is missing, the message has its likely new name.
     UnsupportedFormatError
         If the state can't be read, its rows do not have an identity, or two jobs take checkpoints in the directory at once.
     MissingFileError
@@ -118,7 +130,7 @@ def sync(
     OptionError
         If the table has another state, or an option has an unexpected value.
     """
-    return TableSync.of(checkpoints, uid, state, to, format, to_options, options).advance()
+    return TableSync.of(checkpoints, uid, state, to, format, to_options, options, allow_missing).advance()
 
 
 class TableSync:
@@ -138,6 +150,7 @@ class TableSync:
         self._series = series
         self._state = state
         self._target = target
+        self._shape = row_shape(state.read, series.access)
         self._waits = False
         self._said: set[str] = set()
 
@@ -151,13 +164,14 @@ class TableSync:
         format: str | None,
         to_options: Mapping[str, str] | None,
         options: Mapping[str, Any],
+        allow_missing: bool = False,
     ) -> TableSync:
         """Check arguments, see :func:`sync`."""
-        access = SnapshotAccess.among(options)
+        access = SnapshotAccess.among(options).with_content()
         given = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
         read = ReadOptions(**values_of(READ_OPTIONS, given))
-        wanted = ChangedState(OperatorIdentifier.of(uid), state, read)
-        return cls(CheckpointSeries(checkpoints, access), wanted, target_of(to, format, to_options or {}))
+        followed = ChangedState(OperatorIdentifier.of(uid), state, read, allow_missing)
+        return cls(CheckpointSeries(checkpoints, access), followed, target_of(to, format, to_options or {}))
 
     def follow(self, interval: str | timedelta) -> Iterator[SyncCommit]:
         """Yield a commit for each newest checkpoint, without end.
@@ -196,13 +210,19 @@ class TableSync:
         position = self._target.position()
         if position is not None:
             self._check_same_state(position)
+        changed = "" if position is None else difference(position.shape, self._shape)
         found = self._after(None if position is None else position.checkpoint)
         if not found and position is None and not self._waits:
             raise self._series.nothing_whole()
+        if not found and changed and position is not None and position.checkpoint.open(self._series.access) is not None:
+            found = [position.checkpoint]
         if not found:
             return None
         newest = found[-1]
-        return self._incremental(position, newest) or self._full(position, newest)
+        if position is None or changed:
+            return self._full(position, newest, changed or "the table is new")
+        reason, commit = self._incremental(position, newest)
+        return commit or self._full(position, newest, reason)
 
     def _after(self, position: Checkpoint | None) -> list[Checkpoint]:
         """Return the checkpoints after a position; with ``--follow``, the directory may be made later."""
@@ -230,29 +250,30 @@ class TableSync:
                 f"the table has state {position.state!r} of operator {position.operator}, not {self._state}: choose another table"
             )
 
-    def _incremental(self, position: Position | None, newest: Checkpoint) -> SyncCommit | None:
-        """Write the changes since a position; return ``None`` if they can't be known, or don't fit the table."""
-        if position is None:
-            return None
+    def _incremental(self, position: Position, newest: Checkpoint) -> tuple[str, SyncCommit | None]:
+        """Write the changes since a position, or return why they can't be known, or don't fit the table."""
         access, step = self._series.access, Step(position.checkpoint, newest)
         old, new = position.checkpoint.open(access), newest.open(access)
-        if old is None or new is None:
-            return None
+        if new is None:
+            raise MissingFileError(f"{newest} was removed while it was opened")
+        if old is None:
+            return f"{position.checkpoint}, which the table has, is gone or was replaced", None
         try:
             reader = StepReader.open_if_known(step, old, new, self._state)
-        except UnsupportedFormatError:  # the types have changed
-            return None
+        except UnsupportedFormatError as error:  # such as other types
+            return str(error), None
         if reader is None:
-            return self._empty(position, newest)
+            return "", self._empty(position, newest)
         reached = self._position(reader)
         if reached.columns != position.columns:
-            return None
+            return f"the columns were {position.columns} and are {reached.columns}", None
         rows = pa.Table.from_batches((b for split in reader.splits() for b in reader.read(split)), reader.schema)
         deletes = pc.equal(rows.column(KIND_OF_CHANGE), DELETE)
         self._target.apply(Changes(rows.select(_columns(reader).names), deletes, reader.identity), reached)
-        return _commit(newest, rows.num_rows, pc.sum(deletes).as_py() or 0)
+        number = pc.sum(deletes).as_py() or 0
+        return "", SyncCommit(newest.checkpoint_id, newest.path, False, rows.num_rows - number, number)
 
-    def _full(self, position: Position | None, newest: Checkpoint) -> SyncCommit | None:
+    def _full(self, position: Position | None, newest: Checkpoint, reason: str) -> SyncCommit | None:
         snapshot = newest.open(self._series.access)
         if snapshot is None:
             raise MissingFileError(f"{newest} was removed while it was opened")
@@ -260,6 +281,9 @@ class TableSync:
             reader = StepReader.open(Step(None, newest), None, snapshot, self._state)
         except NotFoundError as error:
             if position is not None:
+                if not self._state.allow_missing:
+                    old = position.checkpoint.open(self._series.access)
+                    check_operator(newest, old, snapshot, self._state.operator, self._state.state)
                 return self._empty(position, newest)
             if not self._waits or self._state.operator.uid_hash not in {o.operator_id for o in snapshot.metadata.operators}:
                 raise
@@ -277,23 +301,20 @@ class TableSync:
                     yield batch.select(_columns(reader).names)
 
         self._target.replace(_columns(reader), batches(), self._position(reader))
-        return _commit(newest, number, None)
+        return SyncCommit(newest.checkpoint_id, newest.path, True, number, 0, reason)
 
     def _empty(self, position: Position, newest: Checkpoint) -> SyncCommit:
         """Make a table empty that has the state, because the checkpoint does not have the state."""
-        _LOG.warning("%s does not have %s: the table is empty", newest, self._state)
-        self._target.replace(self._target.schema(), iter(()), replace(position, checkpoint=newest))
-        return _commit(newest, 0, None)
+        reason = f"{newest} does not have {self._state}: the table is empty"
+        _LOG.warning("%s", reason)
+        self._target.replace(self._target.schema(), iter(()), replace(position, checkpoint=newest, shape=self._shape))
+        return SyncCommit(newest.checkpoint_id, newest.path, True, 0, 0, reason)
 
     def _position(self, reader: StepReader) -> Position:
         columns = schema_text(_columns(reader))
-        return Position(reader.step.after, self._state.operator.uid_hash, self._state.state, columns)
+        return Position(reader.step.after, self._state.operator.uid_hash, self._state.state, columns, self._shape)
 
 
 def _columns(reader: StepReader) -> pa.Schema:
     """Return the columns of the table."""
     return pa.schema(list(stream_schema(reader.schema, with_before=False))[len(CONTROL) :])
-
-
-def _commit(checkpoint: Checkpoint, rows: int, deletes: int | None) -> SyncCommit:
-    return SyncCommit(checkpoint.checkpoint_id, checkpoint.path, deletes is None, rows - (deletes or 0), deletes or 0)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from state_processor.lake.row_identity import identity, without
 from state_processor.read.checkpoint_series import Checkpoint
+from state_processor.read.row_shape import RowShape, shape_of_text, shape_text
 from state_processor.serializers.errors import WriteError
 from state_processor.serializers.late import pc
 
@@ -19,6 +20,7 @@ _NAMES: Final = ("path", "time", "digest")
 _OPERATOR: Final = f"{_PREFIX}operator"
 _STATE: Final = f"{_PREFIX}state"
 _COLUMNS: Final = f"{_PREFIX}columns"
+_SHAPE: Final = f"{_PREFIX}rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +37,21 @@ class Position:
         The state.
     columns
         The columns and their types. A table with other columns is rewritten.
+    shape
+        What shaped the rows: options, registrations and version. A table of another shape is rewritten.
     """
 
     checkpoint: Checkpoint
     operator: str
     state: str
     columns: str
+    shape: RowShape
 
     def properties(self) -> dict[str, str]:
         """Return the position as properties of a commit."""
         of_checkpoint = {f"{_PREFIX}checkpoint-{n}": str(getattr(self.checkpoint, n)) for n in _NAMES}
         own = {CHECKPOINT_ID: str(self.checkpoint.checkpoint_id), _OPERATOR: self.operator, _STATE: self.state}
-        return own | of_checkpoint | {_COLUMNS: self.columns}
+        return own | of_checkpoint | {_COLUMNS: self.columns, _SHAPE: shape_text(self.shape)}
 
     @classmethod
     def of_properties(cls, given: Mapping[str, str]) -> Position | None:
@@ -55,7 +60,7 @@ class Position:
             return None
         path, time, digest = (given[f"{_PREFIX}checkpoint-{n}"] for n in _NAMES)
         checkpoint = Checkpoint(path, int(given[CHECKPOINT_ID]), int(time), digest)
-        return cls(checkpoint, given[_OPERATOR], given[_STATE], given[_COLUMNS])
+        return cls(checkpoint, given[_OPERATOR], given[_STATE], given[_COLUMNS], shape_of_text(given.get(_SHAPE)))
 
 
 class ConflictError(WriteError):

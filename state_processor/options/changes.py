@@ -64,6 +64,12 @@ class ChangesOptions:
         "newest whole checkpoint, and `_full` is true.",
         False,
     )
+    allow_missing: bool = option(
+        "boolean",
+        "Deletes all rows if a later checkpoint does not have the operator any more, or has the state under another name. By "
+        "default, this is an error with the likely new name.",
+        False,
+    )
 
     __repr__ = redacted_repr
 

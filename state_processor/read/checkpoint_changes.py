@@ -21,6 +21,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
 from state_processor.read.checkpoint_series import Checkpoint
+from state_processor.read.missing_operators import MissingOperatorError, check_operator
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -42,11 +43,15 @@ CONTROL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ChangedState:
-    """The state whose changes are read, and how its values are represented."""
+    """The state whose changes are read, and how its values are represented.
+
+    With ``allow_missing``, all rows of an operator or a state that a later checkpoint does not have are deleted.
+    """
 
     operator: OperatorIdentifier
     state: str
     read: ReadOptions
+    allow_missing: bool = False
 
     def __str__(self) -> str:
         return f"state {self.state!r} of operator {self.operator}"
@@ -91,12 +96,19 @@ class StepReader:
         Raises
         ------
         NotFoundError
-            If neither checkpoint has the state.
+            If neither checkpoint has the state, or the later one does not have the operator any more.
         UnsupportedFormatError
             If the state can't be read, or has other keys, or another type, in the two checkpoints.
         """
+        if old is not None and not state.allow_missing:
+            check_operator(step.after, old, new, state.operator, state.state)
         reader = open_changes(old, new, state.operator.uid_hash, state.state, state.read)
         found = cls(step, reader)
+        if not getattr(reader, "has_same_keys", True):
+            raise UnsupportedFormatError(
+                f"{state} has keys of another type in {step.after} than in {step.before}: a key would be deleted and inserted. "
+                "Start again with startingCheckpoint=snapshot"
+            )
         known = reader.schema
         if BEFORE in known.names and known.field(BEFORE).type != known.field(AFTER).type:
             raise UnsupportedFormatError(
@@ -110,9 +122,16 @@ class StepReader:
         """Open a step as :meth:`open` does; ``None`` if neither of two checkpoints has the state.
 
         A job that starts again without state registers a state with its first record.
+
+        Raises
+        ------
+        MissingOperatorError
+            If the later checkpoint does not have the operator any more, or has the state under another name.
         """
         try:
             return cls.open(step, old, new, state)
+        except MissingOperatorError:
+            raise
         except NotFoundError:
             if old is None:
                 raise

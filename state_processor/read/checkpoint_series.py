@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, stored_digest
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
@@ -67,6 +67,16 @@ class Checkpoint:
         except StateProcessorError:
             return None
 
+    def is_stored(self, access: SnapshotAccess) -> bool:
+        """Return whether its ``_metadata`` is there with the same content; files that it refers to may be missing.
+
+        Raises
+        ------
+        MissingFileError
+            If the storage fails.
+        """
+        return stored_digest(self.path, access.storage()) == self.digest
+
 
 @dataclass
 class CheckpointSeries:
@@ -74,6 +84,9 @@ class CheckpointSeries:
 
     Within a job, checkpoints are in the order of their ids. A job that is restored continues in a new directory, and its ids
     continue; its checkpoints follow the checkpoints of the job before it. Savepoints below the directory are checkpoints too.
+
+    A checkpoint is identified by its path and the digest of its ``_metadata``. Paths and times only save reading ``_metadata``
+    again; the digest of the newest checkpoint, and of the checkpoint of a position, is computed in each look.
 
     Parameters
     ----------
@@ -101,9 +114,15 @@ class CheckpointSeries:
         """
         for _ in range(_ATTEMPTS):
             found = self._look()
-            if found or not any(info.is_complete is None for info in self._found):
+            if found and not found[-1].is_stored(self.access):
+                self._forget()
+            elif found or not any(info.is_complete is None for info in self._found):
                 return found
         return []  # each one was removed before it was opened, or lacks files
+
+    def _forget(self) -> None:
+        """Read each ``_metadata`` again in the next look: one was replaced."""
+        self._found, self._known = [], {}
 
     def _look(self) -> list[Checkpoint]:
         self._found = found = find_snapshots(self.directory, self.access.storage(), DEPTH, self._found).snapshots
@@ -201,14 +220,25 @@ class CheckpointSeries:
         """Return the checkpoints after a position, in their order. Without a position, return all checkpoints.
 
         If the checkpoint of the position is gone, the list has the newest one alone: changes between two checkpoints need both.
+        The newest one may be older than the position, in a directory that was restored from a backup. If the checkpoint of the
+        position is there, but lacks files, only a later checkpoint follows.
+
+        Raises
+        ------
+        MissingFileError
+            If the storage fails.
         """
         found = self.whole()
         if position is None:
             return found
+        is_stored = position.is_stored(self.access)
         places = [i for i, c in enumerate(found) if (c.path, c.digest) == (position.path, position.digest)]
-        if places:
+        if places and is_stored:
             return found[places[-1] + 1 :]
-        return [c for c in found[-1:] if c.is_after(position)]
+        if places:
+            self._forget()
+            found = self.whole()
+        return [c for c in found[-1:] if not is_stored or c.is_after(position)]
 
 
 def _job(info: SnapshotInfo) -> str:

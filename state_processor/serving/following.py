@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import OpenFile, Storage
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, stored_digest
 from state_processor.backends.read.file_check import check_files
 from state_processor.backends.read.kept import Kept
 from state_processor.backends.read.state_listing import Survey, find_operator, surveys
@@ -73,7 +73,7 @@ class ServedSnapshot:
         return self.snapshot.metadata.checkpoint_id
 
     def is_of(self, info: SnapshotInfo) -> bool:
-        """Return whether this is the snapshot that a search found; a path can get another snapshot."""
+        """Return whether this has the path and the time of a snapshot that a search found."""
         return (self._info.path, self._info.time) == (info.path, info.time)
 
     @cached_property
@@ -224,7 +224,7 @@ class Followed:
         """Open the newest complete snapshot; return the current one if it is the newest, or no other can be opened."""
         problem: StateProcessorError | None = None
         for info in self._found():
-            if current is not None and current.is_of(info):
+            if current is not None and current.is_of(info) and self._is_stored(current):
                 return current
             try:
                 return self._opened(info)
@@ -233,6 +233,10 @@ class Followed:
         if current is not None:
             return current
         raise NotASnapshotError(f"{self._directory} does not have a complete snapshot" + (f": {problem}" if problem else ""))
+
+    def _is_stored(self, served: ServedSnapshot) -> bool:
+        """Return whether `_metadata` has the same content: a path can get another snapshot with the same time."""
+        return stored_digest(served.path, self._access.storage()) == served.snapshot.digest
 
     def _opened(self, info: SnapshotInfo) -> ServedSnapshot:
         snapshot = self._access.open(info.path, KeptFiles(self._access.storage_options))

@@ -24,6 +24,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from state_processor.backends.read.schema_text import schema_text
 from state_processor.options.changes import CHANGES_FORMAT, EARLIEST, LATEST, SNAPSHOT, ChangesOptions
 from state_processor.options.keywords import documents
 from state_processor.options.table import READING_CHANGES
@@ -31,6 +32,7 @@ from state_processor.options.task_registrations import TaskSerializers
 from state_processor.read.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.projection import Projection
+from state_processor.read.row_shape import difference, row_shape
 from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.spark.datasource import SnapshotDataSource
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
@@ -48,6 +50,7 @@ _FROM: Final = "from"
 _BEGIN: Final = "begin"
 _STARTING: Final = "starting"
 _STATE: Final = "state"
+_ROWS: Final = "rows"
 _CHECKPOINTS_IN_A_BATCH: Final = 1
 
 Offset = dict[str, Any]
@@ -106,7 +109,7 @@ class FlinkSavepointChangesDataSource(SnapshotDataSource):
 
 
 def _state(options: ChangesOptions) -> ChangedState:
-    return ChangedState(options.operator, options.state, options.read)
+    return ChangedState(options.operator, options.state, options.read, options.allow_missing)
 
 
 class ChangesPartition(InputPartition):
@@ -132,7 +135,7 @@ class ChangesReader(DataSourceStreamReader):
     These versions do not hand the start of a micro-batch over when they ask for its end.
     """
 
-    _not_sent: ClassVar[tuple[str, ...]] = ("_series", "_position", "_last", "_planned")
+    _not_sent: ClassVar[tuple[str, ...]] = ("_series", "_position", "_last", "_planned", "_shape")
 
     def __init__(self, options: ChangesOptions, schema: StructType, serializers: TaskSerializers) -> None:
         self._options = options
@@ -187,8 +190,9 @@ class ChangesReader(DataSourceStreamReader):
         is_first = _STARTING in start
         position = self._begin(self._series.whole()) if is_first else _position(start)
         chosen: Sequence[Checkpoint] = ()
-        if target is None or position is None or target.is_after(position):
-            found = _until(target, self._series.after(position))
+        after = self._series.after(position)
+        if target is None or position is None or target in after or target.is_after(position):
+            found = _until(target, after)
             chosen = found[-1:] if position is None else _ascending(found[:limit])
         if not chosen and is_first and position is not None:
             chosen = (position,)
@@ -198,19 +202,33 @@ class ChangesReader(DataSourceStreamReader):
         return self._offset({_CHECKPOINT: last, _SINCE: since, _FROM: None if position is None else position.as_json()})
 
     def _offset(self, content: Offset) -> Offset:
-        return content | {_STATE: self._stored_state}
+        return content | {_STATE: self._stored_state, _ROWS: self._shape}
 
     @property
     def _stored_state(self) -> list[str]:
         return [self._options.operator.uid_hash, self._options.state]
 
+    @cached_property
+    def _shape(self) -> dict[str, str]:
+        """What shapes the rows of the stream: options, registrations, version, and the columns."""
+        options = self._options
+        self._serializers.enter()
+        shape = row_shape(options.read, options.access.with_content())
+        return shape | {"before": str(options.before), "columns": schema_text(arrow_schema_of(self._schema))}
+
     def _check(self, offset: Offset) -> None:
-        """Refuse the offset of another state."""
+        """Refuse the offset of another state, or of rows that were read in another way."""
         operator, state = offset.get(_STATE, self._stored_state)
         if [operator, state] != self._stored_state:
             raise OptionError(
                 f"the query has read state {state!r} of operator {operator}, not {_state(self._options)}: choose another "
                 "checkpointLocation"
+            )
+        changed = difference(offset.get(_ROWS, {}), self._shape)
+        if changed:
+            raise OptionError(
+                f"the query has read other rows until now: {changed}. Rows of both would be mixed: start a new query with "
+                f"another checkpointLocation and startingCheckpoint={SNAPSHOT}, or read as before"
             )
 
     @asked_by_spark()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from pyiceberg.catalog import load_catalog
 import state_processor as sp
 from state_processor import cli
 from state_processor.lake.delta import DeltaTarget
+from state_processor.lake.sync import TableSync
 from state_processor.lake.targets import CHECKPOINT_ID
 from state_processor.read.checkpoint_changes import StepReader
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
@@ -373,3 +375,149 @@ def test_a_checkpoint_that_is_removed_while_it_is_written(
     commit = sp.sync(job, UID, "total", to, **arguments)
     assert commit is not None
     assert (content(read()), checkpoint_id()) == (rows(job / "chk-2"), "2")
+
+
+def dated(job: Path, number: int, days: dict[str, int]) -> Path:
+    """Write a checkpoint with calendar days, as the clocks in the zone of the job show them."""
+    path = job / f"chk-{number}"
+    writer = sp.arrow.SavepointWriter.new(max_parallelism=4, flink_version="2.0")
+    entries = [{"key": key, "day": datetime.date(2024, 1, day)} for key, day in days.items()]
+    writer.with_keyed_state(UID, entries, key="key", states={"day": sp.ValueState(sp.Types.SQL_DATE())})
+    writer.write(path, checkpoint_id=number)
+    os.utime(path / "_metadata", (1_700_000_000 + number,) * 2)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_another_option_writes_all_rows(kind: str, job: Path, tmp_path: Path) -> None:
+    """A table never has days of two time zones, whether or not there is a newer checkpoint."""
+    to, arguments, read, _ = table(kind, tmp_path)
+    dated(job, 1, {"a": 1, "b": 1})
+    sp.sync(job, UID, "day", to, **arguments)
+    dated(job, 2, {"a": 1, "b": 2})
+    zone = {"time_zone": "America/New_York"}
+    commit = sp.sync(job, UID, "day", to, **arguments, **zone)
+    assert commit is not None
+    assert (commit.is_full, commit.upserts) == (True, 2)
+    assert commit.reason == "time_zone was not set and is America/New_York"
+    assert content(read()) == [("a", datetime.date(2023, 12, 31)), ("b", datetime.date(2024, 1, 1))]
+    assert sp.sync(job, UID, "day", to, **arguments, **zone) is None
+    commit = sp.sync(job, UID, "day", to, **arguments)  # the checkpoint is the same
+    assert commit is not None
+    assert commit.is_full
+    assert content(read()) == [("a", datetime.date(2024, 1, 1)), ("b", datetime.date(2024, 1, 2))]
+
+
+def test_a_table_of_an_earlier_version_is_written_again(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = str(tmp_path / "totals.parquet")
+    take(job, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(sp, "__version__", "0.0.9")
+        sp.sync(job, UID, "total", to)
+    assert cli.main(["sync", str(job), "--uid", UID, "--state", "total", "--to", to]) == 0
+    assert "rows written (the version of state-processor was 0.0.9 and is " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_directory_that_was_rolled_back(kind: str, job: Path, tmp_path: Path) -> None:
+    """The table has rows that no checkpoint has any more: it is written again from the older checkpoint."""
+    to, arguments, read, checkpoint_id = table(kind, tmp_path)
+    first = take(job, 1, {"amelia": 1})
+    backup = shutil.copytree(job, tmp_path / "backup")
+    take(job, 2, {"amelia": 2})
+    sp.sync(job, UID, "total", to, **arguments)
+    shutil.rmtree(job)
+    shutil.copytree(backup, job)
+    commit = sp.sync(job, UID, "total", to, **arguments)
+    assert commit is not None
+    assert (commit.is_full, commit.checkpoint_id, checkpoint_id()) == (True, 1, "1")
+    assert commit.reason.endswith(f"{job / 'chk-2'}, which the table has, is gone or was replaced")
+    assert content(read()) == rows(first)
+
+
+def test_a_checkpoint_that_was_replaced_with_the_same_time(job: Path, tmp_path: Path) -> None:
+    """Also for a process that has seen the former checkpoint."""
+    to, _, read, _ = table("delta", tmp_path)
+    take(job, 1, {"amelia": 1})
+    following = TableSync.of(job, UID, "total", to, None, None, {})
+    assert following.advance() is not None
+    times = os.stat(job / "chk-1" / "_metadata")
+    for value in (2, 3):
+        remove(job / "chk-1")
+        take(job, 1, {"amelia": value})
+        os.utime(job / "chk-1" / "_metadata", ns=(times.st_atime_ns, times.st_mtime_ns))
+        commit = following.advance()
+        assert commit is not None
+        assert commit.is_full
+        assert content(read()) == rows(job / "chk-1")
+        assert following.advance() is None
+
+
+def test_a_newest_checkpoint_that_lacks_files_keeps_the_table(job: Path, tmp_path: Path) -> None:
+    """It is not gone: the table does not go back to an earlier checkpoint."""
+    to, _, read, _ = table("parquet", tmp_path)
+    take(job, 1)
+    damaged = take(job, 2, {"amelia": 5})
+    sp.sync(job, UID, "total", to)
+    next(p for p in damaged.iterdir() if p.name != "_metadata").unlink()
+    before = content(read())
+    assert sp.sync(job, UID, "total", to) is None
+    assert content(read()) == before
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_renamed_operator_is_not_an_empty_state(kind: str, is_gone: bool, job: Path, tmp_path: Path) -> None:
+    to, arguments, read, checkpoint_id = table(kind, tmp_path)
+    first = take(job, 1)
+    sp.sync(job, UID, "total", to, **arguments)
+    before = content(read())
+    renamed = sp.arrow.SavepointWriter.from_existing(first).change_operator_identifier(UID, "orders-v2")
+    renamed.write(job / "chk-2", checkpoint_id=2)
+    if is_gone:
+        remove(first)
+    message = r"does not have the operator orders any more\. Its new name is likely 'orders-v2'"
+    with pytest.raises(sp.NotFoundError, match=message):
+        sp.sync(job, UID, "total", to, **arguments)
+    assert (content(read()), checkpoint_id()) == (before, "1")
+    command = ["sync", str(job), "--uid", UID, "--state", "total", "--to", to]
+    if kind != "iceberg":
+        assert cli.main(command) == 2
+        assert cli.main([*command, "--allow-missing"]) == 0
+    else:
+        sp.sync(job, UID, "total", to, allow_missing=True, **arguments)
+    assert (content(read()), checkpoint_id()) == ([], "2")
+
+
+def test_a_renamed_state_is_not_an_empty_state(job: Path, tmp_path: Path) -> None:
+    to, _, read, _ = table("parquet", tmp_path)
+    first = take(job, 1)
+    sp.sync(job, UID, "total", to)
+    totals = sp.arrow.read_state(first, UID, "total").read_all().rename_columns(["key", "total-v2"])
+    renamed = sp.arrow.SavepointWriter.from_existing(first).remove_state(UID, "total")
+    renamed.with_keyed_state(UID, totals, key="key", states={"total-v2": sp.ValueState(sp.Types.LONG())})
+    renamed.write(job / "chk-2", checkpoint_id=2)
+    message = r"the state 'total' of operator orders any more\. Its new name is likely 'total-v2'"
+    with pytest.raises(sp.NotFoundError, match=message):
+        sp.sync(job, UID, "total", to)
+    assert content(read()) == rows(first)
+    commit = sp.sync(job, UID, "total", to, allow_missing=True)
+    assert commit is not None
+    assert content(read()) == []
+
+
+def test_keys_of_another_type_write_all_rows(job: Path, tmp_path: Path) -> None:
+    """A changelog of these would delete and insert the same key."""
+    to, _, read, _ = table("delta", tmp_path)
+    for at, key_type in enumerate((sp.Types.CHAR(), sp.Types.STRING()), 1):
+        writer = sp.arrow.SavepointWriter.new(max_parallelism=4, flink_version="2.0")
+        entries = [{"key": "S", "n": at}, {"key": "M", "n": at}]
+        states = {"n": sp.ValueState(sp.Types.LONG())}
+        writer.with_keyed_state(UID, entries, key="key", key_type=key_type, states=states)
+        writer.write(job / f"chk-{at}", checkpoint_id=at)
+        commit = sp.sync(job, UID, "n", to)
+        assert commit is not None
+        assert content(read()) == [("M", at), ("S", at)]
+    assert "keys of another type" in commit.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import weakref
 from pathlib import Path
@@ -73,6 +74,26 @@ def test_a_snapshot_that_replaces_another_is_served(tmp_path: Path) -> None:
     remove_checkpoint(tmp_path, 1)
     other.rename(target)
     assert (followed.refresh().path, value_of(followed.current)) == (str(target), 2)
+
+
+def test_a_snapshot_that_replaces_another_with_the_same_time_is_served(tmp_path: Path) -> None:
+    target = write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    times = os.stat(target / "_metadata")
+    other = write_checkpoint(tmp_path, 2)
+    remove_checkpoint(tmp_path, 1)
+    other.rename(target)
+    os.utime(target / "_metadata", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (followed.refresh().path, value_of(followed.current)) == (str(target), 2)
+
+
+def test_a_directory_that_was_rolled_back_is_served(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 1)
+    followed = Followed(tmp_path, {})
+    write_checkpoint(tmp_path, 2)
+    assert value_of(followed.refresh()) == 2
+    remove_checkpoint(tmp_path, 2)
+    assert value_of(followed.refresh()) == 1
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 import state_processor as sp
 from state_processor.backends.metadata import discovery
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
+from state_processor.serializers import register_kryo_class, registrations
 from state_processor.spark.changes_source import ChangesReader, FlinkSavepointChangesDataSource, LimitedChangesReader
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
 
@@ -251,6 +254,88 @@ def test_the_checkpoint_of_a_query_belongs_to_one_state(job: Path) -> None:
         other.latestOffset(offset, limit(1))
     with pytest.raises(sp.OptionError, match="choose another checkpointLocation"):
         other.partitions(offset, offset)
+
+
+@pytest.mark.parametrize(
+    ("options", "changed"),
+    [
+        ({"timeZone": "America/New_York"}, "timeZone was not set and is America/New_York"),
+        ({"nanos": "string"}, "nanos was not set and is string"),
+        ({"before": "true"}, "before was False and is True"),
+    ],
+)
+def test_a_query_goes_on_with_the_options_of_its_start(options: dict[str, str], changed: str, job: Path) -> None:
+    take(job, 1)
+    offset = begun(reader(job))
+    take(job, 2, LATER)
+    other = reader(job, **options)
+    message = f"the query has read other rows until now: .*{changed}.* start a new query with another checkpointLocation"
+    with pytest.raises(sp.OptionError, match=message):
+        other.latestOffset(offset, limit(1))
+    with pytest.raises(sp.OptionError, match=message):
+        other.partitions(offset, offset)
+    assert reader(job, batchMemory="1m", timeZone="UTC").latestOffset(offset, limit(1)) != offset
+
+
+def test_a_query_goes_on_with_the_version_and_the_registrations_of_its_start(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(job, 1)
+    offset = begun(reader(job))
+    with registrations():
+        register_kryo_class("com.acme.Money", {"amount": sp.Types.LONG()})
+        with pytest.raises(sp.OptionError, match="the content of the registrations was "):
+            reader(job).latestOffset(offset, limit(1))
+    monkeypatch.setattr(sp, "__version__", "99.0")
+    with pytest.raises(sp.OptionError, match=r"the version of state-processor was .* and is 99\.0"):
+        reader(job).latestOffset(offset, limit(1))
+    del offset["rows"]
+    with pytest.raises(sp.OptionError, match="the options of its rows were not recorded"):
+        reader(job).latestOffset(offset, limit(1))
+
+
+@pytest.mark.parametrize("made", [reader, older])
+def test_a_directory_that_was_rolled_back(made: Any, job: Path, tmp_path: Path) -> None:
+    """The newest checkpoint is older than the one of the query: the micro-batch has all of its values."""
+    first = take(job, 1, {"amelia": 1})
+    backup = shutil.copytree(job, tmp_path / "backup")
+    start = begun(reader(job))
+    take(job, 2, LATER)
+    second = reader(job).latestOffset(start, limit(1))
+    shutil.rmtree(job)
+    shutil.copytree(backup, job)
+    stream = made(job)
+    end = stream.latestOffset(second, limit(1)) if isinstance(stream, LimitedChangesReader) else stream.latestOffset()
+    found = read(stream, second, end)
+    assert {r["_full"] for r in found} == {True}
+    assert sorted((r["key"], r["value"]) for r in found) == rows(first)
+
+
+def test_a_checkpoint_that_was_replaced_with_the_same_time(job: Path) -> None:
+    take(job, 1, {"amelia": 1})
+    stream = reader(job)
+    start = begun(stream)
+    times = (job / "chk-1" / "_metadata").stat()
+    remove(job / "chk-1")
+    take(job, 1, {"amelia": 2})
+    os.utime(job / "chk-1" / "_metadata", ns=(times.st_atime_ns, times.st_mtime_ns))
+    end = stream.latestOffset(start, limit(1))
+    found = read(stream, start, end)
+    assert {r["_full"] for r in found} == {True}
+    assert sorted((r["key"], r["value"]) for r in found) == rows(job / "chk-1")
+
+
+def test_a_renamed_operator_is_not_an_empty_state(job: Path) -> None:
+    first = take(job, 1)
+    stream = reader(job)
+    start = begun(stream)
+    renamed = sp.arrow.SavepointWriter.from_existing(first).change_operator_identifier(UID, "orders-v2")
+    renamed.write(job / "chk-2", checkpoint_id=2)
+    end = stream.latestOffset(start, limit(1))
+    with pytest.raises(
+        sp.NotFoundError, match=r"operator orders any more\. Its new name is likely 'orders-v2'.* allowMissing=true"
+    ):
+        read(stream, start, end)
+    stream._options = replace(stream._options, allow_missing=True)
+    assert {change for _, change, _, _ in changes(read(stream, start, end))} == {"delete"}
 
 
 def test_a_checkpoint_that_is_removed_while_tasks_read(job: Path) -> None:
