@@ -1,49 +1,66 @@
-"""A new store of RocksDB: sorted entries of column families become SST files, and a manifest that lists them.
+"""A new store of RocksDB: sorted entries of column families become tables, and a manifest lists them.
 
-Files are written with ``rocksdict``, whose RocksDB is newer than the versions in Flink. Their format and checksums are such that
-the versions in Flink open them: 6.20.3 (since Flink 1.14) and 8.10.0 (since 2.0).
-
-A store may keep column families of a store of the source savepoint, in the same files. RocksDB does not see these files: it
-opens a manifest with the column families alone, and continues its numbers. Changes become files above the kept files. The kept
-files are added to the manifest at the end, and need not be copied before.
+A store may keep column families of a store of the source savepoint, in the same files. Changes become tables of level 0, with
+higher sequence numbers. The kept files are added to the manifest at the end, and need not be copied before.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Final
 
-import rocksdict
+import numpy as np
+import numpy.typing as npt
 
+from state_processor.backends.files.storage import Storage
+from state_processor.backends.formats.entry_framing import entry_spans, frame_entries
+from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.sst.beginnings import behind
-from state_processor.backends.formats.sst.manifest import Manifest, read_manifest, write_manifest
-from state_processor.backends.write.sorted_entries import Pairs
+from state_processor.backends.formats.sst.block_kernels import DELETION, VALUE_TYPE
+from state_processor.backends.formats.sst.family_scan import FamilyScan
+from state_processor.backends.formats.sst.manifest import DEFAULT_FAMILY, Family, Manifest, TableFile, write_manifest
+from state_processor.backends.formats.sst.table import Table
+from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, Writer, tag
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.write.sorted_entries import order_in_groups, order_of_keys, repeated_keys
 from state_processor.serializers.errors import ScratchSpaceError
+
+_Bytes = npt.NDArray[np.uint8]
+_Markers = tuple[_Bytes, bool]
+"""Framed markers; True if all of them are whole keys."""
 
 _FILE_BYTES: Final = 64 << 20
 """About the size of a file, as RocksDB's default option ``target_file_size_base`` sets it."""
-_TABLE_FORMAT: Final = 5
-_OTHERS: Final = re.compile(r"(?P<kind>MANIFEST|CURRENT|OPTIONS)(?:-\d+)?")
-"""Files that are not tables; the newest file of each kind counts."""
 _CHANGES_BYTES: Final = 128 << 20
 """Changes of a column family are kept in memory up to this size; more changes become several files."""
+_LAST_LEVEL: Final = 6
+_BEHIND_ALL: Final = b"\xff" * 3
+"""A bound behind all keys: they begin with a key group."""
+_OPTIONS: Final = """\
+# Options of the tables in this directory. RocksDB does not need this file.
 
+[Version]
+  rocksdb_version=8.10.0
+  options_file_version=1.1
 
-def table_options() -> Any:
-    """Return options of column families, whose tables each RocksDB since 6.20 reads."""
-    table = rocksdict.BlockBasedOptions()
-    table.set_format_version(_TABLE_FORMAT)
-    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
-    options = rocksdict.Options(raw_mode=True)
-    options.set_block_based_table_factory(table)
-    options.set_disable_auto_compactions(True)
-    options.set_compression_type(rocksdict.DBCompressionType.snappy())
-    return options
+[DBOptions]
+  create_if_missing=false
+
+"""
+_FAMILY_OPTIONS: Final = """\
+[CFOptions "{name}"]
+  compression=kSnappyCompression
+  comparator=leveldb.BytewiseComparator
+
+[TableOptions/BlockBasedTable "{name}"]
+  format_version=5
+  checksum=kCRC32c
+
+"""
 
 
 class NewStore:
@@ -55,21 +72,29 @@ class NewStore:
         An empty directory.
     families
         The column families, in addition to the empty ``default`` that each store has.
+    prefix
+        Bytes of the key group before each key.
     context
         Operator and subtask, for error messages.
     base
         The kept column families of another store, with their files.
     """
 
-    def __init__(self, directory: Path, families: Sequence[str], context: str, base: Manifest | None = None) -> None:
+    def __init__(self, directory: Path, families: Sequence[str], prefix: int, context: str, base: Manifest | None = None) -> None:
         self._directory = directory
+        self._prefix = prefix
         self._context = context
-        self._families = [_Family(directory, number) for number in range(len(families))]
-        self._names = families
-        self._base = base
+        self._base = base or Manifest({0: Family(DEFAULT_FAMILY, COMPARATOR)})
+        self._writer = Writer.new()
+        self._files = count(self._base.next_file)
+        self._sequences = count(self._base.last_sequence + 1)
+        new = count(self._base.largest_family + 1)
+        known = {family.name: number for number, family in self._base.families.items()}
+        numbered = [(known[name] if name in known else next(new), name) for name in families]
+        self._families = [_Family(number, name) for number, name in numbered]
 
-    def add(self, family: int, entries: Iterable[Pairs]) -> None:
-        """Write entries, whose keys ascend, to a column family.
+    def add(self, family: int, parts: Sequence[_Bytes]) -> None:
+        """Write the framed entries of a key group to a column family. They are sorted here.
 
         If they do not follow the entries of earlier calls, files overlap, and are merged at the end.
 
@@ -78,34 +103,29 @@ class NewStore:
         ScratchSpaceError
             If the disk is full.
         """
+        data = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        spans = entry_spans(data)
         with self._reporting():
-            self._families[family].add(entries)
+            self._add(self._families[family], data, spans, order_of_keys(data, spans, self._prefix))
 
-    def put(self, family: int, entries: Iterable[Pairs]) -> None:
-        """Put entries above the entries of a column family; see :meth:`add`."""
+    def put(self, family: int, entries: _Bytes) -> None:
+        """Put framed entries above the entries of a column family; see :meth:`add`."""
         with self._reporting():
-            handle = self._store.get_column_family_handle(self._names[family])
-            for keys, values in entries:
-                batch = rocksdict.WriteBatch(raw_mode=True)
-                for key, value in zip(keys, values, strict=True):
-                    batch.put(key, value, handle)
-                self._write(batch)
+            self._change(self._families[family], puts=[entries])
 
-    def delete(self, family: int, markers: Iterable[Pairs]) -> None:
+    def delete(self, family: int, markers: _Bytes, *, are_entries: bool = False) -> None:
         """Delete entries that a column family has; see :meth:`add`.
 
-        ``markers`` come from :mod:`~state_processor.backends.write.tombstones`: whole keys, or prefixes of keys.
+        Parameters
+        ----------
+        family, markers
+            The column family, and framed markers of :mod:`~state_processor.backends.write.tombstones`: whole keys, or beginnings
+            of keys.
+        are_entries
+            Whether ``markers`` are the entries themselves.
         """
         with self._reporting():
-            handle = self._store.get_column_family_handle(self._names[family])
-            for keys, are_whole in markers:
-                batch = rocksdict.WriteBatch(raw_mode=True)
-                for key, is_whole in zip(keys, are_whole, strict=True):
-                    if is_whole[-1]:
-                        batch.delete(key, handle)
-                    else:
-                        batch.delete_range(key, behind(key), handle)
-                self._write(batch)
+            self._change(self._families[family], markers=[(markers, are_entries)])
 
     def close(self, base: Manifest | None = None) -> list[Path]:
         """Complete the store and return its files, without the files of the other store.
@@ -121,110 +141,169 @@ class NewStore:
             If the disk is full.
         """
         with self._reporting():
-            live = self._complete()
-            if self._base is not None:
-                (path,) = (path for kind, path in self._others.items() if kind == "MANIFEST")
-                path.write_bytes(write_manifest(read_manifest(path.read_bytes(), str(path)).above(base or self._base)))
-        return [*(self._path / name for name in sorted(live)), *self._others.values()]
+            for family in self._families:
+                self._flush(family)
+                self._finish(family)
+                if family.runs > 1:
+                    self._merge(family)
+            return [*(self._path(file.number) for family in self._families for file in family.files), *self._others(base)]
 
-    @property
-    def _path(self) -> Path:
-        return self._directory / "store"
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:06}.sst"
 
-    @property
-    def _others(self) -> dict[str, Path]:
-        return {match["kind"]: path for path in sorted(self._path.iterdir()) if (match := _OTHERS.fullmatch(path.name))}
+    # Entries of new column families
 
-    @cached_property
-    def _store(self) -> Any:
-        if self._base is not None:
-            name = f"MANIFEST-{self._base.next_file:06}"
-            hidden = replace(self._base.without_files(), next_file=self._base.next_file + 1)
-            self._path.mkdir()
-            (self._path / name).write_bytes(write_manifest(hidden))
-            (self._path / "CURRENT").write_text(f"{name}\n")
-        options = table_options()
-        options.create_if_missing(True)
-        options.create_missing_column_families(True)
-        families = {name: table_options() for name in self._names}
-        for of_family in families.values():
-            of_family.set_write_buffer_size(_CHANGES_BYTES)
-        return rocksdict.Rdict(str(self._path), options, families)
+    def _add(self, family: _Family, data: _Bytes, spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
+        entries = Entries(data, spans, order, np.array([tag(0, VALUE_TYPE)]))
+        first = entries.key(0)
+        if family.table is not None and first <= family.last:
+            self._finish(family)
+            family.runs += 1
+        row, step = 0, max(1, _FILE_BYTES // 4 * len(spans) // max(1, len(data)))
+        while row < len(spans):
+            if family.table is None or family.table.size >= _FILE_BYTES:
+                self._finish(family)
+                self._begin(family)
+                if family.runs > 1:  # files that overlap are in level 0, and none has the sequence numbers of another
+                    entries = replace(entries, tags=np.array([tag(next(self._sequences), VALUE_TYPE)]))
+            assert family.table is not None
+            stop = min(row + step, len(spans))
+            family.table.add(entries, row, stop)
+            row = stop
+        family.last = entries.key(len(spans) - 1)
 
-    def _write(self, batch: Any) -> None:
-        without_log: Any = rocksdict.WriteOptions()  # whose stubs call its properties methods
-        without_log.disable_wal = True
-        self._store.write(batch, without_log)
+    def _begin(self, family: _Family) -> None:
+        number = next(self._files)
+        family.stream = self._path(number).open("wb", buffering=0)
+        family.table = TableBuilder(family.stream.write, number, (family.number, family.name), self._writer)
 
-    def _complete(self) -> set[str]:
-        """Make the store, and return the names of its tables."""
-        store = self._store
-        try:
-            for name, family in zip(self._names, self._families, strict=True):
-                column_family = store.get_column_family(name)
-                family.ingest(column_family)
-                column_family.flush()
-            return {file["name"].lstrip("/") for file in store.live_files()}
-        finally:
-            store.close()
+    def _finish(self, family: _Family, *, is_change: bool = False) -> None:
+        """Complete the file of a column family."""
+        if family.table is not None and family.stream is not None:
+            level = 0 if is_change or family.runs > 1 else _LAST_LEVEL
+            family.files.append(family.table.close(level, len(family.files) + 1))
+            family.stream.close()
+            family.table = family.stream = None
+
+    def _merge(self, family: _Family) -> None:
+        """Merge the files of a column family that overlap."""
+        files = family.files
+        where = f"{self._context}new store, state {family.name!r}"
+        storage = Storage()
+
+        def opened(file: TableFile) -> Table:
+            path = str(self._path(file.number))
+            return Table(StateStream(storage.open(path), 0, file.size, path, path), file, f"{where}, {file.name}")
+
+        family.files, family.runs, family.last = [], 1, b""
+        for buffer, entries in FamilyScan(files, opened, self._prefix, where, None).blocks(b"", _BEHIND_ALL):
+            sizes = entries[:, 1] - entries[:, 0] + entries[:, 3] - entries[:, 2]
+            framed = np.empty(int(sizes.sum()) + len(entries) * (8 + self._prefix), dtype=np.uint8)
+            groups = entries[:, KEY_GROUP].astype(np.int32)
+            order = np.arange(len(entries), dtype=np.int64)
+            frame_entries(buffer, np.ascontiguousarray(entries), order, groups, self._prefix, framed)
+            self._add(family, framed, entry_spans(framed), order)
+        self._finish(family)
+        for file in files:
+            self._path(file.number).unlink()
+
+    # Changes of kept column families
+
+    def _change(self, family: _Family, puts: Sequence[_Bytes] = (), markers: Sequence[_Markers] = ()) -> None:
+        family.puts += puts
+        family.markers += markers
+        family.held += sum(map(len, (*puts, *(data for data, _ in markers))))
+        if family.held >= _CHANGES_BYTES:
+            self._flush(family)
+
+    def _flush(self, family: _Family) -> None:
+        """Write the changes of a column family to a file. Deletions are older than the entries that are put."""
+        if not family.puts and not family.markers:
+            return
+        deleting, putting = next(self._sequences), next(self._sequences)
+        whole, beginnings = _split(family.markers)
+        data = np.concatenate([*family.puts, *whole]) if family.puts or whole else np.empty(0, dtype=np.uint8)
+        spans = entry_spans(data)
+        order = order_in_groups(data, spans, self._prefix)
+        is_put = spans[order, 0] < sum(map(len, family.puts))
+        repeated = repeated_keys(data, spans, order)  # an entry that is put replaces the older one, which need not be deleted
+        staying = is_put | ~repeated
+        tags = np.where(is_put, tag(putting, VALUE_TYPE), tag(deleting, DELETION))[staying]
+        self._begin(family)
+        assert family.table is not None
+        family.table.add(Entries(data, spans, order[staying], tags))
+        for beginning in sorted(beginnings):
+            family.table.delete(beginning, behind(beginning), deleting)
+        self._finish(family, is_change=True)
+        family.puts, family.markers, family.held = [], [], 0
+
+    # Files next to tables
+
+    def _others(self, base: Manifest | None) -> Iterator[Path]:
+        """Write the manifest and the files beside it."""
+        kept = self._base.families
+        default = kept.get(0) or Family(DEFAULT_FAMILY, COMPARATOR)
+        families = {0: replace(default, files=())}
+        for family in self._families:
+            comparator = kept[family.number].comparator if family.number in kept else COMPARATOR
+            log_number = kept[family.number].log_number if family.number in kept else 0
+            families[family.number] = Family(family.name, comparator, tuple(family.files), log_number)
+        for number, family_of_base in kept.items():
+            families.setdefault(number, replace(family_of_base, files=()))
+        number, options = next(self._files), next(self._files)
+        manifest = Manifest(families, next(self._files), next(self._sequences) - 1, max([self._base.largest_family, *families]))
+        texts = {
+            f"MANIFEST-{number:06}": write_manifest(manifest.above(base or self._base)),
+            "CURRENT": f"MANIFEST-{number:06}\n".encode(),
+            f"OPTIONS-{options:06}": self._options().encode(),
+        }
+        for name, content in texts.items():
+            path = self._directory / name
+            path.write_bytes(content)
+            yield path
+
+    def _options(self) -> str:
+        names = [DEFAULT_FAMILY, *(family.name for family in self._families)]
+        return _OPTIONS + "".join(_FAMILY_OPTIONS.format(name=name) for name in names)
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """Translate errors of RocksDB (plain exceptions) and of its files."""
+        """Translate errors of the disk."""
         try:
             yield
-        except Exception as problem:
-            if type(problem) is not Exception and not isinstance(problem, OSError):
-                raise
+        except OSError as problem:
             raise ScratchSpaceError(
-                f"{self._context}RocksDB can't write to {self._directory}: {problem}. Set STATE_PROCESSOR_SCRATCH to a directory "
-                "on a disk with more room"
+                f"{self._context}files of RocksDB can't be written to {self._directory}: {problem}. Set STATE_PROCESSOR_SCRATCH "
+                "to a directory on a disk with more room"
             ) from problem
 
 
+@dataclass
 class _Family:
-    """The files of a column family."""
+    """A column family: its files, and the file that is being written.
 
-    def __init__(self, directory: Path, number: int) -> None:
-        self._stem = str(directory / str(number))
-        self._paths: list[str] = []
-        self._writer: Any = None
-        self._last = b""
-        self.overlap = False
+    ``runs`` is the number of parts whose keys ascend, ``last`` the last key; ``puts`` and ``markers`` wait for a file.
+    """
 
-    def add(self, entries: Iterable[Pairs]) -> None:
-        for keys, values in entries:
-            overlap = keys[0] <= self._last
-            if self._writer is None or overlap or self._writer.file_size() >= _FILE_BYTES:
-                self.overlap |= overlap
-                self._next_file()
-            put = self._writer.__setitem__
-            for key, value in zip(keys, values, strict=True):
-                put(key, value)
-            self._last = keys[-1]
+    number: int
+    name: str
+    files: list[TableFile] = field(default_factory=list)
+    table: TableBuilder | None = None
+    stream: IO[bytes] | None = None
+    runs: int = 1
+    last: bytes = b""
+    puts: list[_Bytes] = field(default_factory=list)
+    markers: list[_Markers] = field(default_factory=list)
+    held: int = 0
 
-    def ingest(self, family: Any) -> None:
-        """Move the files into a store."""
-        paths = self.complete()
-        if paths:
-            options = rocksdict.IngestExternalFileOptions()
-            options.set_move_files(True)
-            family.ingest_external_file(paths, options)
-            if self.overlap:
-                family.compact_range(None, None)
 
-    def complete(self) -> list[str]:
-        """Complete the files and return their paths."""
-        self._finish()
-        return self._paths
-
-    def _next_file(self) -> None:
-        self._finish()
-        self._paths.append(f"{self._stem}-{len(self._paths)}.sst")
-        self._writer = rocksdict.SstFileWriter(table_options())
-        self._writer.open(self._paths[-1])
-
-    def _finish(self) -> None:
-        if self._writer is not None:
-            self._writer.finish()
-            self._writer = None
+def _split(markers: Sequence[_Markers]) -> tuple[list[_Bytes], set[bytes]]:
+    """Return the markers that are whole keys, framed as entries without a value, and the beginnings of keys."""
+    whole: set[bytes] = set()
+    beginnings: set[bytes] = set()
+    for data, are_entries in markers:
+        memory = data.data
+        for begin, end, _, last in entry_spans(data).tolist():
+            (whole if are_entries or memory[last - 1] else beginnings).add(bytes(memory[begin:end]))
+    framed = b"".join(len(key).to_bytes(4, "big") + key + bytes(4) for key in whole)
+    return ([np.frombuffer(framed, dtype=np.uint8)] if framed else []), beginnings

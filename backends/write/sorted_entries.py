@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -10,10 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import entry_spans
-from state_processor.serializers.kernel.compiler import entry_point
-from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.kernel.compiler import entry_point, kernel
+from state_processor.serializers.kernel.signatures import int64, read, uint8, uint64, written
 
 _CHUNK: Final = 1 << 14
+_DIGIT_BITS: Final = 8
+_DIGITS: Final = 64 // _DIGIT_BITS
+_RADIX: Final = 1 << _DIGIT_BITS
 _FEW: Final = 256
 """Entries that are objects of Python at a time."""
 
@@ -22,22 +25,24 @@ Pairs = tuple[list[bytes], list[bytes]]
 """Keys, and their values."""
 
 
-def sorted_entries(parts: Sequence[npt.NDArray[np.uint8]], prefix: int) -> Iterator[Pairs]:
-    """Yield keys and values of framed entries of one key group, some thousands at a time, in ascending order of the keys' bytes.
+def order_in_groups(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
+    """Return the order of keys of several key groups; see :func:`order_of_keys`."""
+    groups = np.zeros(len(spans), dtype=np.int64)
+    for i in range(prefix):
+        groups = groups << 8 | data[spans[:, 0] + i]
+    of_groups = np.argsort(groups, kind="stable")
+    bounds = np.flatnonzero(np.diff(groups[of_groups])) + 1
+    parts = np.split(of_groups, bounds)
+    return np.concatenate([part[order_of_keys(data, np.ascontiguousarray(spans[part]), prefix)] for part in parts])
 
-    Parameters
-    ----------
-    parts
-        The entries.
-    prefix
-        Bytes of the key group, which all keys begin with.
-    """
-    data = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    spans = entry_spans(data)
-    order = order_of_keys(data, spans, prefix)
-    for begin in range(0, len(order), _CHUNK):
-        some = spans[order[begin : begin + _CHUNK]]
-        yield _objects(data, some, 0), _objects(data, some, 2)
+
+def repeated_keys(
+    data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return which of some entries, in the order of their keys, have the key of the entry before or behind."""
+    repeated = np.zeros(len(order), dtype=np.uint8)
+    _mark_repeated(data, np.ascontiguousarray(spans[order]), repeated)
+    return repeated.astype(bool)
 
 
 def entries_as_they_come(data: npt.NDArray[np.uint8]) -> Iterator[Pairs]:
@@ -64,9 +69,9 @@ def _objects(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], column: 
 
 def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
     """Return the order of keys. The first eight bytes behind the key group are compared first, then the whole key."""
-    words = _first_words(data, spans, prefix)
-    order = np.argsort(words, kind="stable")
-    ordered = words[order]
+    ordered = _first_words(data, spans, prefix)
+    order = np.arange(len(spans), dtype=np.int64)
+    _sort_words(ordered, order, np.empty_like(ordered), np.empty_like(order), np.zeros((_DIGITS, _RADIX), dtype=np.int64))
     same = ordered[1:] == ordered[:-1]
     if not same.any():
         return order
@@ -78,6 +83,17 @@ def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], pre
     return order
 
 
+@kernel
+def _move(words, order, other_words, other_order, counts, digit, shift):  # type: ignore[no-untyped-def]
+    """Move words to the places that ``counts`` has for their digits."""
+    for i in range(len(words)):
+        value = (words[i] >> shift) & np.uint64(_RADIX - 1)
+        at = counts[digit, value]
+        counts[digit, value] = at + 1
+        other_words[at] = words[i]
+        other_order[at] = order[i]
+
+
 @entry_point(read(uint8), read(int64, 2), int64, written(uint8))
 def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
     """Copy the bytes between two columns of spans, one after the other."""
@@ -86,6 +102,52 @@ def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
         for j in range(spans[i, column], spans[i, column + 1]):
             out[pos] = data[j]
             pos += 1
+
+
+@entry_point(read(uint8), read(int64, 2), written(uint8))
+def _mark_repeated(data, spans, out):  # type: ignore[no-untyped-def]
+    for i in range(1, len(spans)):
+        size = spans[i, 1] - spans[i, 0]
+        same = size == spans[i - 1, 1] - spans[i - 1, 0]
+        j = 0
+        while same and j < size:
+            same = data[spans[i, 0] + j] == data[spans[i - 1, 0] + j]
+            j += 1
+        if same:
+            out[i] = 1
+            out[i - 1] = 1
+
+
+@entry_point(written(uint64), written(int64), written(uint64), written(int64), written(int64, 2))
+def _sort_words(words, order, other_words, other_order, counts):  # type: ignore[no-untyped-def]
+    """Sort words, and numbers with them, by one digit after another; equal words keep their order.
+
+    ``counts`` has a line of zeros for each digit. Digits that all words share are skipped.
+    """
+    for i in range(len(words)):
+        word = words[i]
+        for digit in range(_DIGITS):
+            counts[digit, word & np.uint64(_RADIX - 1)] += 1
+            word >>= np.uint64(_DIGIT_BITS)
+    is_swapped = False
+    for digit in range(_DIGITS):
+        shift = np.uint64(digit * _DIGIT_BITS)
+        if len(words) == 0 or counts[digit, (words[0] >> shift) & np.uint64(_RADIX - 1)] == len(words):
+            continue
+        begin = np.int64(0)
+        for value in range(_RADIX):
+            size = counts[digit, value]
+            counts[digit, value] = begin
+            begin += size
+        if is_swapped:
+            _move(other_words, other_order, words, order, counts, digit, shift)
+        else:
+            _move(words, order, other_words, other_order, counts, digit, shift)
+        is_swapped = not is_swapped
+    if is_swapped:
+        for i in range(len(words)):
+            words[i] = other_words[i]
+            order[i] = other_order[i]
 
 
 @entry_point(read(uint8), read(int64, 2), int64, allocates=True)

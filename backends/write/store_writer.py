@@ -24,7 +24,7 @@ from state_processor.backends.write.blobs import GroupState
 from state_processor.backends.write.carried_files import COPIES, OpenSink, carried_stream
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.new_store import NewStore
-from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
+from state_processor.backends.write.sorted_entries import entries_as_they_come
 from state_processor.serializers.io import DataOutput
 
 ROCKSDB: Final = "rocksdb"
@@ -39,8 +39,6 @@ _FORST_DIRECTORY: Final = "/op_attempt_0/db"
 _LOOKUP_BYTES: Final = 16 << 10
 """So many bytes of a column family are read in the time of a look-up."""
 _COPIED_AT_ONCE: Final = 8 << 20
-_WHOLE: Final = b"\x01"
-"""Of a marker that is the whole key of an entry."""
 _Kept = tuple[TableFile, h.StreamStateHandle | None]
 """A table of the source savepoint that stays, possibly without some entries; ``None`` if no entry of it is left."""
 
@@ -82,7 +80,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._erases = base is not None and base.erases
         if self._erases and self._manifest is not None:
             self._manifest = self._manifest.with_numbers_for_all()
-        self._store = NewStore(directory, families, self.context, self._manifest)
+        self._store = NewStore(directory, families, self.prefix, self.context, self._manifest)
         self._erased: dict[int, list[bytes]] = {}
         patched = base.patched if base is not None else frozenset()
         self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
@@ -114,7 +112,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         if self._erases:
             self._erased.setdefault(state_id, []).extend(key for keys, _ in entries_as_they_come(markers) for key in keys)
         elif state_id not in self._scanned:
-            self._store.delete(state_id, entries_as_they_come(markers))
+            self._store.delete(state_id, markers)
         return True
 
     def stored(self, key_group: int, state_id: int, markers: Sequence[npt.NDArray[np.uint8]]) -> Iterator[npt.NDArray[np.uint8]]:
@@ -131,7 +129,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def delete_stored(self, state_id: int, entries: npt.NDArray[np.uint8]) -> None:
         """Delete the entries of a state whose keys are not the beginnings of its entries."""
         if state_id in self._scanned and not self._erases:
-            self._store.delete(state_id, ((keys, [_WHOLE] * len(keys)) for keys, _ in entries_as_they_come(entries)))
+            self._store.delete(state_id, entries, are_entries=True)
 
     def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:
         """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
@@ -149,7 +147,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         assert self._place is not None
         if self._place[1] in self._patched:
-            self._store.put(self._place[1], entries_as_they_come(data))
+            self._store.put(self._place[1], data)
             return
         self._run.append(data)
         self._held += len(data)
@@ -159,7 +157,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def _end_run(self) -> None:
         if self._run:
             assert self._place is not None
-            self._store.add(self._place[1], sorted_entries(self._run, self.prefix))
+            self._store.add(self._place[1], self._run)
             self._run, self._held = [], 0
 
     def _kept_files(self) -> tuple[Manifest | None, list[h.LocalFile]]:

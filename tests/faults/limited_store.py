@@ -1,4 +1,4 @@
-"""Native writes without a key while RocksDB's files are limited: ``python -m tests.faults.limited_store SOURCE DIR LIMIT …``.
+"""Native writes without a key while files of new stores are limited: ``python -m tests.faults.limited_store SOURCE DIR LIMIT …``.
 
 Each write uses its own directory and prints its result in a line; the last write is unlimited.
 """
@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
-from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -26,19 +25,14 @@ from state_processor.write.local_engine import LocalEngine
 UNLIMITED = resource.RLIM_INFINITY
 
 
-def limited(method: Callable[..., Any], size: int, *, opened: bool) -> Callable[..., Any]:
-    """Return the method with a limit for all files of the process; one thread writes.
-
-    A store that is ``opened`` before has its options; they are the largest file here.
-    """
+def limited(method: Callable[..., Any], size: int) -> Callable[..., Any]:
+    """Return the method with a limit for all files of the process; one thread writes."""
 
     @wraps(method)
-    def call(store: NewStore, *arguments: Any) -> Any:
-        if opened:
-            assert store._store is not None
+    def call(store: NewStore, *arguments: Any, **options: Any) -> Any:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, UNLIMITED))
         try:
-            return method(store, *arguments)
+            return method(store, *arguments, **options)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (UNLIMITED, UNLIMITED))
 
@@ -62,13 +56,11 @@ def main(source: str, directory: str, *limits: str) -> None:
     """Write with each limit, and once without."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     local_engine._LOCAL_THREADS = 1
-    methods = {name: vars(NewStore)[name] for name in ("add", "put", "delete", "_complete", "close")}
-    for limit, opened in product(limits, (False, True)):
+    methods = {name: vars(NewStore)[name] for name in ("add", "put", "delete", "close")}
+    for limit in limits:
         for name, method in methods.items():
-            if name == "close" and opened:  # this also writes a file that is not a table
-                continue
-            setattr(NewStore, name, limited(method, int(limit), opened=opened))
-        print(write(source, f"{directory}/{limit}-{opened}"), flush=True)
+            setattr(NewStore, name, limited(method, int(limit)))
+        print(write(source, f"{directory}/{limit}"), flush=True)
         for name, method in methods.items():
             setattr(NewStore, name, method)
     print(write(source, f"{directory}/last"))

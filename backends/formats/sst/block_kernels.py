@@ -434,7 +434,7 @@ def decode_index(  # type: ignore[no-untyped-def]
 
 
 @inlined_kernel
-def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
+def put_varint(out, at, value):  # type: ignore[no-untyped-def]
     """Write a number; return where it ends."""
     while value >= 0x80:
         out[at] = (value & 0x7F) | 0x80
@@ -463,13 +463,13 @@ def encode_index(keys, table, is_delta, out, starts):  # type: ignore[no-untyped
         begin = table[row, SEPARATOR]
         size = table[row, SEPARATOR_END] - begin
         out[at] = 0
-        at = _put_varint(out, at + 1, size)
+        at = put_varint(out, at + 1, size)
         if is_delta == 0:
-            ends = _put_varint(out, _put_varint(out, at, table[row, OFFSET]), table[row, SIZE])
-            at = _put_varint(out, at, ends - at)
+            ends = put_varint(out, put_varint(out, at, table[row, OFFSET]), table[row, SIZE])
+            at = put_varint(out, at, ends - at)
         for i in range(size):
             out[at + i] = keys[begin + i]
-        at = _put_varint(out, _put_varint(out, at + size, table[row, OFFSET]), table[row, SIZE])
+        at = put_varint(out, put_varint(out, at + size, table[row, OFFSET]), table[row, SIZE])
     return at
 
 

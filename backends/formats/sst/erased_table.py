@@ -17,7 +17,7 @@ import numpy as np
 from state_processor.backends.formats.key_index import KeyIndex, SerializedKeys
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.beginnings import Beginnings
-from state_processor.backends.formats.sst.block_format import TRAILER, BlockFormat, Bytes, Numbers
+from state_processor.backends.formats.sst.block_format import TRAILER, Numbers
 from state_processor.backends.formats.sst.block_kernels import KEY, KEY_END
 from state_processor.backends.formats.sst.family_scan import stored_entries
 from state_processor.backends.formats.sst.manifest import TableFile
@@ -26,19 +26,15 @@ from state_processor.backends.formats.sst.plain_blocks import (
     block_entries,
     entries_block,
     read_varint,
-    restarts_of,
     varint,
 )
 from state_processor.backends.formats.sst.table import (
-    FOOTER,
-    HANDLES,
-    MAGIC,
-    RANGE_DELETIONS,
     WITH_CONTEXT,
     BlockList,
     Bound,
     Table,
 )
+from state_processor.backends.formats.sst.table_output import TableOutput
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.late import cramjam
 
@@ -48,8 +44,6 @@ Entry = tuple[bytes, bytes]
 _LOW: Final = 0xFFFFFFFF
 _COPIED_AT_ONCE: Final = 4 << 20
 _END_OF_DELETION: Final = (((1 << 56) - 1) << 8 | k.RANGE_DELETION).to_bytes(k.TAG_BYTES, "little")
-_MOST_OF_ENTRY: Final = 32
-"""Bytes of an entry of an index without its separator: five numbers."""
 _OF_FILE: Final = frozenset({7, 8, 12, 15})
 """Tags of details that describe the bytes of a file: checksum, function of the checksum, unique id, size of the tail."""
 _DROPPED: Final = (b"rocksdb.index.partitions", b"rocksdb.top-level.index.size", b"rocksdb.filter.policy")
@@ -107,7 +101,7 @@ class ErasedTable:
         TableFile
             The record of the new file for the manifest.
         """
-        out = _Output(write, self.table.format)
+        out = _Output(write, self.table.format.checksum)
         rows, keys = self.index.rows.copy(), [self.index.keys]
         if not self.table.keys_are_exact:
             rows[:, k.SEPARATOR_END] += k.TAG_BYTES
@@ -125,13 +119,9 @@ class ErasedTable:
                 rows[first, [k.SEPARATOR, k.SEPARATOR_END]] = begin, begin + len(separator)
         rows = np.delete(rows, [block for block, entries in self.changed.items() if not entries], axis=0)
         data_size = out.size
-        index = out.block(_index(np.concatenate(keys), rows, is_delta=self.table.is_delta))
-        meta = {}
-        if self.deletions:
-            meta[RANGE_DELETIONS] = out.block(entries_block(self.deletions))
+        index = out.index(np.concatenate(keys), rows, is_delta=self.table.is_delta)
         properties = self._properties(data_size, index[1], len(rows))
-        meta[b"rocksdb.properties"] = out.block(entries_block(sorted(properties.items())))
-        out.footer(out.block(entries_block((name, _handle(place)) for name, place in sorted(meta.items()))), index, self.table)
+        out.close(index, self.deletions, properties, min(self.table.version, WITH_CONTEXT - 1))
         smallest, largest = self._bounds()
         details = tuple((tag, value) for tag, value in self.table.file.details if tag not in _OF_FILE)
         return replace(self.table.file, number=number, size=out.size, smallest=smallest, largest=largest, details=details)
@@ -282,14 +272,6 @@ def without(table: Table, beginnings: Beginnings) -> ErasedTable | None:
     return found if found.changed or found.deletions != table.stored_deletions or is_bound else None
 
 
-def _index(keys: Bytes, rows: Numbers, *, is_delta: bool) -> bytes:
-    """Return an index of blocks."""
-    room = int((rows[:, k.SEPARATOR_END] - rows[:, k.SEPARATOR]).sum()) + _MOST_OF_ENTRY * len(rows)
-    out, starts = np.empty(room, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
-    size = k.encode_index(keys, np.ascontiguousarray(rows), int(is_delta), out, starts)
-    return out[:size].tobytes() + restarts_of(starts.tolist() or [0])
-
-
 def _candidates(index: BlockList, beginning: bytes) -> Iterator[int]:
     """Yield the blocks that may have keys with a beginning, and those whose separators begin with it."""
     for block in range(index.first_from(Bound(beginning)), len(index)):
@@ -321,25 +303,8 @@ def _order(internal: bytes) -> tuple[bytes, int]:
     return internal[: -k.TAG_BYTES], -int.from_bytes(internal[-k.TAG_BYTES :], "little")
 
 
-def _handle(place: tuple[int, int]) -> bytes:
-    return varint(place[0]) + varint(place[1])
-
-
-class _Output:
-    """The new file: blocks and their places."""
-
-    def __init__(self, write: Callable[[bytes | memoryview], object], format: BlockFormat) -> None:
-        self._write = write
-        self._format = BlockFormat(format.checksum, 0)
-        self.size = 0
-
-    def block(self, content: bytes, kind: int = k.NOT_COMPRESSED) -> tuple[int, int]:
-        """Add a block as it is to be stored; return its place."""
-        offset = self.size
-        body = content + bytes([kind])
-        checksum = 0 if self._format.checksum == k.NO_CHECKSUM else self._format.checksum_of(memoryview(body))
-        self._add(body + checksum.to_bytes(4, "little"))
-        return offset, len(content)
+class _Output(TableOutput):
+    """The new file."""
 
     def data_block(self, content: bytes, *, is_compressed: bool) -> tuple[int, int]:
         """Add a block, compressed if that makes it smaller."""
@@ -352,19 +317,7 @@ class _Output:
         begin, end = int(offsets[0]), int(offsets[-1] + sizes[-1]) + TRAILER
         data = table.stream.read(begin, end - begin)
         context = table.format.context
-        self._add(_without_context(data, offsets, offsets + sizes - begin, context) if context else data)
-
-    def footer(self, metaindex: tuple[int, int], index: tuple[int, int], table: Table) -> None:
-        """Complete the file."""
-        version = min(table.version, WITH_CONTEXT - 1)
-        places = (_handle(metaindex) + _handle(index)).ljust(HANDLES, b"\0")
-        footer = bytes([self._format.checksum]) + places + version.to_bytes(4, "little") + MAGIC.to_bytes(8, "little")
-        assert len(footer) == FOOTER
-        self._add(footer)
-
-    def _add(self, data: bytes | memoryview) -> None:
-        self._write(data)
-        self.size += len(data)
+        self.add(_without_context(data, offsets, offsets + sizes - begin, context) if context else data)
 
 
 def _without_context(data: memoryview, offsets: Numbers, ends: Numbers, context: int) -> bytes:

@@ -1,0 +1,285 @@
+"""New tables: sorted entries become blocks, an index, properties and a footer (RocksDB: ``BlockBasedTableBuilder``).
+
+Tables have the format version 5, snappy and CRC32C: RocksDB opens them since 6.20, the version in Flink 1.14, and so does ForSt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import time
+from typing import Final
+from uuid import uuid4
+
+import numpy as np
+
+from state_processor.backends.formats.sst import block_kernels as k
+from state_processor.backends.formats.sst import block_writing_kernels as w
+from state_processor.backends.formats.sst.block_format import Bytes, Numbers
+from state_processor.backends.formats.sst.crc32c import TABLES
+from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.plain_blocks import varint
+from state_processor.backends.formats.sst.table_output import TableOutput
+
+COMPARATOR: Final = b"leveldb.BytewiseComparator"
+_VERSION: Final = 5
+_OUTPUT_BYTES: Final = 1 << 20
+_INDEX_LINES: Final = 1 << 12
+_END_OF_DELETION: Final = (((1 << 56) - 1) << 8 | k.RANGE_DELETION).to_bytes(k.TAG_BYTES, "little")
+
+
+def tag(sequence: int, kind: int) -> int:
+    """Return the tag of an entry: its sequence number and its type."""
+    return sequence << 8 | kind
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries in the order of their keys.
+
+    Parameters
+    ----------
+    data, spans
+        A line for each entry: where its key begins and ends in ``data``, and where its value does.
+    order
+        The lines in the order of the keys.
+    tags
+        The tags of the entries in this order, or one for all.
+    """
+
+    data: Bytes
+    spans: Numbers
+    order: Numbers
+    tags: Numbers
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def key(self, row: int) -> bytes:
+        """Return the internal key of an entry."""
+        begin, end = self.spans[self.order[row], :2].tolist()
+        return self.data[begin:end].tobytes() + int(self.tags[row if len(self.tags) > 1 else 0]).to_bytes(k.TAG_BYTES, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What writes the tables of a store, and how their properties name it."""
+
+    database: str
+    session: str
+
+    @classmethod
+    def new(cls) -> Writer:
+        """Return a writer with random names. RocksDB names cached blocks after the session, which has 20 digits of base 36."""
+        session = np.base_repr(uuid4().int, 36)[-20:].rjust(20, "0")
+        return cls(str(uuid4()), session)
+
+
+class TableBuilder:
+    """A table that is written.
+
+    Parameters
+    ----------
+    write
+        Appends bytes to the file.
+    number
+        The number of the file.
+    family
+        The id and the name of the column family.
+    writer
+        The writer, for the properties.
+    """
+
+    def __init__(
+        self, write: Callable[[bytes | memoryview], object], number: int, family: tuple[int, str], writer: Writer
+    ) -> None:
+        self._out = TableOutput(write, k.CRC32C)
+        self._number = number
+        self._family = family
+        self._writer = writer
+        self._numbers = np.zeros(w.NUMBERS, dtype=np.int64)
+        self._numbers[[w.LAST, w.TICK]] = -1, 1
+        self._positions = np.zeros(1 << w.HASH_BITS, dtype=np.int64)
+        self._block = np.empty(0, dtype=np.uint8)
+        self._last = np.empty(0, dtype=np.uint8)
+        self._restarts = np.empty(0, dtype=np.int64)
+        self._output = np.empty(0, dtype=np.uint8)
+        self._keys = np.empty(0, dtype=np.uint8)
+        self._index = np.empty((_INDEX_LINES, k.INDEX_FIELDS), dtype=np.int64)
+        self._indexed: list[tuple[Bytes, Numbers]] = []
+        self._deletions: list[tuple[bytes, bytes]] = []
+        self._smallest = self._largest = b""
+        self._sequences: list[int] = []
+        self._counts = {"entries": 0, "keys": 0, "values": 0, "deleted": 0}
+
+    @property
+    def size(self) -> int:
+        """Bytes of the complete blocks."""
+        return self._out.size + int(self._numbers[w.OUT])
+
+    def add(self, entries: Entries, first: int = 0, stop: int | None = None) -> None:
+        """Add entries, whose keys follow the keys of earlier calls.
+
+        Parameters
+        ----------
+        entries, first, stop
+            The entries, the first one to add, and the one behind the last.
+        """
+        stop = len(entries) if stop is None else stop
+        if first == stop:
+            return
+        whole = first == 0 and stop == len(entries.spans)
+        spans = entries.spans if whole else entries.spans[entries.order[first:stop]]
+        keys, values = (spans[:, column + 1] - spans[:, column] for column in (0, 2))
+        self._make_room(int(keys.max()), int(values.max()))
+        row = first
+        while (row := self._write_blocks(entries, row, stop)) < stop:
+            self._flush()
+        tags = entries.tags if len(entries.tags) == 1 else entries.tags[first:stop]
+        self._smallest = self._smallest or entries.key(first)
+        self._largest = entries.key(stop - 1)
+        self._sequences += [int(tags.min()) >> 8, int(tags.max()) >> 8]
+        self._counts["entries"] += len(spans)
+        self._counts["keys"] += int(keys.sum()) + k.TAG_BYTES * len(spans)
+        self._counts["values"] += int(values.sum())
+        is_deletion = (tags & 0xFF) == k.DELETION
+        self._counts["deleted"] += int(is_deletion.sum()) * (len(spans) if len(tags) == 1 else 1)
+
+    def delete(self, begin: bytes, end: bytes, sequence: int) -> None:
+        """Add the deletion of a range of keys; ranges ascend, and don't overlap."""
+        self._deletions.append((begin + tag(sequence, k.RANGE_DELETION).to_bytes(k.TAG_BYTES, "little"), end))
+        self._sequences.append(sequence)
+
+    def close(self, level: int, epoch: int) -> TableFile:
+        """Complete the table.
+
+        Parameters
+        ----------
+        level, epoch
+            The level of the file, and its position in the order of files.
+
+        Returns
+        -------
+        TableFile
+            The record of the file for the manifest.
+        """
+        if self._numbers[w.ENTRIES]:
+            self._make_room(0, 0)
+            self._flush()
+            w.end_blocks(
+                self._block, self._restarts, self._last, self._numbers, self._positions,
+                self._output, self._keys, self._index, TABLES,
+            )  # fmt: skip
+        self._flush()
+        data_size = self._out.size
+        keys, rows = self._whole_index()
+        index = self._out.index(keys, rows, is_delta=True)
+        self._out.close(index, self._deletions, self._properties(data_size, index[1], len(rows)), _VERSION)
+        firsts = [self._smallest, *(begin for begin, _ in self._deletions)]
+        lasts = [self._largest, *(end + _END_OF_DELETION for _, end in self._deletions)]
+        smallest, largest = min(filter(None, firsts), key=_order), max(filter(None, lasts), key=_order)
+        sequences = min(self._sequences), max(self._sequences)
+        return TableFile(level, self._number, self._out.size, smallest, largest, sequences).in_epoch(epoch)
+
+    def _write_blocks(self, entries: Entries, row: int, stop: int) -> int:
+        return int(
+            w.write_blocks(
+                entries.data, entries.spans, entries.order, entries.tags, row, stop,
+                self._block, self._restarts, self._last, self._numbers, self._positions,
+                self._output, self._keys, self._index, TABLES,
+            )
+        )  # fmt: skip
+
+    def _make_room(self, key: int, value: int) -> None:
+        """Enlarge the arrays for entries with keys and values of some sizes."""
+        used = int(self._numbers[w.BLOCK]) + w.BLOCK_BYTES + key + value + w.MOST_OF_ENTRY
+        lines = w.BLOCK_BYTES // (k.TAG_BYTES + 3) // w.RESTART_INTERVAL + 2
+        used += 4 * lines + 4
+        if len(self._restarts) < lines:
+            self._restarts = np.empty(lines, dtype=np.int64)
+        self._block = _with_room(self._block, used + k.SLACK)
+        self._last = _with_room(self._last, key + k.SLACK)
+        if len(self._output) < _OUTPUT_BYTES + w.compressed_room(used):
+            self._flush()
+            self._output = np.empty(_OUTPUT_BYTES + w.compressed_room(used), dtype=np.uint8)
+        if len(self._keys) < _OUTPUT_BYTES // 4 + key:
+            self._flush()
+            self._keys = np.empty(_OUTPUT_BYTES // 4 + 2 * key, dtype=np.uint8)
+
+    def _flush(self) -> None:
+        """Write the complete blocks to the file."""
+        size, rows, keys = (int(self._numbers[field]) for field in (w.OUT, w.ROWS, w.KEYS))
+        if size:
+            self._out.add(self._output[:size].data)
+            self._indexed.append((self._keys[:keys].copy(), self._index[:rows].copy()))
+        self._numbers[w.FILE_OFFSET] = self._out.size
+        self._numbers[[w.OUT, w.ROWS, w.KEYS]] = 0
+
+    def _whole_index(self) -> tuple[Bytes, Numbers]:
+        begin, all_rows = 0, []
+        for keys, rows in self._indexed:
+            moved = rows.copy()
+            moved[:, [k.SEPARATOR, k.SEPARATOR_END]] += begin
+            all_rows.append(moved)
+            begin += len(keys)
+        no_keys, no_rows = np.empty(0, dtype=np.uint8), np.empty((0, k.INDEX_FIELDS), dtype=np.int64)
+        return np.concatenate([no_keys, *(keys for keys, _ in self._indexed)]), np.concatenate([no_rows, *all_rows])
+
+    def _properties(self, data_size: int, index_size: int, blocks: int) -> dict[bytes, bytes]:
+        counts, number = self._counts, len(self._deletions)
+        keys_of_deletions = sum(len(begin) for begin, _ in self._deletions)
+        values_of_deletions = sum(len(end) for _, end in self._deletions)
+        now = int(time())
+        numbers = {
+            "column.family.id": self._family[0],
+            "creation.time": now,
+            "data.size": data_size,
+            "deleted.keys": counts["deleted"] + number,
+            "file.creation.time": now,
+            "filter.size": 0,
+            "fixed.key.length": 0,
+            "format.version": 0,
+            "index.key.is.user.key": 1,
+            "index.size": index_size + w.TRAILER,
+            "index.value.is.delta.encoded": 1,
+            "merge.operands": 0,
+            "num.data.blocks": blocks,
+            "num.entries": counts["entries"] + number,
+            "num.filter_entries": 0,
+            "num.range-deletions": number,
+            "oldest.key.time": now,
+            "original.file.number": self._number,
+            "raw.key.size": counts["keys"] + keys_of_deletions,
+            "raw.value.size": counts["values"] + values_of_deletions,
+            "tail.start.offset": data_size,
+        }
+        texts = {
+            "block.based.table.index.type": bytes(4),
+            "block.based.table.prefix.filtering": b"0",
+            "block.based.table.whole.key.filtering": b"1",
+            "column.family.name": self._family[1].encode(),
+            "comparator": COMPARATOR,
+            "compression": b"Snappy",
+            "compression_options": b"window_bits=-14; level=32767; strategy=0; max_dict_bytes=0;",
+            "creating.db.identity": self._writer.database.encode(),
+            "creating.session.identity": self._writer.session.encode(),
+            "merge.operator": b"nullptr",
+            "prefix.extractor.name": b"nullptr",
+            "property.collectors": b"[]",
+        }
+        values = texts | {name: varint(value) for name, value in numbers.items()}
+        return {f"rocksdb.{name}".encode(): value for name, value in values.items()}
+
+
+def _with_room(array: Bytes, size: int) -> Bytes:
+    """Return an array of at least some size with the same content."""
+    if len(array) >= size:
+        return array
+    larger = np.zeros(max(size, 2 * len(array)), dtype=np.uint8)
+    larger[: len(array)] = array
+    return larger
+
+
+def _order(internal: bytes) -> tuple[bytes, int]:
+    """Return the sort key of an internal key: later entries of a key come first."""
+    return internal[: -k.TAG_BYTES], -int.from_bytes(internal[-k.TAG_BYTES :], "little")
