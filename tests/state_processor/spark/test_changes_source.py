@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 import state_processor as sp
 from state_processor.backends.metadata import discovery
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
+from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.spark.changes_source import ChangesReader, FlinkSavepointChangesDataSource, LimitedChangesReader
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
@@ -282,6 +283,9 @@ def test_a_query_goes_on_with_the_version_and_the_registrations_of_its_start(job
     offset = begun(reader(job))
     with registrations():
         register_kryo_class("com.acme.Money", {"amount": sp.Types.LONG()})
+        code = TaskSerializers.of_driver(())
+    with monkeypatch.context() as patch:
+        patch.setattr(FlinkSavepointChangesDataSource, "code", code)
         with pytest.raises(sp.OptionError, match="the content of the registrations was "):
             reader(job).latestOffset(offset, limit(1))
     monkeypatch.setattr(sp, "__version__", "99.0")
