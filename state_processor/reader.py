@@ -297,10 +297,10 @@ class SavepointReader(SnapshotReader, SnapshotPlots):
                 )
             return self._load(dict(scan.values), delivered, source.label)
         serializers = TaskSerializers.of_driver(self._access.serializers)
-        splits = splits_of(projected.reader, source)
+        splits, snapshots = splits_of(projected.reader, source), [stored.snapshot]
         reads_all_keys = source.read.keys is None and takes_keys(scan.reader)
         label = f"{source.label}, all keys (keys= reads fewer)" if reads_all_keys else source.label
-        return planned_read(self._spark, projected, splits, delivered, serializers, label, source.split_size)
+        return planned_read(self._spark, projected, snapshots, splits, delivered, serializers, label, source.split_size)
 
     def _load(self, values: dict[str, Any], schema: StructType, label: str) -> DataFrame:
         """Read by the data source: Spark plans the read. Plans show the label."""

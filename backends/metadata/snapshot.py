@@ -16,7 +16,7 @@ from state_processor.backends.metadata.foreign_content import described_director
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.backends.metadata.streams import reused_files
-from state_processor.serializers.errors import NotASnapshotError, OptionError, StateProcessorError
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
 
@@ -30,6 +30,7 @@ METADATA_FILE: Final = "_metadata"
 LARGE_METADATA: Final = 64 << 20
 """A larger local ``_metadata`` is read in parts."""
 _PIECE: Final = 4 << 20
+_BEGINNING: Final = 64 << 10
 _DEPTH: Final = 3
 _SHOWN: Final = 2
 _NUMBER: Final = re.compile(r"\d+$")
@@ -141,6 +142,8 @@ class Snapshot:
 
     ``directory`` contains ``_metadata``; ``digest`` identifies the content of ``_metadata``. ``query_plan`` is the compiled
     plan of the Flink SQL query that wrote the snapshot, if the user passed it. ``time_zone`` is the zone of the job's JVM.
+    ``beginning`` is a digest of the size and the first bytes of ``_metadata``, which have the number of the checkpoint and names
+    of files: tasks compare it, because reading all of a large ``_metadata`` in each task would take too long.
     ``unmatched_uids`` are uids from the user that don't match an operator. ``recorded_ids`` has the ids in ``_metadata`` of
     operators that got other ids from the plan: those of a query that was submitted as text.
     """
@@ -152,6 +155,7 @@ class Snapshot:
     query_plan: CompiledPlan | None = None
     time_zone: str = "UTC"
     digest: str = ""
+    beginning: str = ""
     unmatched_uids: tuple[str, ...] = ()
     recorded_ids: Mapping[str, str] = field(default_factory=dict)
 
@@ -166,6 +170,23 @@ class Snapshot:
     def is_current(self) -> bool:
         """Whether ``_metadata`` still has the content that was read: False if it was replaced or removed since."""
         return stored_digest(self.directory, self.storage) == self.digest
+
+    def check_plan(self) -> None:
+        """Check in a task that the snapshot is the one that a read was planned for: Spark keeps plans for later queries.
+
+        A snapshot that was removed meanwhile is not refused: its files tell whether the read can go on.
+
+        Raises
+        ------
+        MissingFileError
+            If another snapshot is in its place.
+        """
+        stored = _stored_metadata(self.directory, self.storage)
+        if stored is not None and _beginning(stored) != self.beginning:
+            raise MissingFileError(
+                f"{self.directory} has another snapshot than when this read was planned. Spark keeps the plan with a DataFrame "
+                "or view: make it again, and it has the rows of the new snapshot"
+            )
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
         """Open the stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
@@ -205,9 +226,9 @@ def open_snapshot(
     with foreign_errors(file):
         data = metadata_content(stored)
         metadata = read_metadata(data, file)
-        digest = _digest(data)
+        digest, beginning = _digest(data), _beginning(stored)
     relocation = Relocation(storage, directory, path_mapping, allow_paths, reused_files(metadata))
-    return Snapshot(directory, metadata, storage, relocation, digest=digest)
+    return Snapshot(directory, metadata, storage, relocation, digest=digest, beginning=beginning)
 
 
 def _open_metadata(path: str | os.PathLike[str], storage: Storage) -> StoredFile:
@@ -240,8 +261,18 @@ def stored_digest(directory: str, storage: Storage) -> str | None:
     MissingFileError
         The storage fails.
     """
-    stored = storage.open_if_file(str(Location.parse(directory).joined(METADATA_FILE)))
+    stored = _stored_metadata(directory, storage)
     return None if stored is None else _digest(metadata_content(stored))
+
+
+def _stored_metadata(directory: str, storage: Storage) -> StoredFile | None:
+    return storage.open_if_file(str(Location.parse(directory).joined(METADATA_FILE)))
+
+
+def _beginning(stored: StoredFile) -> str:
+    from hashlib import sha256
+
+    return sha256(stored.size.to_bytes(8) + stored.read(0, min(_BEGINNING, stored.size))).hexdigest()
 
 
 def _digest(data: memoryview | StoredFile) -> str:

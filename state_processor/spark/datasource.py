@@ -32,7 +32,9 @@ from state_processor.spark.versions import HAS_FILTERS, filter_keys
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
+    from state_processor.backends.metadata.snapshot import Snapshot
     from state_processor.backends.read.state_access import SelectableStateReader
+    from state_processor.backends.read.stored_operator import StoredOperator
     from state_processor.options.access import SnapshotAccess
     from state_processor.read.sources import KnownStates, ProjectedReader
 
@@ -175,8 +177,9 @@ class FlinkSavepointMetadataDataSource(SnapshotDataSource):
 class StatePartition(InputPartition):
     """The input of one task: parts of the snapshot, and the reader that reads them."""
 
-    def __init__(self, reader: ProjectedReader, splits: Sequence[Any]) -> None:
+    def __init__(self, snapshot: Snapshot, reader: ProjectedReader, splits: Sequence[Any]) -> None:
         super().__init__(None)
+        self.snapshot = snapshot
         self.reader = reader
         self.splits = tuple(splits)
 
@@ -184,7 +187,7 @@ class StatePartition(InputPartition):
 class SavepointStateReader(DataSourceReader):
     """A reader of one state, or of all keyed states of an operator."""
 
-    _not_sent: ClassVar[tuple[str, ...]] = ("_reader", "_known")
+    _not_sent: ClassVar[tuple[str, ...]] = ("_opened", "_known")
     """Attributes that tasks have no use for."""
     _known: KnownStates | None = None
 
@@ -196,12 +199,17 @@ class SavepointStateReader(DataSourceReader):
         self._serializers = serializers
         self._known = known
 
-    @cached_property
+    @property
     def _reader(self) -> SelectableStateReader:
+        return self._opened[1]
+
+    @cached_property
+    def _opened(self) -> tuple[StoredOperator, SelectableStateReader]:
         from state_processor.read.sources import find_reader, open_operator
 
         self._serializers.enter()
-        return find_reader(self._options, open_operator(self._options, self._known))
+        stored = open_operator(self._options, self._known)
+        return stored, find_reader(self._options, stored)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._not_sent}
@@ -209,17 +217,20 @@ class SavepointStateReader(DataSourceReader):
     @asked_by_spark()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return parts of similar size; small ones share a task."""
+        from state_processor.backends.read.stored_operator import snapshot_for_tasks
         from state_processor.read.sources import ProjectedReader, splits_of
 
-        reader = ProjectedReader.of(self._reader, arrow_schema_of(self._schema))
+        stored, found = self._opened
+        reader, snapshot = ProjectedReader.of(found, arrow_schema_of(self._schema)), snapshot_for_tasks(stored.snapshot)
         splits = splits_of(reader.reader, self._options)
-        return [StatePartition(reader, group) for group in grouped(splits, self._options.split_size)]
+        return [StatePartition(snapshot, reader, group) for group in grouped(splits, self._options.split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one partition. Spark makes a partition without content if the reader plans no partitions."""
         if isinstance(partition, StatePartition):
             with asked_by_spark():
                 self._serializers.enter()
+                partition.snapshot.check_plan()
                 for split in partition.splits:
                     yield from partition.reader.read(split)
 
@@ -231,7 +242,7 @@ class KeyFilteringStateReader(SavepointStateReader):
     DataFrame, so that only a DataFrame that serves one query may have this reader.
     """
 
-    _not_sent = ("_reader",)
+    _not_sent = ("_opened",)
     """Spark pickles it for the process that plans the read, too."""
 
     @asked_by_spark()
@@ -258,7 +269,7 @@ class KeyFilteringStateReader(SavepointStateReader):
         keys = self._options.read.keys
         both = wanted if keys is None else tuple(k for k in keys if k in wanted)
         self._options = replace(self._options, read=replace(self._options.read, keys=tuple(dict.fromkeys(both))))
-        self.__dict__.pop("_reader", None)
+        self.__dict__.pop("_opened", None)
 
 
 class SavepointTableReader(DataSourceReader):

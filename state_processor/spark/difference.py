@@ -74,4 +74,6 @@ def diff(
     reader = DifferencesReader(found, as_text=state is None)
     serializers = TaskSerializers.of_driver(access.serializers)
     label = f"differences of {'all operators' if uid is None else uid}{'' if state is None else f'.{state}'}"
-    return planned_read(spark, reader, reader.parts(), spark_schema(reader.schema), serializers, label)
+    sides = [side for difference in found for side in (difference.old, difference.new) if side is not None]
+    snapshots = list({side.snapshot.directory: side.snapshot for side in sides}.values())
+    return planned_read(spark, reader, snapshots, reader.parts(), spark_schema(reader.schema), serializers, label)

@@ -72,8 +72,8 @@ def filtered_batches(
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     getLogger("SQLQueryContextLogger").setLevel(CRITICAL)  # the error has Spark's reason
     serializers = TaskSerializers.of_driver(access.serializers)
-    splits, schema = splits_of(scan.reader, scan.source), spark_schema(scan.schema)
-    rows = planned_read(spark, scan.reader, splits, schema, serializers, scan.source.label, scan.source.split_size)
+    splits, schema, snapshots = splits_of(scan.reader, scan.source), spark_schema(scan.schema), [scan.stored.snapshot]
+    rows = planned_read(spark, scan.reader, snapshots, splits, schema, serializers, scan.source.label, scan.source.split_size)
     try:
         chosen = rows.where(where)
     except AnalysisException as problem:

@@ -15,6 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
@@ -30,9 +32,10 @@ class PartReader(Protocol):
 
 @dataclass(frozen=True)
 class ReadState:
-    """Task that reads parts of a snapshot. An input row is a pickled group of parts."""
+    """Task that reads parts of snapshots. An input row is a pickled group of parts."""
 
     reader: PartReader
+    snapshots: tuple[Snapshot, ...]
     serializers: TaskSerializers
     label: str
 
@@ -45,6 +48,8 @@ class ReadState:
         """Yield the rows of a task's parts."""
         with without_traceback():
             self.serializers.enter()
+            for snapshot in self.snapshots:
+                snapshot.check_plan()
             for group in (group for batch in batches for group in batch.column(0)):
                 for part in pickle.loads(group.as_buffer()):
                     yield from self.reader.read(part)
@@ -58,6 +63,7 @@ def can_plan(spark: SparkSession) -> bool:
 def planned_read(
     spark: SparkSession,
     reader: PartReader,
+    snapshots: Sequence[Snapshot],
     parts: Sequence[Any],
     schema: StructType,
     serializers: TaskSerializers,
@@ -72,6 +78,8 @@ def planned_read(
         The session that reads them.
     reader
         Reads a part.
+    snapshots
+        The snapshots that it reads.
     parts
         What to read; small parts share a task.
     schema
@@ -85,8 +93,9 @@ def planned_read(
     """
     raise_errors_of_tasks()
     send_package(spark)
+    read = ReadState(reader, tuple(map(snapshot_for_tasks, snapshots)), serializers, label)
     groups = [pickle.dumps(group) for group in grouped(parts, split_bytes)]
-    return _in_tasks(spark, groups).mapInArrow(ReadState(reader, serializers, label), schema)
+    return _in_tasks(spark, groups).mapInArrow(read, schema)
 
 
 def _in_tasks(spark: Any, values: Sequence[bytes]) -> DataFrame:

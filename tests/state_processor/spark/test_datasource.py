@@ -264,6 +264,7 @@ def test_tasks_do_not_get_the_table_of_contents(kind: str) -> None:
         snapshot.storage,
         snapshot.relocation,
         digest=snapshot.digest,
+        beginning=snapshot.beginning,
     )
     large = open_state(StoredOperator(large_snapshot, operator), state, kind if kind != "KEYED" else None)
     assert len(pickle.dumps(large)) == size < 10_000
