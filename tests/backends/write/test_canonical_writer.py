@@ -87,8 +87,8 @@ def test_suffixes_and_two_bytes_of_key_group() -> None:
 
 def test_rows_without_entries_and_with_many() -> None:
     assert encode(TOTAL, {"key": [1, 2], "value": pa.array([None, 3], pa.int64())})[0]["count"] == 1
-    blobs = encode(NAMES, {"key": [1, 2, 3], "value": [None, [], ["a", None, "€"]]})
-    assert [b["blob"][18:] for b in blobs] == [b"\x02a,\0,\x02\xac\x41"]
+    blobs = encode(NAMES, {"key": [1, 2, 3], "value": [None, [], ["a", "", "€"]]})
+    assert [b["blob"][18:] for b in blobs] == [b"\x02a,\x01,\x02\xac\x41"]
     maps = pa.array([[("a", "1"), ("b", None)], [], None], pa.map_(pa.string(), pa.string()))
     blobs = encode(ITEMS, {"key": ["k"] * 3, "namespace": ["", "", ""], "value": maps})
     assert [b["count"] for b in blobs] == [2]
