@@ -78,3 +78,26 @@ def test_the_description_of_a_room_names_its_modules(room: str) -> None:
 @pytest.mark.parametrize("path", GENERATED)
 def test_generated_files_are_current(path: str) -> None:
     assert (ROOT / path).read_text("utf-8") == text(path), f"{path} differs from the code: run ./dev generate"
+
+
+KEPT = ROOT / "docs" / "kept.md"
+_CACHES = re.compile(
+    r"^@(?:functools\.)?(?:lru_cache|cache)\b|"
+    r"^_?\w+(?:: [^=\n]+)? = (?:\{\}|\[\]|set\(\)|OrderedDict\(\)|(?:weakref\.)?Weak\w+\(\)|ContextVar\()",
+    re.MULTILINE,
+)
+"""Functions whose results are kept, and containers of a module that begin empty."""
+
+
+def test_the_page_about_what_is_kept_names_every_cache() -> None:
+    modules = [path for room in ("backends", "serializers", "state_processor") for path in (ROOT / room).rglob("*.py")]
+    caches = {str(path.relative_to(ROOT)) for path in modules if _CACHES.search(path.read_text("utf-8"))}
+    assert "backends/state/header_cache.py" in caches
+    assert caches - set(_FILES.findall(KEPT.read_text("utf-8"))) == set()
+
+
+def test_the_page_about_what_is_kept_names_tests_that_exist() -> None:
+    tests = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", KEPT.read_text("utf-8"))
+    assert len(tests) > 20
+    for file, name in tests:
+        assert f"def {name or 'test_'}" in (ROOT / file).read_text("utf-8"), (file, name)
