@@ -241,15 +241,11 @@ class NewStore:
 
     def _others(self, base: Manifest | None) -> Iterator[Path]:
         """Write the manifest and the files beside it."""
-        kept = self._base.families
-        default = kept.get(0) or Family(DEFAULT_FAMILY, COMPARATOR)
-        families = {0: replace(default, files=())}
+        families = dict(self._base.without_files().families)
+        families.setdefault(0, Family(DEFAULT_FAMILY, COMPARATOR))
         for family in self._families:
-            comparator = kept[family.number].comparator if family.number in kept else COMPARATOR
-            log_number = kept[family.number].log_number if family.number in kept else 0
-            families[family.number] = Family(family.name, comparator, tuple(family.files), log_number)
-        for number, family_of_base in kept.items():
-            families.setdefault(number, replace(family_of_base, files=()))
+            of_base = families.get(family.number) or Family(family.name, COMPARATOR)
+            families[family.number] = replace(of_base, files=tuple(family.files))
         number, options = next(self._files), next(self._files)
         manifest = Manifest(families, next(self._files), next(self._sequences) - 1, max([self._base.largest_family, *families]))
         texts = {

@@ -18,6 +18,7 @@ from typing import Any
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.job.matching import OperatorMatches
 from tests.interop import flink, flink_jars
 
 VERSIONS = ("1.20.5", "2.3.0")
@@ -155,7 +156,7 @@ class Result:
 
     job: Job
     version: str
-    matches: sp.OperatorMatches
+    matches: OperatorMatches
     right: frozenset[str]
     open: frozenset[str]
     wrong: frozenset[str]
@@ -205,7 +206,7 @@ def _answers(version: str, requests: Sequence[Mapping[str, Any]], class_path: Se
     return answers
 
 
-def _result(job: Job, version: str, matches: sp.OperatorMatches, operators: Sequence[Operator]) -> Result:
+def _result(job: Job, version: str, matches: OperatorMatches, operators: Sequence[Operator]) -> Result:
     """Compare what the operators of the new version have with what they had in the old one."""
     before = {o["uid"]: {s["name"]: _texts(s) for s in o["states"]} for o in job.old}
     right, left, wrong = set(), set(), set()
