@@ -9,7 +9,7 @@ from typing import Final
 
 from state_processor.backends.sql.accumulators import call_fields
 from state_processor.backends.sql.calls import AggregateCall
-from state_processor.backends.sql.lineage import Identity, Relation, grouping, identified_calls, over_columns
+from state_processor.backends.sql.lineage import Identity, Relation, identified_calls, over_columns
 from state_processor.backends.sql.meaning import counts_rows
 from state_processor.backends.sql.node_calls import group_calls, over_calls, over_calls_of, over_is_bounded
 from state_processor.backends.sql.plan_types import distinct_names
@@ -21,24 +21,22 @@ from state_processor.backends.sql.row_changes import (
     StateChange,
     StateChanges,
     ViewChange,
+    keeps_bytes,
     refuse_other_meaning,
-    same_types,
 )
 from state_processor.serializers.errors import OptionError, StateMigrationError
-from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType
+from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, TextType
 
 
 def changed_accumulators(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """Return the changes of an aggregate without windows."""
     before, after = Calls.of(old), Calls.of(new)
-    same_types(old.inputs[0], new.inputs[0], old.inputs[0].picked(grouping(old.node)))
     return changed_calls("accState", before, after, (old.inputs[0], new.inputs[0]))
 
 
 def changed_windows(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """Return the changes of an aggregate by windows: each window, or slice of windows, has accumulators."""
     before, after = Calls.of(old), Calls.of(new)
-    same_types(old.inputs[0], new.inputs[0], old.inputs[0].picked(grouping(old.node)))
     changes = changed_calls("window-aggs", before, after, (old.inputs[0], new.inputs[0]))
     if changes["window-aggs"].is_same:
         return changes
@@ -197,12 +195,18 @@ def _position(old: Calls, wanted: AggregateCall) -> int | None:
     return None
 
 
+def _keeps_text(call: AggregateCall) -> bool:
+    """Return whether the accumulator of a call keeps texts as ``STRING``, whatever their length is."""
+    is_plain = not (call.retracts or call.has_view) and call.function in ("min", "max", "listagg")
+    return is_plain and isinstance(call.type, TextType)
+
+
 _ALIKE: Final = frozenset({"count", "avg", "sum0"})
 """Functions whose accumulators do not depend on retractions."""
 
 
 def _check_call(old: AggregateCall, new: AggregateCall) -> None:
-    if old.type != new.type:
+    if old.type != new.type and not (_keeps_text(old) and _keeps_text(new)):
         raise StateMigrationError(f"{new} is {old.type} in the old plan, {new.type} in the new one")
     if old.retracts != new.retracts and new.function not in _ALIKE:
         words = ["may be retracted" if call.retracts else "are only added" for call in (old, new)]
@@ -216,7 +220,8 @@ def _check_arguments(call: AggregateCall, arguments: Sequence[Identity], relatio
     for name, identity in zip(call.arguments, arguments, strict=True):
         found = [dict(zip(one.columns, one.fields, strict=True)).get(identity) for one in relations]
         before, after = (None if f is None or f.type is None else replace(f.type, nullable=True) for f in found)
-        if before != after:
+        is_text = before is not None and after is not None and _keeps_text(call) and keeps_bytes(before, after)
+        if before != after and not is_text:
             raise StateMigrationError(
                 f"{call}: column {name} is {before} in the old plan, {after} in the new one; the accumulator contains its values"
             )

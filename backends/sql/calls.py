@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
-from state_processor.serializers.table.logical_types import AtomicType, LogicalType, TextType
+from state_processor.serializers.table.logical_types import AtomicType, LogicalType, TextType, TimestampType, TimeType
 
 ROW_COUNT: Final = "row_count"
 """The field that counts rows of a key. Flink adds it if rows may be retracted, to detect empty groups."""
@@ -80,11 +80,11 @@ class AggregateCall:
             case "sum" if self.retracts:
                 yield from (PlanField(text, self.type), PlanField(f"{text} count", _BIGINT))
             case "listagg" if not self.retracts:
-                yield from (PlanField(f"{text} delimiter"), PlanField(text, self.type))
+                yield from (PlanField(f"{text} delimiter"), PlanField(text, TextType()))  # whatever the argument is
             case "rank":
                 yield from (PlanField(f"{text} row number", _BIGINT), PlanField(text, _BIGINT))
             case function if function in _WHOLE and not (self.retracts and function in ("min", "max")):
-                yield PlanField(text, None if isinstance(self.type, TextType) else self.type)
+                yield PlanField(text, _kept_type(self.type))
             case _:
                 yield PlanField(text)
 
@@ -127,6 +127,19 @@ def aggregate_calls(
 
 def _column(columns: Sequence[str], index: int) -> str:
     return columns[index] if index < len(columns) else f"#{index}"
+
+
+def _kept_type(result: LogicalType | None) -> LogicalType | None:
+    """Return the type of the first field of an accumulator, by the type of the result (Flink: ``MaxAggFunction``)."""
+    match result:
+        case TextType():
+            return TextType()
+        case TimeType():
+            return TimeType()
+        case TimestampType():
+            return replace(result, kind="REGULAR")
+        case _:
+            return result
 
 
 def _function(call: Mapping[str, Any]) -> str:

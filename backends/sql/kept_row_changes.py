@@ -15,7 +15,7 @@ from state_processor.backends.sql.lineage import (
     resolved,
     time_column,
 )
-from state_processor.backends.sql.meaning import primary_key, sink_row
+from state_processor.backends.sql.meaning import sink_row
 from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.plan_types import PlanFields
 from state_processor.backends.sql.row_changes import (
@@ -25,6 +25,7 @@ from state_processor.backends.sql.row_changes import (
     StateChange,
     StateChanges,
     Successor,
+    changed_key,
     changed_row,
     label,
     same_types,
@@ -46,7 +47,6 @@ def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
     old.same(new, "the time attribute of", (_time(old), _time(new)))
     conditions = [resolved(s.node.at("filterCondition"), g.columns) for s, g in ((old, before), (new, after))]
     old.same(new, "the condition of", (conditions[0], conditions[1]))
-    same_types(before, after, before.picked(old.node.at("uniqueKeys")))
     if _waits(old.node):
         return {"waiting-to-emit-on-timer": StateChange({VALUE: changed_row(before, after)})}
     if _waits(new.node):
@@ -94,23 +94,30 @@ def changed_ranks(old: ChangedNode, new: ChangedNode) -> StateChanges:
     ]
     old.same(new, "the strategy (the known unique keys) of", (strategies[0], strategies[1]))
     ordered = [field["index"] for field in order(old.node, before)]
-    same_types(before, after, [*ordered, *strategies[0][1], *before.picked(key_columns(old.node)[0])])
-    change = StateChange({VALUE: changed_row(before, after)})
+    rows = {VALUE: changed_row(before, after)}
+    change = StateChange(rows)
     if strategies[0][0] == "Retract":
+        same_types(before, after, ordered)
         _check_found_again(change, "rows that the top-N keeps")
-    return dict.fromkeys(("data-state", "data-state-with-append", "data-state-with-update", "Top1-Rank-State"), change)
+    return {
+        **dict.fromkeys(("data-state", "Top1-Rank-State"), change),
+        "data-state-with-append": StateChange(rows | {MAP_KEY: changed_key(before, after, ordered)}),
+        "data-state-with-update": StateChange(rows | {MAP_KEY: changed_key(before, after, strategies[0][1])}),
+    }
 
 
 def changed_materialized(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """Return the changes of the rows that a sink keeps for each primary key (Flink: ``SinkUpsertMaterializer``)."""
-    if not materializes(old.node) or old.inputs[0].columns == new.inputs[0].columns:
+    is_same = old.inputs[0].columns == new.inputs[0].columns and sink_row(old.node) == sink_row(new.node)
+    if not materializes(old.node) or is_same:
         return {}
     before, after = (replace(side.inputs[0], fields=sink_fields(side)) for side in (old, new))
     upsert = before.picked(old.node.at("inputUpsertKey"))
     old.same(new, "the known key of rows of", (upsert, after.picked(new.node.at("inputUpsertKey"))))
-    same_types(before, after, [*before.picked(primary_key(old.node)), *upsert])
     change = StateChange({VALUE: changed_row(before, after)})
     strategy = old.node.at("upsertMaterializeStrategy", default="LEGACY")
+    if strategy != "LEGACY":
+        same_types(before, after, upsert)
     if not upsert and strategy != "LEGACY" and not change.is_same:
         raise StateMigrationError(
             f"{label(old.node)} finds its rows by all of their columns, by code for these columns that Flink has generated and "
@@ -164,10 +171,10 @@ def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> St
         raise StateMigrationError(
             f"its {label} rows are kept {shown[0]} in the old plan, {shown[1]} in the new one; the layouts differ"
         )
-    same_types(before, after, [*before.picked(key_columns(old.node)[at]), *(kept or ())])
     change = changed_row(before, after)
     merges = kept is None and len({f.source for f in change.fields} - {None}) < change.size
-    found = StateChange({MAP_KEY if kept is None else VALUE: change}, merges)
+    rows = {MAP_KEY: change} if kept is None else {VALUE: change, MAP_KEY: changed_key(before, after, kept)}
+    found = StateChange(rows, merges)
     if kept is None and before.updates:
         _check_found_again(found, f"the {label} rows of the join")
     return found

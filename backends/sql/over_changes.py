@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from state_processor.backends.sql.accumulator_changes import Calls, changed_calls
 from state_processor.backends.sql.calls import AggregateCall
-from state_processor.backends.sql.lineage import key_columns
 from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.row_changes import (
     VALUE,
@@ -50,7 +49,7 @@ def changed_over(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """
     before, after = old.inputs[0], new.inputs[0]
     order = [int(f["index"]) for group in old.node.at("overSpec", "groups", default=()) for f in _order(group)]
-    same_types(before, after, before.picked([*key_columns(old.node)[0], *order]))
+    same_types(before, after, before.picked(order))
     rows = StateChange({VALUE: changed_row(before, after)})
     added = set(after.columns) - set(before.columns)
 

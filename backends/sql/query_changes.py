@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.backends.sql.accumulator_changes import changed_accumulators, changed_windows
@@ -21,10 +22,10 @@ from state_processor.backends.sql.kept_row_changes import (
     sink_fields,
 )
 from state_processor.backends.sql.lineage import WINDOWS, Lineage, Relation, key_columns, windowing
-from state_processor.backends.sql.meaning import has_state
+from state_processor.backends.sql.meaning import has_state, sink_row
 from state_processor.backends.sql.over_changes import changed_over
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode, normal_node
-from state_processor.backends.sql.row_changes import ChangedNode, StateChanges, label
+from state_processor.backends.sql.row_changes import ChangedNode, RowChange, StateChanges, changed_key, label
 from state_processor.serializers.errors import StateMigrationError
 
 
@@ -76,6 +77,25 @@ class QueryChanges:
             _check_ttl(node, new)
         find = _CHANGES.get(node.kind)
         return {} if find is None else find(ChangedNode(node, self._before), ChangedNode(new, self._after))
+
+    def key_change(self, node: PlanNode) -> RowChange | None:
+        """Return the change of the keys of a node; ``None`` for nodes whose keys are not known.
+
+        Raises
+        ------
+        StateMigrationError
+            If the keys would have other bytes.
+        """
+        sides = [ChangedNode(node, self._before), ChangedNode(self.partner(node), self._after)]
+        if node.kind not in _CHANGES or not (node.kind != "sink" or materializes(node)):
+            return None
+        if node.kind == "sink":
+            if not all(sink_row(side.node) for side in sides):
+                return None
+            before, after = (replace(side.inputs[0], fields=sink_fields(side)) for side in sides)
+        else:
+            before, after = (side.inputs[0] for side in sides)
+        return changed_key(before, after, before.picked(key_columns(node)[0]))
 
     def ttl_changes(self, node: PlanNode) -> dict[str, bool]:
         """Return whether states get time-to-live or lose it: by the side of a join, and by an empty name for other operators.

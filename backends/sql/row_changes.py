@@ -11,7 +11,7 @@ from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.plan_types import PlanField, distinct_names
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
-from state_processor.serializers.table.logical_types import LogicalType, TimestampType
+from state_processor.serializers.table.logical_types import BytesType, DecimalType, LogicalType, TextType, TimestampType
 
 _GAINED: Final = "gets time-to-live; the time of last access is the time of writing"
 _LOST: Final = "loses time-to-live; expired values stay"
@@ -228,9 +228,27 @@ def _type(old: PlanField, new: PlanField) -> LogicalType | None:
     """Return the type of a column in the new plan; ``None`` for the old type."""
     if old.type == new.type:
         return None
-    if old.type is None or new.type is None or replace(old.type, nullable=True) != new.type:
+    if old.type is None or new.type is None or not keeps_bytes(old.type, new.type):
         raise StateMigrationError(f"column {new.name} is {old.type} in the old plan, {new.type} in the new one")
     return new.type
+
+
+def keeps_bytes(old: LogicalType, new: LogicalType) -> bool:
+    """Return whether every value of a type is a value of another type, with the same bytes in a row.
+
+    The hash code of a row is computed from its bytes (Flink: ``BinaryRowData``), so that keys stay in their key groups.
+    """
+    if old.nullable and not new.nullable:
+        return False
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return (old.scale, old.is_compact) == (new.scale, new.is_compact) and old.precision <= new.precision
+    if isinstance(old, TextType | BytesType) and isinstance(new, TextType | BytesType) and old.name in _OF_ANY_LENGTH:
+        return old.name == new.name and old.length <= new.length
+    return replace(old, nullable=new.nullable) == new
+
+
+_OF_ANY_LENGTH: Final = ("VARCHAR", "VARBINARY")
+"""Types whose values are not padded to their length."""
 
 
 def _type_of_new(column: PlanField) -> LogicalType:
@@ -262,10 +280,35 @@ def refuse_other_meaning(what: str, added: Sequence[str], gone: Sequence[str]) -
 
 
 def same_types(old: Relation, new: Relation, identities: Sequence[Identity]) -> None:
-    """Refuse other types of columns that order rows or are part of a key."""
+    """Refuse other types of columns that order rows in code that Flink has stored."""
     for identity in identities:
         before, after = (one.fields[one.columns.index(identity)] for one in (old, new))
         if before.type != after.type:
-            raise StateMigrationError(
-                f"column {after.name} identifies kept rows; it is {before.type} in the old plan, {after.type} in the new one"
-            )
+            raise _other_type(before, after)
+
+
+def changed_key(old: Relation, new: Relation, identities: Sequence[Identity]) -> RowChange:
+    """Return the change of a key with these columns: its type may change, its bytes stay.
+
+    Raises
+    ------
+    StateMigrationError
+        If the key would have other bytes.
+    """
+    fields, notes = [], []
+    for place, identity in enumerate(identities):
+        before, after = (one.fields[one.columns.index(identity)] for one in (old, new))
+        if before.type == after.type:
+            fields.append(NewField(place))
+            continue
+        if before.type is None or after.type is None or not keeps_bytes(before.type, after.type):
+            raise _other_type(before, after)
+        fields.append(NewField(place, after.type))
+        notes.append(f"the key column {after.name} was {before.type}, and becomes {after.type}")
+    return RowChange(len(fields), tuple(fields), tuple(notes))
+
+
+def _other_type(before: PlanField, after: PlanField) -> StateMigrationError:
+    return StateMigrationError(
+        f"column {after.name} identifies kept rows; it is {before.type} in the old plan, {after.type} in the new one"
+    )

@@ -22,6 +22,7 @@ from state_processor.backends.state.descriptions import (
     describe_keyed,
 )
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlSerializer
 
 MODES: Final = {OPERATOR_LIST: h.SPLIT_DISTRIBUTE, UNION_LIST: h.UNION, BROADCAST: h.BROADCAST}
@@ -94,6 +95,19 @@ def joined_registrations(
     """Return the registrations of kept states of a header, and of added states; see :func:`registered_as`."""
     metas = [registered_as(old, meta, asynchronous=asynchronous) for meta in old.states if meta.name in kept] if old else []
     return [*metas, *(register(state, asynchronous=asynchronous) for state in added)]
+
+
+def with_key(header: state_headers.KeyedHeader, key: TypeSerializer) -> state_headers.KeyedHeader:
+    """Return a header with another type of keys, whose values have the same bytes; timers contain the key."""
+    states = []
+    for meta in header.states:
+        serializers = dict(meta.serializers)
+        if meta.backend_type == state_headers.PRIORITY_QUEUE:
+            timer = meta.restore(state_headers.VALUE)
+            assert isinstance(timer, TimerSerializer)
+            serializers[state_headers.VALUE] = TimerSerializer(key, timer.namespace).snapshot()
+        states.append(replace(meta, serializers=serializers))
+    return replace(header, key=key.snapshot(), states=tuple(states))
 
 
 def _mode(state: StateDescription) -> dict[str, str]:

@@ -98,6 +98,8 @@ class OperatorChanges:
         New values; ``None`` keeps the value of the source savepoint, or takes the default.
     key
         The type of keys that was given or inferred.
+    retyped_key
+        Another type of the keys of the source savepoint, whose values have the same bytes.
     hashing
         ``hashCode`` of keys that their serializer can't compute.
     added
@@ -131,6 +133,7 @@ class OperatorChanges:
     parallelism: int | None = None
     max_parallelism: int | None = None
     key: TypeSerializer | None = None
+    retyped_key: TypeSerializer | None = None
     hashing: UserHash | tuple[HashRule, ...] | None = None
     added: dict[str, KeyedDescription] = field(default_factory=dict)
     operator_states: dict[str, tuple[OperatorDescription, OperatorRows]] = field(default_factory=dict)

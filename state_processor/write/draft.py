@@ -116,7 +116,7 @@ class OperatorDraft:
     @property
     def key(self) -> TypeSerializer | None:
         """The type of keys, if it is known."""
-        return self.changes.key or self.source_key
+        return self.changes.retyped_key or self.changes.key or self.source_key
 
     @property
     def has_python_keys(self) -> bool:

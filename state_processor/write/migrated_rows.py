@@ -139,7 +139,7 @@ def _struct(fields: Mapping[str, pa.Array], values: pa.Array) -> pa.StructArray:
 def _field(values: pa.Array, field: NewField, names: tuple[str, ...], type_: pa.DataType) -> pa.Array:
     if field.source is None:
         return pa.repeat(pa.scalar(field.start, type_), len(values))
-    return pc.struct_field(values, names[field.source])
+    return pc.struct_field(values, names[field.source]).cast(type_)
 
 
 def _merged(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.backends.state.state_registration import joined_registrations, keyed_header
+from state_processor.backends.state.state_registration import joined_registrations, keyed_header, with_key
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.doors import changing
@@ -289,6 +289,7 @@ class _Comparison:
             or (source is not None and self.source_keyed and not source.is_in(self.format))
             or self.migrated & set(self.source_keyed)
             or registration.changes
+            or changes.retyped_key is not None
         )
         return KeyedOutcome(
             is_written,
@@ -314,6 +315,8 @@ class _Comparison:
         source, changes = self.source, self.changes
         if source is None or not source.has_raw_timers or not self.registration.raw_timers or self.migration is not None:
             return frozenset()
+        if changes.retyped_key is not None:
+            return frozenset()
         added = any(state.is_timer for state in changes.added.values())
         unchanged = all(name in self.kept and not changes.changes_entries(name) for name in source.timers)
         return source.timers if unchanged and not added else frozenset()
@@ -323,6 +326,8 @@ class _Comparison:
         changes, old = self.changes, self.source.header if self.source is not None else None
         if self.migration is not None and self.migration.keyed is not None:
             old = self.migration.keyed.new
+        if old is not None and changes.retyped_key is not None:
+            old = with_key(old, changes.retyped_key)
         metas = joined_registrations(old, kept, changes.added.values(), asynchronous=self.registration.is_asynchronous)
         if self.registration.raw_timers:  # timers last: the header of other files omits them
             metas.sort(key=lambda meta: meta.backend_type == state_headers.PRIORITY_QUEUE)

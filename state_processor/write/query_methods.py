@@ -177,6 +177,9 @@ class QueryMethods(ABC):
             for operator, name in sorted((left | set(migration.dropped)) - taken, key=str):
                 with self._build.change(operator, existing=True) as draft:
                     draft.remove(name)
+            for operator, key in migration.retyped_keys:
+                with self._build.change(operator, existing=True) as draft:
+                    draft.changes.retyped_key = key
             for state in migration.states:
                 with self._build.change(state.operator, existing=True) as draft:
                     keyed_changes.replace_state(draft, state.new, self._migrated_rows(state))

@@ -147,6 +147,11 @@ class QueryMigration:
         return {o.draft.identifier.uid_hash: o.becomes for o in self.operators if o.becomes is not None}
 
     @property
+    def retyped_keys(self) -> tuple[tuple[OperatorIdentifier, TypeSerializer], ...]:
+        """The operators whose keys get another type with the same bytes, and this type."""
+        return tuple((o.draft.identifier, o.key) for o in self.operators if o.key is not None)
+
+    @property
     def states(self) -> tuple[MigratedState, ...]:
         """The states that are rewritten."""
         return tuple(state for o in self.operators for state in o.migrated)
@@ -165,6 +170,8 @@ class _Operator:
         self.dropped = dropped
         self.problem = ""
         self.becomes: str | None = None
+        self.key: TypeSerializer | None = None
+        self.key_notes: tuple[str, ...] = ()
         self.migrated: tuple[MigratedState, ...] = ()
         self.dropped_states: dict[str, StateChange] = {}
         self.label = str(draft.identifier) if planned is None else f"{planned.label} (uid {planned.uid!r})"
@@ -175,13 +182,19 @@ class _Operator:
         try:
             found = changes.changes(planned.node)
             ttl = changes.ttl_changes(planned.node)
+            self._take_key(changes.key_change(planned.node))
             uid = uid_formats(changes.partner(planned.node), planned.transformation)[
                 uid_formats(planned.node, planned.transformation).index(planned.uid)
             ]
             self.becomes = None if uid == planned.uid else uid
             self.migrated = tuple(self._migrated(found, ttl))
         except StateProcessorError as error:
-            self.problem, self.migrated, self.dropped_states = str(error), (), {}
+            self.problem, self.migrated, self.dropped_states, self.key = str(error), (), {}, None
+
+    def _take_key(self, change: RowChange | None) -> None:
+        header = None if self.draft.source is None else self.draft.source.header
+        if header is not None and change is not None and not change.is_same:
+            self.key, self.key_notes = _with_row(header.key.restore_serializer(), change), change.notes
 
     def _migrated(self, found: StateChanges, ttl: Mapping[str, bool]) -> Iterator[MigratedState]:
         assert self.draft.source is not None
@@ -189,6 +202,7 @@ class _Operator:
         for meta in header.states if header is not None else ():
             assert header is not None
             old = describe_keyed(header, meta)
+            retyped = old if self.key is None else old.with_serializers(key=self.key)
             change = replace(change_of(found, meta.name), ttl=None if old.is_timer else ttl.get(meta.name, ttl.get("")))
             if change.is_same:
                 continue
@@ -199,7 +213,7 @@ class _Operator:
                 self.dropped_states[old.name] = change
                 continue
             if change.successor is not None:
-                new = _succeeding(old, change.successor)
+                new = _succeeding(retyped, change.successor)
                 self._check_unchanged(old.name, new.name)
                 yield MigratedState(self.draft.identifier, old, new, replace(change, rows={}))
                 if change.successor.replaces or replace(change, successor=None).is_same:
@@ -209,15 +223,16 @@ class _Operator:
             parts = {
                 part: _with_row(serializer, change.rows[part]) if part in change.rows else serializer
                 for part, serializer in old.serializers.items()
+                if part != "key"
             }
             if change.ttl is not None:
                 parts["value"] = _with_time_to_live(parts["value"], old.name, enabled=change.ttl)
             if change.counted is not None:
                 parts["value"] = _with_numbers(parts["value"], change.counted)
             is_same = change.becomes is None and (change.counted is None or change.counted.is_same)
-            if is_same and all(parts[part] is serializer for part, serializer in old.serializers.items()):
+            if is_same and all(old.serializers[part] is serializer for part, serializer in parts.items()):
                 continue  # it holds no rows of the input
-            new = replace(old.with_serializers(**parts), name=change.becomes or old.name)
+            new = replace(retyped.with_serializers(**parts), name=change.becomes or old.name)
             yield MigratedState(self.draft.identifier, old, new, change)
 
     def _check_unchanged(self, *names: str) -> None:
@@ -238,7 +253,7 @@ class _Operator:
         if self.dropped:
             yield StateReport(*identifier, "", "all states", LEFT_OUT, ("named by drop",))
             return
-        notes = () if self.is_planned else (_NOT_OF_THE_QUERY,)
+        unchanged = () if self.is_planned else (_NOT_OF_THE_QUERY,)
         kinds = self._kinds()
         migrated = {
             state.new.name if state.change.successor and state.new.name in kinds else state.old.name: state
@@ -248,11 +263,14 @@ class _Operator:
             if name in self.dropped_states:
                 yield StateReport(*identifier, name, kind, LEFT_OUT, self.dropped_states[name].notes, becomes=self.becomes)
             elif name in migrated:
-                yield StateReport(*identifier, name, kind, CONVERTED, migrated[name].change.notes, becomes=self.becomes)
+                notes = (*migrated[name].change.notes, *self.key_notes)
+                yield StateReport(*identifier, name, kind, CONVERTED, notes, becomes=self.becomes)
+            elif self.key_notes:
+                yield StateReport(*identifier, name, kind, CONVERTED, self.key_notes, becomes=self.becomes)
             else:
-                yield StateReport(*identifier, name, kind, UNCHANGED, notes, becomes=self.becomes)
+                yield StateReport(*identifier, name, kind, UNCHANGED, unchanged, becomes=self.becomes)
         if not kinds and _is_known(self.draft):
-            yield StateReport(*identifier, "", "all states", UNCHANGED, notes, becomes=self.becomes)
+            yield StateReport(*identifier, "", "all states", UNCHANGED, unchanged, becomes=self.becomes)
 
     def _kinds(self) -> dict[str, str]:
         """Return the kinds of states by name; none for an operator whose states can't be read: it is copied."""

@@ -382,3 +382,69 @@ def test_queries_go_on_with_the_state_of_others(version: str, spark: SparkSessio
     for changes in (found, expected):
         changes |= {name: settled(changes[name]) for name in ANY_ORDER}
     assert found == expected
+
+
+_TOP = "SELECT line FROM (SELECT line, ROW_NUMBER() OVER (ORDER BY line) AS n FROM words) WHERE n <= 2"
+_LAST = "SELECT line, 1 FROM (SELECT line, ROW_NUMBER() OVER (PARTITION BY line ORDER BY came DESC) AS n FROM words) WHERE n = 1"
+GROWING = {
+    "calls": Query(
+        "SELECT line, COUNT(*), MAX(line), LISTAGG(line) FROM words GROUP BY line",
+        "a STRING, b BIGINT, c STRING, d STRING",
+        lines=4,
+    ),
+    "last-row": Query(_LAST, "a STRING, b INT", lines=2),
+    "join": Query("SELECT a.line FROM words a JOIN words b ON a.line = b.line", "a STRING", lines=5),
+    "top": Query(_TOP, "a STRING", lines=2),
+    "groups-of-updates": Query("SELECT city, COUNT(*) FROM towns GROUP BY city", "a STRING, b BIGINT", lines=2),
+    "join-by-unique-keys": Query("SELECT a.id, b.id FROM towns a JOIN towns b ON a.city = b.city", "a STRING, b STRING", lines=2),
+}
+"""Queries whose keys and kept columns get longer types, and become nullable."""
+LONG = "a-very-long-name"
+GROWN = {
+    "calls": [
+        "+I[a-very-long-name, 1, a-very-long-name, a-very-long-name]",
+        "+U[ada, 3, ada, ada,ada,ada]",
+        "-U[ada, 2, ada, ada,ada]",
+    ],
+    "last-row": ["+I[a-very-long-name, 1]"],
+    "join": ["+I[a-very-long-name]", *["+I[ada]"] * 5],
+    "top": ["+I[a-very-long-name]", "-D[ada]"],
+    "groups-of-updates": ["+I[a-very-long-name, 1]", "+U[Rome, 2]", "-U[Rome, 1]"],
+    "join-by-unique-keys": ["+I[ada, cy]", "+I[cy, ada]", "+I[cy, cy]", "+I[dan, dan]"],
+}
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+def test_keys_get_longer_types_and_become_nullable(version: str, tmp_path: Path) -> None:
+    """The keys keep their bytes and their key groups. A native savepoint keeps its files, with other headers."""
+    files, format = tmp_path / "files", "native" if version == "2.3.0" else "canonical"
+    sql_queries.write_lines(files, "1", {"words": ["ada", "bob", "ada"], "towns": ["+I,ada,Rome", "+I,bob,Oslo"]})
+
+    def ask(which: str, text: str, key: str, **where: Any) -> list[dict[str, Any]]:
+        more = "'connector' = 'filesystem', 'source.monitor-interval' = '100 ms'"
+        made = [
+            f"CREATE TABLE words (line {text}, came AS PROCTIME()) WITH ({more}, 'format' = 'raw', 'path' = '{files / 'words'}')",
+            f"CREATE TABLE towns (id {key}, city {text}, PRIMARY KEY (id) NOT ENFORCED) WITH"
+            f" ({more}, 'format' = 'changes', 'path' = '{files / 'towns'}')",
+        ]
+        found = [
+            sql_queries.request(query, files, tmp_path / f"{name}-{which}.json", backend="rocksdb", **where)
+            for name, query in GROWING.items()
+        ]
+        settings = {"table.exec.source.idle-timeout": "0 ms", **ONE_SUBTASK}
+        return [{**one, "tables": [*one["tables"], *made], "format": format, "settings": settings} for one in found]
+
+    old = ask("old", "VARCHAR(10) NOT NULL", "VARCHAR(10)", to=str(tmp_path / "first"))
+    first = sql_queries.answered(version, old, sql_queries.AT_ONCE)
+    sql_queries.answered(version, ask("new", "VARCHAR(20)", "VARCHAR(20)"))
+    sql_queries.write_lines(files, "2", {"words": ["ada", LONG], "towns": ["+I,cy,Rome", f"+I,dan,{LONG}"]})
+    requests = ask("new", "VARCHAR(20)", "VARCHAR(20)", to=str(tmp_path / "second"))
+    for name, answer, request in zip(GROWING, first, requests, strict=True):
+        plans = [tmp_path / f"{name}-{which}.json" for which in ("old", "new")]
+        writer = sp.arrow.SavepointWriter.from_existing(answer["savepoint"], plan=plans[0]).migrate_query(*plans)
+        request |= {"from": str(tmp_path / f"{name}-migrated"), "lines": len(GROWN[name])}
+        summary = writer.write(request["from"], format=format, **({"backend": "rocksdb"} if format == "native" else {}))
+        assert summary is not None
+    second = sql_queries.answered(version, requests, sql_queries.AT_ONCE)
+    found = {name: sorted(map(str, answer["changes"])) for name, answer in zip(GROWING, second, strict=True)}
+    assert found == {name: sorted(changes) for name, changes in GROWN.items()}

@@ -47,6 +47,19 @@ QUERIES: dict[str, tuple[Query, dict[str, str]]] = {
             for i, (type_, _) in enumerate(_DISTINCT.values())
         },
     ),
+    "texts": (
+        Query(
+            "SELECT customer, LISTAGG(CAST(item AS CHAR(3))), LISTAGG(CAST(item AS VARCHAR(5)), '-'), MAX(CAST(item AS CHAR(3))),"
+            " MIN(CAST(ts AS TIME(3))), MAX(ts) FROM orders GROUP BY customer",
+            "a STRING, b STRING, c STRING, d STRING, e TIME(3), f TIMESTAMP(3)",
+        ),
+        {
+            "accState": "key struct<customer:string>, value struct<`listagg(CAST(item AS CHAR(3))) delimiter`:string,"
+            "`listagg(CAST(item AS CHAR(3)))`:string,`listagg(CAST(item AS VARCHAR(5)), '-') delimiter`:string,"
+            "`listagg(CAST(item AS VARCHAR(5)), '-')`:string,`max(CAST(item AS CHAR(3)))`:string,"
+            "`min(CAST(ts AS TIME(3)))`:string,`max(ts)`:timestamp_ntz>"
+        },
+    ),
     "rollup": (
         Query(
             f"SELECT UPPER(customer), item, {_CALLS} FROM orders GROUP BY ROLLUP(UPPER(customer), item)",

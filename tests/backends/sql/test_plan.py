@@ -144,3 +144,11 @@ def test_operators_are_found_by_the_hash_of_their_uid() -> None:
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="plan: "):
         CompiledPlan.parse(text)
+
+
+def test_texts_and_times_are_kept_in_the_types_of_accumulators() -> None:
+    """Flink keeps texts as ``STRING`` and times as ``TIME(0)``, whatever the type of the result is."""
+    types = {"LISTAGG": "CHAR(3)", "MAX": "VARCHAR(10)", "MIN": "TIME(3)"}
+    calls = [call(function, 2) | {"type": type_} for function, type_ in types.items()]
+    found = accumulator(aggregate_calls(calls, COLUMNS, (False,)), counts_rows=False)
+    assert [str(f.type) for f in found] == ["None", "STRING", "STRING", "TIME(0)"]

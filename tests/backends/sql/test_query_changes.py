@@ -10,6 +10,7 @@ import pytest
 
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.errors import StateMigrationError
+from state_processor.serializers.table.logical_type_text import parse_logical_type
 from tests.archives import unpacked
 from tests.backends.sql.plan_edits import (
     LITERAL,
@@ -292,3 +293,33 @@ def test_other_shapes_are_refused_with_the_setting_that_keeps_them() -> None:
     new = plan_of("multi-join")
     with pytest.raises(StateMigrationError, match=r"compile it with table.optimizer.multi-join.enabled = false"):
         changes_of(old, new).partner(old_node(old, "join"))
+
+
+def test_keys_get_longer_types_with_the_same_bytes() -> None:
+    """A key column gets another type if all values have the same bytes, so that keys stay in their key groups."""
+    for old, new, becomes in (
+        ("VARCHAR(10) NOT NULL", "VARCHAR(20)", "VARCHAR(20)"),
+        ("VARBINARY(10)", "VARBINARY(20)", "VARBINARY(20)"),
+        ("DECIMAL(10, 2) NOT NULL", "DECIMAL(18, 2)", "DECIMAL(18, 2)"),
+        ("INT NOT NULL", "INT", "INT"),
+        ("VARCHAR(20)", "VARCHAR(10)", None),
+        ("INT", "INT NOT NULL", None),
+        ("CHAR(10)", "CHAR(20)", None),
+        ("CHAR(10)", "VARCHAR(10)", None),
+        ("DECIMAL(10, 2)", "DECIMAL(19, 2)", None),
+        ("DECIMAL(10, 2)", "DECIMAL(10, 3)", None),
+        ("INT", "BIGINT", None),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", None),
+    ):
+        before, after = plan_of("group-aggregate"), plan_of("group-aggregate")
+        for plan, type_ in ((before, old), (after, new)):
+            retyped("`customer` VARCHAR(2147483647)", f"`customer` {type_}")(plan)
+        changes = changes_of(before, after)
+        if becomes is None:
+            with pytest.raises(StateMigrationError, match="column customer identifies kept rows"):
+                changes.key_change(old_node(before, "group-aggregate"))
+            continue
+        change = changes.key_change(old_node(before, "group-aggregate"))
+        assert change is not None
+        assert [str(field.type) for field in change.fields] == [becomes]
+        assert change.notes == (f"the key column customer was {parse_logical_type(old)}, and becomes {becomes}",)
