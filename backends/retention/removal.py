@@ -319,7 +319,12 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
             raise WriteError(_in_use(snapshot, own, sorted({user for path in own for user in others[path]})))
     unused = [path for path in used if not others[path] and path in uses.files]
     inside = [uses.files[path] for path in unused if is_below(path, directory)]
-    removable = [file for file in inside if _is_of_snapshot(file.location, names) and older_than.is_exceeded(file.modified)]
+    running = _RunningJobs(uses, older_than)
+    removable = [
+        file
+        for file in inside
+        if _is_of_snapshot(file.location, names) and older_than.is_exceeded(file.modified) and not running.may_append(file)
+    ]
     return Removal(
         tuple(sorted(removed, key=lambda s: (s.checkpoint_id, s.directory))),
         tuple(sorted(removable, key=lambda file: (file.location.name != METADATA_FILE, file.path))),
@@ -335,25 +340,23 @@ def _in_use(snapshot: StoredSnapshot, paths: list[str], users: list[str]) -> str
     return f"{snapshot.directory} can't be removed: {who} {len(paths)} of its files, such as {paths[0]}.\nRemove {which} first"
 
 
-def check_claims(uses: FileUses, directory: str) -> None:
-    """Check that no directory looks like one that a job elsewhere has claimed.
+def check_claims(uses: FileUses, orphans: Iterable[ListedFile]) -> None:
+    """Check that no orphan is in a directory that a job elsewhere may have claimed.
 
     A job that claims a savepoint, or a retained checkpoint with shared files, removes the ``_metadata`` and goes on using files.
 
     Raises
     ------
     WriteError
-        If a directory has files of Flink, and neither a ``_metadata`` nor a file that a snapshot uses.
+        If the directory of an orphan has neither a ``_metadata`` nor a file that a snapshot uses.
     """
     claimable: dict[str, list[str]] = {}
-    for path, file in uses.files.items():
-        place = _claimable_directory(file.location) if is_below(path, directory) and _is_made_by_flink(file.location) else None
+    for file in orphans:
+        place = _claimable_directory(file.location)
         if place is not None:
-            claimable.setdefault(place, []).append(path)
-    with_snapshots = [*uses.snapshots, *uses.unreadable]
+            claimable.setdefault(place, []).append(file.path)
     for place, paths in claimable.items():
-        is_known = any(snapshot == place or is_below(snapshot, place) for snapshot in with_snapshots)
-        if not is_known and not any(map(uses.users_of, paths)):
+        if not _snapshots_of(place, uses):
             raise WriteError(
                 f"nothing is removed: {place} has {len(paths)} files, such as {paths[0]}, and no {METADATA_FILE}. A job may have "
                 "claimed it, and keep its checkpoints elsewhere.\nName the directories of the jobs that may use these files with "
@@ -361,15 +364,65 @@ def check_claims(uses: FileUses, directory: str) -> None:
             )
 
 
+def _snapshots_of(place: str, uses: FileUses) -> set[str]:
+    """Return the snapshots in a directory, and those that use files there."""
+    inside = {directory for directory in uses.snapshots if directory == place or is_below(directory, place)}
+    return inside.union(*(users for path, users in uses.users.items() if is_below(path, place)))
+
+
 def _claimable_directory(location: Location) -> str | None:
     """Return the savepoint or the job whose files a job elsewhere may use; ``None`` for files of one checkpoint."""
     directory = location.parent
     if is_savepoint_name(directory.name):
         return str(directory)
+    return None if is_checkpoint_name(directory.name) else _directory_of_job(location)
+
+
+def _directory_of_job(location: Location) -> str | None:
+    directory = location.parent
     for folder in (directory, directory.parent):
-        if folder.name in (*_SHARED, _TASK_OWNED):
+        if is_checkpoint_name(folder.name) or folder.name in (*_SHARED, _TASK_OWNED):
             return str(folder.parent)
     return None
+
+
+class _RunningJobs:
+    """Jobs that may run: their directories have files that are younger than the guard.
+
+    Such a job may still need files that no snapshot uses and that are older than the guard. File merging appends to files whose
+    earlier parts are not used any more. A changelog is written before the checkpoint that names it, and checkpoints may fail
+    for longer than the guard.
+
+    Parameters
+    ----------
+    uses
+        The files and snapshots.
+    older_than
+        The guard.
+    """
+
+    def __init__(self, uses: FileUses, older_than: Age) -> None:
+        self._uses = uses
+        self._older_than = older_than
+        young = (file.location for file in uses.files.values() if not older_than.is_exceeded(file.modified))
+        self._directories = {_directory_of_job(location) for location in young} - {None}
+        self._last: dict[str, datetime | None] = {}
+
+    def may_append(self, file: ListedFile) -> bool:
+        """Check if a job may append to a merged file."""
+        is_merged = file.location.parent.parent.name in (*_SHARED, _TASK_OWNED)
+        return is_merged and _directory_of_job(file.location) in self._directories
+
+    def may_name(self, file: ListedFile) -> bool:
+        """Check if the next checkpoint of a job may name a file: it is not older than the last checkpoint by the guard."""
+        job = _directory_of_job(file.location)
+        if job is None or job not in self._directories:
+            return False
+        if job not in self._last:
+            written = (self._uses.snapshots[directory].written for directory in _snapshots_of(job, self._uses))
+            self._last[job] = max(filter(None, written), default=None)
+        last = self._last[job]
+        return last is None or not Age(self._older_than.age, min(last, self._older_than.now)).is_exceeded(file.modified)
 
 
 def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Removal:
@@ -382,8 +435,10 @@ def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Remov
     directory
         The directory below which files are removed.
     older_than
-        Files that were changed within this time stay: a checkpoint that is not complete may use them.
+        Files that were changed within this time stay: a checkpoint that is not complete may use them. The time counts back
+        from the last checkpoint of a job that may run.
     """
+    running = _RunningJobs(uses, older_than)
     orphans = [
         file
         for path, file in uses.files.items()
@@ -391,6 +446,8 @@ def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Remov
         and not uses.users_of(path)
         and _is_made_by_flink(file.location)
         and older_than.is_exceeded(file.modified)
+        and not running.may_append(file)
+        and not running.may_name(file)
     ]
     return Removal((), tuple(orphans), {})
 

@@ -186,9 +186,10 @@ def orphans(
     def plan() -> _Planned:
         uses = _find(_searched(root, also), access.storage(), access)
         check_all_readable(uses)
+        removal = removal_of_orphans(uses, str(root), age)
         if not also:
-            check_claims(uses, str(root))
-        return _Planned(removal_of_orphans(uses, str(root), age), len(uses.snapshots))
+            check_claims(uses, removal.files)
+        return _Planned(removal, len(uses.snapshots))
 
     return _carried_out(plan, access.storage(), delete=delete)
 

@@ -2,4 +2,5 @@
 
 ``./dev faults --kills N`` kills writes at random moments. It shares with the tests in this directory kinds of writes (``writes``:
 in this process, without Spark; ``driver``: with Spark), of storage (``storage``), and the conditions after a fault (``truth``).
+``./dev removals`` removes files beside running jobs (``removals``).
 """

@@ -194,6 +194,49 @@ def run_with_checkpoints(
     return Path(printed.strip().splitlines()[-1].removeprefix("file:"))
 
 
+def run_busy_jobs(
+    version: str,
+    checkpoints: Path,
+    savepoints: Path,
+    last_savepoints: Path,
+    end: Path,
+    jobs: Mapping[str, Mapping[str, str]],
+    *,
+    interval: int,
+    keys: int,
+    rate: int,
+    pause: int,
+) -> dict[Path, Path]:
+    """Run jobs that keep one checkpoint each until a file ends them: see ``BusyJobs``.
+
+    Args:
+        version: the Flink version.
+        checkpoints: the directory for checkpoints, and for some savepoints.
+        savepoints: the parent directory of further savepoints that are taken meanwhile.
+        last_savepoints: the parent directory of the savepoints at the end.
+        end: the file that ends them: ``stop`` or ``halt``.
+        jobs: the settings of each job.
+        interval: milliseconds between checkpoints.
+        keys: number of keys of each job.
+        rate: records per second of each job.
+        pause: milliseconds between savepoints and restores of jobs.
+
+    Returns
+    -------
+        The newest checkpoint of each job, and a savepoint with the same state.
+
+    Raises
+    ------
+        FlinkError: a job failed, or the JVM was killed.
+    """
+    compiled = _compiled(version, [SOURCES / "running"], [classes(version)])
+    arguments = [*map(str, (checkpoints, savepoints, last_savepoints, end, interval, keys, rate, pause))]
+    arguments += [";".join([name, *(f"{key}={value}" for key, value in settings.items())]) for name, settings in jobs.items()]
+    printed = run(version, "BusyJobs", arguments, class_path=[compiled], timeout=3600).split()
+    paths = [Path(line.removeprefix("file:")) for line in printed]
+    return dict(zip(paths[::2], paths[1::2], strict=True))
+
+
 def table_classes(version: str) -> Path:
     """Return the jar of our compiled Java sources with the table API, ``java/table``.
 

@@ -17,7 +17,9 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
+from state_processor.backends.metadata.streams import with_streams
 from state_processor.backends.retention import file_uses
 from state_processor.write import retention
 from tests.claimed_checkpoints import FIXTURES, SAVEPOINT, claimed_checkpoint
@@ -531,6 +533,67 @@ def test_the_clock_of_the_storage_counts(tmp_path: Path, monkeypatch: pytest.Mon
     assert names(sp.orphans(tmp_path).files) == {STRAY}
     assert sp.orphans(tmp_path, delete=True).files == ()
     assert (job / "shared" / STRAY).exists()
+
+
+def test_a_job_that_begins_does_not_keep_orphans_of_others(tmp_path: Path) -> None:
+    job, young = job_with_checkpoints(tmp_path), tmp_path / f"{3:032x}" / "shared"
+    (job / "shared" / STRAY).write_bytes(b"of a checkpoint that failed")
+    aged(tmp_path)
+    young.mkdir(parents=True)
+    (young / STRAY).write_bytes(b"of the first checkpoint, which is not complete")
+    assert sp.orphans(tmp_path, delete=True).files == (f"{job}/shared/{STRAY}",)
+    aged(young.parent)
+    with pytest.raises(sp.WriteError, match=f"nothing is removed: {young.parent} has 1 files"):
+        sp.orphans(tmp_path, delete=True)
+
+
+def test_merged_files_of_a_running_job_stay(tmp_path: Path) -> None:
+    """Flink appends to a merged file as long as it is small, also if no checkpoint uses its earlier parts any more."""
+    job = job_with_checkpoints(tmp_path)
+    merged = [job / "shared" / "job_1_op_1_0_2" / STRAY, job / "taskowned" / "job_1_tm_1" / STRAY]
+    for file in merged:
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"merged")
+    aged(tmp_path)
+    running = job / "chk-5" / STRAY
+    running.parent.mkdir()
+    running.write_bytes(b"of a checkpoint that is not complete")
+    assert sp.orphans(tmp_path, delete=True).files == ()
+    aged(tmp_path)
+    assert {*sp.orphans(tmp_path).files} == {*map(str, merged), str(running)}
+
+
+def test_merged_files_of_a_retired_checkpoint_of_a_running_job_stay(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path, (2,))
+    merged = job / "shared" / "job_1_op_1_0_2" / STRAY
+    metadata = read_metadata((job / "chk-2" / "_metadata").read_bytes())
+    stream = h.FileStateHandle(6, f"file:{merged}")
+    operators = tuple(with_streams(operator, lambda _: stream) for operator in metadata.operators)
+    retired = replace(metadata, checkpoint_id=1, operators=operators)
+    for file, data in ((merged, b"merged"), (job / "chk-1" / "_metadata", write_metadata(retired))):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(data)
+    aged(tmp_path)
+    (job / "chk-3").mkdir()
+    (job / "chk-3" / STRAY).write_bytes(b"of a checkpoint that is not complete")
+    summary = sp.retain(tmp_path, keep=1, delete=True)
+    assert names(summary.snapshots) == {"chk-1"}
+    assert summary.spared == (str(merged),)
+    assert merged.exists()
+
+
+def test_files_that_the_next_checkpoint_may_name_stay(tmp_path: Path) -> None:
+    """The checkpoints of a running job fail for longer than the guard; it has written a changelog meanwhile."""
+    job = job_with_checkpoints(tmp_path)
+    old, new = job / "dstl" / STRAY, job / "dstl" / f"1{STRAY[1:]}"
+    old.parent.mkdir()
+    for file in (old, new):
+        file.write_bytes(b"changes")
+    aged(tmp_path)
+    for file, days in ((job / "chk-4" / "_metadata", 3), (old, 5), (new, 2.5)):
+        os.utime(file, (time.time() - days * DAYS,) * 2)
+    (job / "dstl" / f"2{STRAY[1:]}").write_bytes(b"of now")
+    assert sp.orphans(tmp_path, delete=True).files == (str(old),)
 
 
 @pytest.mark.parametrize("seed", range(8))

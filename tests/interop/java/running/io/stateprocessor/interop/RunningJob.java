@@ -35,8 +35,8 @@ import org.apache.flink.util.Collector;
  */
 public final class RunningJob {
 
-    private static final long MINUTES = 10;
-    private static volatile boolean emitting;
+    static final long MINUTES = 10;
+    static volatile boolean emitting;
 
     private RunningJob() {}
 
@@ -47,7 +47,7 @@ public final class RunningJob {
         int keys = Integer.parseInt(arguments[4]);
         int rate = Integer.parseInt(arguments[5]);
         String[] runs = arguments[6].split(",");
-        try (MiniCluster cluster = cluster(arguments[3])) {
+        try (MiniCluster cluster = cluster(arguments[3], 4)) {
             Path last = null;
             for (int i = 0; i < runs.length; i++) {
                 String[] run = runs[i].split(":");
@@ -75,7 +75,7 @@ public final class RunningJob {
         }
     }
 
-    private static MiniCluster cluster(String retained) throws Exception {
+    static MiniCluster cluster(String retained, int slots) throws Exception {
         Configuration settings = new Configuration();
         settings.setString("rest.bind-port", "0");
         settings.setString("rest.address", "localhost");
@@ -91,13 +91,13 @@ public final class RunningJob {
                         new MiniClusterConfiguration.Builder()
                                 .setConfiguration(settings)
                                 .setNumTaskManagers(1)
-                                .setNumSlotsPerTaskManager(4)
+                                .setNumSlotsPerTaskManager(slots)
                                 .build());
         cluster.start();
         return cluster;
     }
 
-    private static JobGraph graph(Path checkpoints, long interval, int keys, int rate, int parallelism, int seed, Path from, Configuration more) {
+    static JobGraph graph(Path checkpoints, long interval, int keys, int rate, int parallelism, int seed, Path from, Configuration more) {
         Configuration settings = new Configuration();
         for (String name : new String[] {"state.backend", "state.backend.type"}) {
             settings.setString(name, "rocksdb");
@@ -127,7 +127,7 @@ public final class RunningJob {
                 .name("totals");
         JobGraph graph = env.getStreamGraph().getJobGraph();
         if (from != null) {
-            Configuration recovery = new Configuration();
+            Configuration recovery = new Configuration(more);
             recovery.setString("execution.savepoint.path", from.toUri().toString());
             recovery.setString("execution.state-recovery.path", from.toUri().toString());
             graph.setSavepointRestoreSettings(SavepointRestoreSettings.fromConfiguration(recovery));
@@ -135,7 +135,7 @@ public final class RunningJob {
         return graph;
     }
 
-    private static JobID start(MiniCluster cluster, JobGraph graph) throws Exception {
+    static JobID start(MiniCluster cluster, JobGraph graph) throws Exception {
         cluster.submitJob(graph).get(MINUTES, TimeUnit.MINUTES);
         while (!allRunning(cluster.getExecutionGraph(graph.getJobID()).get(MINUTES, TimeUnit.MINUTES))) {
             Thread.sleep(20);
@@ -147,25 +147,27 @@ public final class RunningJob {
         if (graph.getState().isTerminalState()) {
             throw new IllegalStateException("the job is " + graph.getState(), graph.getFailureInfo().getException());
         }
+        boolean any = false;
         for (AccessExecutionVertex vertex : graph.getAllExecutionVertices()) {
+            any = true;
             if (vertex.getExecutionState() != ExecutionState.RUNNING) {
                 return false;
             }
         }
-        return true;
+        return any;
     }
 
-    private static long taken(MiniCluster cluster, JobID job) throws Exception {
+    static long taken(MiniCluster cluster, JobID job) throws Exception {
         return cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES)
                 .getCheckpointStatsSnapshot()
                 .getCounts()
                 .getNumberOfCompletedCheckpoints();
     }
 
-    private static Path newest(Path job) throws Exception {
+    static Path newest(Path job) throws Exception {
         try (var found = Files.list(job)) {
             return found.filter(path -> Files.exists(path.resolve("_metadata")))
-                    .max(Comparator.comparingInt(path -> Integer.parseInt(path.getFileName().toString().substring("chk-".length()))))
+                    .max(Comparator.comparingLong(path -> path.resolve("_metadata").toFile().lastModified()))
                     .orElseThrow();
         }
     }
