@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import state_processor as sp
-from state_processor.job.verdicts import Outcome
+from state_processor.job.verdicts import Answer
 from tests.interop import flink, flink_jars
 
 VERSIONS = ("1.20.5", "2.3.0")
@@ -33,6 +34,14 @@ _OLD = {
     "Outer": "public class Outer { public Grown grown; public long n; }",
     "Id": "public class Id { public int a; public int hashCode() { return a; } }",
     "Painted": "public class Painted { public Color color; }",
+    "Renamed": "public class Renamed { public int a; public String b; }",
+    "Moved": "public class Moved { public int a; public String b; }",
+    "Holder": "public class Holder { public Shrunk inner; public long n; }",
+    "Unboxed": "public class Unboxed { public Integer a; public String b; }",
+    "Hashed": "public class Hashed { public int a; public int hashCode() { return a; } "
+    "public boolean equals(Object o) { return o instanceof Hashed && ((Hashed) o).a == a; } }",
+    "Fixed": "public class Fixed { public int a; public int hashCode() { return a; } "
+    "public boolean equals(Object o) { return o instanceof Fixed && ((Fixed) o).a == a; } }",
 }
 _NEW = _OLD | {
     "Grown": "public class Grown { public int a; public String b; public long c; }",
@@ -43,6 +52,12 @@ _NEW = _OLD | {
     "Color": "public enum Color { RED, GREEN, BLUE }",
     "Size": "public enum Size { M, S }",
     "Coin": "public enum Coin { CENT, EURO }",
+    "Renamed": "public class Renamed { public int a; public String c; }",
+    "Moved": "public class Moved { public int a; public long c; }",
+    "Holder": "public class Holder { public Shrunk inner; public long n; }",
+    "Unboxed": "public class Unboxed { public int a; public String b; }",
+    "Hashed": "public class Hashed { public int a; public int hashCode() { return 31 * a + 7; } "
+    "public boolean equals(Object o) { return o instanceof Hashed && ((Hashed) o).a == a; } }",
 }
 
 Operator = dict[str, Any]
@@ -57,6 +72,8 @@ class Pair:
     new: tuple[Operator, ...]
     old_sizes: tuple[int, int] = (2, 128)
     new_sizes: tuple[int, int] = (2, 128)
+    loses: bool = False
+    """Whether a state that the new job does not register counts as lost, and not as unused."""
 
 
 def state(name: str, kind: str, value_type: str | None, entries: Sequence[Any] = (), **more: Any) -> dict[str, Any]:
@@ -165,32 +182,132 @@ PAIRS = (
 """The first ten are tried by the tests."""
 
 
+def _of(kind: str, type_: str, entries: Sequence[Any], key: str | None = "STRING", **more: Any) -> Any:
+    """Return a pair of jobs with a state of one type, whose classes may differ."""
+    return operator(state("s", kind, type_, entries, **more), key=key), operator(state("s", kind, type_, **more), key=key)
+
+
+def _without_uids(*operators: Operator) -> tuple[Operator, ...]:
+    return tuple(one | {"anonymous": True} for one in operators)
+
+
+def _same(type_: str, value: Any) -> Any:
+    return _value(type_, type_, value)
+
+
+def _one(label: str, *states: dict[str, Any], name: str | None = None) -> Operator:
+    (found,) = operator(*states, uid=label)
+    return found | {"inputs": [], "name": name or label}
+
+
+_NAMED = state("names", "VALUE", "STRING", [{"key": "a", "value": "x"}])
+_SUMS, _COUNTS = ({**LONG, "entries": [{"key": "a", "value": number}]} for number in (7, 9))
+_TWO = (_one("o", _SUMS, name="Process"), _one("p", _COUNTS, name="Process"))
+_MIXED = (_one("o", _SUMS, _TIMERS, name="Process"), _one("p", _NAMED, _TIMERS, name="Process"))
+_B = {"a": 1, "b": "x"}
+
+VALUE_PAIRS = (
+    Pair("a boxed field with null becomes primitive", *_same(_pojo("Unboxed"), {"a": None, "b": "x"})),
+    Pair("a boxed field becomes primitive", *_same(_pojo("Unboxed"), {"a": 5, "b": "x"})),
+    Pair("a field of a POJO is renamed", *_same(_pojo("Renamed"), _B)),
+    Pair("a field of a POJO is replaced", *_same(_pojo("Moved"), _B)),
+    Pair("a POJO inside a POJO shrinks", *_same(_pojo("Holder"), {"inner": _B, "n": 2})),
+    Pair("elements of a list shrink", *_of("LIST", _pojo("Shrunk"), [{"key": "a", "value": [_B]}])),
+    Pair("values of a map shrink", *_of("MAP", _pojo("Shrunk"), [{"key": "a", "value": [["k", _B]]}], map_key_type="STRING")),
+    Pair("elements of an operator's list shrink", *_of("OPERATOR_LIST", _pojo("Shrunk"), [_B], None)),
+    Pair("elements of a union list shrink", *_of("UNION_LIST", _pojo("Shrunk"), [_B], None)),
+    Pair(
+        "values of broadcast state shrink",
+        *_of("BROADCAST", _pojo("Shrunk"), [{"key": "k", "value": _B}], None, map_key_type="STRING"),
+    ),
+    Pair("a POJO in a tuple shrinks", *_same(f"TUPLE<{_pojo('Shrunk')},LONG>", [_B, 3])),
+    Pair("a POJO stays", *_same(_pojo("Same"), _B)),
+    Pair("a POJO in a list stays", *_same(f"LIST<{_pojo('Same')}>", [_B])),
+    Pair("a class of Kryo stays", *_same(f"KRYO<{PACKAGE}.Same>", _B)),
+    Pair("a class of Kryo gets a field", *_same(f"KRYO<{PACKAGE}.Grown>", _B)),
+    Pair("a class of Kryo loses a field", *_same(f"KRYO<{PACKAGE}.Shrunk>", _B)),
+    Pair("a field of a class of Kryo is renamed", *_same(f"KRYO<{PACKAGE}.Renamed>", _B)),
+    Pair("Kryo of BitSet", *_same("KRYO<java.util.BitSet>", {"@class": "java.util.BitSet", "bits": [3, 70]})),
+    Pair("Kryo of LocalDate", *_same("KRYO<java.time.LocalDate>", "2024-02-29")),
+    Pair("Kryo of Instant", *_same("KRYO<java.time.Instant>", "2024-02-29T12:30:00Z")),
+    Pair("Kryo of BigInteger", *_same("KRYO<java.math.BigInteger>", "12345678901234567890")),
+    Pair("Kryo of Long", *_same("KRYO<java.lang.Long>", 7)),
+    Pair("Kryo of Double", *_same("KRYO<java.lang.Double>", 7.5)),
+    Pair("Kryo of String", *_same("KRYO<java.lang.String>", "x")),
+    Pair("a state gets another name", operator(LONG), operator({**LONG, "name": "t"}), loses=True),
+    Pair("a state is replaced by one of another type", operator(LONG), operator(OTHER)),
+    Pair("operators without uids stay", _without_uids(*_MIXED), _without_uids(*_MIXED)),
+    Pair("operators without uids change places", _without_uids(*_MIXED), _without_uids(*_MIXED[::-1])),
+    Pair("equal operators without uids change places", _without_uids(*_TWO), _without_uids(*_TWO[::-1])),
+    Pair("equal operators without uids stay", _without_uids(*_TWO), _without_uids(*_TWO)),
+    Pair("operators with uids change places", _MIXED, _MIXED[::-1]),
+    Pair("an operator without uid loses its state", _without_uids(*_MIXED), _without_uids(_MIXED[0] | {"states": []}, _MIXED[1])),
+    Pair("an operator without uid is put in front", _without_uids(_MIXED[1]), _without_uids(*_MIXED)),
+    Pair("timers are dropped", operator(LONG, _TIMERS), operator(LONG), loses=True),
+    Pair("timers are alone", operator(_TIMERS), operator(_TIMERS)),
+    Pair("hashCode of a key changes", *_of("VALUE", "LONG", [{"key": {"a": n}, "value": n} for n in range(9)], _pojo("Hashed"))),
+    Pair("hashCode of a key stays", *_of("VALUE", "LONG", [{"key": {"a": n}, "value": n} for n in range(9)], _pojo("Fixed"))),
+    Pair("columns of a row change places", *_value("ROW<a:LONG,b:LONG>", "ROW<b:LONG,a:LONG>", {"kind": "+I", "fields": [1, 2]})),
+    Pair("a row of the table API has values", *_same(_ROW, {"kind": "+I", "fields": [1, "x"]})),
+    Pair("an int becomes a long", *_value("INT", "LONG", 7)),
+    Pair("a list of the operator stays", *_of("OPERATOR_LIST", "LONG", [1, 2], None)),
+    Pair("broadcast state stays", *_of("BROADCAST", "LONG", [{"key": "k", "value": 1}], None, map_key_type="STRING")),
+    Pair("a key that is a tuple stays", *_of("VALUE", "LONG", [{"key": ["a", 1], "value": 3}], "TUPLE<STRING,LONG>")),
+    Pair(
+        "an operator has no keyed state any more",
+        operator(LONG),
+        operator(state("l", "OPERATOR_LIST", "LONG"), key=None),
+        loses=True,
+    ),
+    Pair("time-to-live is dropped from values", operator(LONG | {"ttl": True}), operator(LONG)),
+)
+"""Pairs whose values are compared. The first six are tried by the tests."""
+
+
 @dataclass(frozen=True)
 class Result:
-    """The report of the check, and the error of Flink."""
+    """The report of the check, the error of Flink, and the entries before and after."""
 
     pair: str
     version: str
     backend: str
     report: sp.JobReport
     error: str | None
+    before: Mapping[tuple[str, str], list[Any]]
+    after: Mapping[tuple[str, str], list[Any]]
 
     @property
-    def expected(self) -> bool:
-        """Whether Flink starts the new job, by the check. It does if it drops keyed state, or a list, without a message."""
-        missing = any(o.outcome is Outcome.LOST and "not in the new job" in o.reason for o in self.report.operators)
-        refused = any(o.outcome is Outcome.REFUSED for o in self.report.operators)
-        return not missing and not refused
+    def outcome(self) -> str:
+        """What Flink did."""
+        if self.error is not None:
+            return "refused"
+        lost = any(not _contains(self.after.get(place, []), entries) for place, entries in self.before.items())
+        return "other values" if lost else "same values"
 
     @property
     def agrees(self) -> bool:
-        """Whether both agree."""
-        return self.expected == (self.error is None)
+        """Whether the answer of the check is true. An answer that something could not be checked is."""
+        return self.report.answer is Answer.UNCHECKED or self.report.restores == (self.outcome == "same values")
 
     def __str__(self) -> str:
-        happened = "starts" if self.error is None else "refused: " + self.error.strip().splitlines()[-1][:150]
+        happened = self.outcome if self.error is None else "refused: " + self.error.strip().splitlines()[-1][:150]
         said = "; ".join(f"{row['outcome']} ({row['reason']})" for row in self.report.rows() if row["reason"]) or "restores"
         return f"{'' if self.agrees else 'WRONG '}{self.version} {self.backend}, {self.pair}: {said[:300]} | {happened}"
+
+
+def _contains(after: Any, before: Any) -> bool:
+    """Return whether a value has all parts of another one; objects may have more fields."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return all(name in after and _contains(after[name], value) for name, value in before.items())
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_contains, after, before))
+    return bool(before == after)
+
+
+def _entries(operators: Sequence[Operator]) -> dict[tuple[str, str], list[Any]]:
+    """Return the entries of states that have any, in a stable order, by operator and state."""
+    states = ((one["uid"], found) for one in operators for found in one["states"])
+    return {(uid, found["name"]): sorted(found["entries"], key=str) for uid, found in states if found.get("entries")}
 
 
 def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], directory: Path) -> Iterator[Result]:
@@ -224,7 +341,11 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
     restored = flink.restore(new_version, again, tables=True, class_path=new)
     for (pair, backend), path, job, answer in zip(cases, paths, described, restored, strict=True):
         report = sp.check_job(path, sp.signature(_path(job)), flink=new_version, backend=backend)  # type: ignore[arg-type]
-        yield Result(pair.name, version, backend, report, answer.get("error"))
+        registered = {(one["uid"], found["name"]) for one in pair.new for found in one["states"]}
+        is_empty = any(one.get("anonymous") and not one["states"] for one in pair.new)
+        before = {place: found for place, found in _entries(pair.old).items() if is_empty or place in registered or pair.loses}
+        after = _entries(answer.get("operators", ()))
+        yield Result(pair.name, version, backend, report, answer.get("error"), before, after)
 
 
 def _path(answer: Mapping[str, Any]) -> str:
@@ -234,7 +355,8 @@ def _path(answer: Mapping[str, Any]) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Try the pairs whose names contain one of the words, or all, and return the number of disagreements."""
-    chosen = [pair for pair in PAIRS if not words or any(word in pair.name for word in words)]
+    table: Counter[tuple[str, str]] = Counter()
+    chosen = [pair for pair in (*PAIRS, *VALUE_PAIRS) if not words or any(word in pair.name for word in words)]
     wrong = total = 0
     flink_jars.CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink_jars.CACHE) as directory:
@@ -243,6 +365,9 @@ def main(words: Sequence[str]) -> int:
                 print(result, flush=True)
                 total += 1
                 wrong += not result.agrees
+                table[str(result.report.answer), result.outcome] += 1
+    for (answer, outcome), count in sorted(table.items()):
+        print(f"{answer} | {outcome} | {count}")
     print(f"{total - wrong} of {total} agree")
     return wrong
 

@@ -6,20 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.job.verdicts import Outcome
-from tests.interop.job_pairs import BACKENDS, PAIRS, UPGRADE, VERSIONS, results
+from state_processor.job.verdicts import Answer, Outcome
+from tests.interop.job_pairs import BACKENDS, PAIRS, UPGRADE, VALUE_PAIRS, VERSIONS, results
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = pytest.mark.interop
 
 FIRST = 10
+FIRST_VALUES = 6
 
 
 @pytest.mark.parametrize("version", (*VERSIONS, UPGRADE) if EVERY_CASE else VERSIONS[-1:])
 def test_verdicts(version: str, tmp_path: Path) -> None:
-    backends, pairs = (BACKENDS, PAIRS) if EVERY_CASE else (BACKENDS[-1:], PAIRS[:FIRST])
+    """Flink restores the same values if the check says so, and does not if the check denies it."""
+    backends = BACKENDS if EVERY_CASE else BACKENDS[-1:]
+    pairs = (*PAIRS, *VALUE_PAIRS) if EVERY_CASE else (*PAIRS[:FIRST], *VALUE_PAIRS[:FIRST_VALUES])
     found = list(results(pairs, version, backends, tmp_path))
     assert [str(result) for result in found if not result.agrees] == []
-    assert {result.expected for result in found} == {True, False}
+    assert {result.outcome for result in found} == {"same values", "other values", "refused"}
+    assert {result.report.answer for result in found} == set(Answer)
     outcomes = {operator.outcome for result in found for operator in result.report.operators}
-    assert outcomes >= {Outcome.RESTORES, Outcome.MIGRATES, Outcome.REFUSED, Outcome.LOST, Outcome.NEW}
+    assert outcomes >= {Outcome.RESTORES, Outcome.MIGRATES, Outcome.REFUSED, Outcome.LOST, Outcome.CHANGED, Outcome.NEW}

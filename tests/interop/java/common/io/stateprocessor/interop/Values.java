@@ -17,6 +17,7 @@ import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.java.tuple.Tuple;
 import org.apache.flink.api.java.typeutils.EitherTypeInfo;
+import org.apache.flink.api.java.typeutils.GenericTypeInfo;
 import org.apache.flink.api.java.typeutils.EnumTypeInfo;
 import org.apache.flink.api.java.typeutils.ListTypeInfo;
 import org.apache.flink.api.java.typeutils.MapTypeInfo;
@@ -123,6 +124,12 @@ final class Values {
             }
         } else if (type instanceof PojoTypeInfo<?> pojo) {
             return pojo(pojo, json);
+        } else if (type.getTypeClass() == java.util.BitSet.class) {
+            java.util.BitSet bits = new java.util.BitSet();
+            json.get("bits").forEach(bit -> bits.set(bit.asInt()));
+            return bits;
+        } else if (type instanceof GenericTypeInfo<?> && json.isObject()) {
+            return object(type.getTypeClass(), json);
         }
         throw new IllegalArgumentException("cannot make a " + type + " of " + json);
     }
@@ -133,6 +140,18 @@ final class Values {
             java.lang.reflect.Array.set(elements, i, fromJson(elementType, json.get(i)));
         }
         return elements;
+    }
+
+    private static Object object(Class<?> type, JsonNode json) {
+        try {
+            Object object = type.getConstructor().newInstance();
+            for (java.lang.reflect.Field field : type.getFields()) {
+                field.set(object, fromJson(TypeInformation.of(field.getType()), json.get(field.getName())));
+            }
+            return object;
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalArgumentException("cannot make a " + type, e);
+        }
     }
 
     private static Object pojo(PojoTypeInfo<?> type, JsonNode json) {
