@@ -232,7 +232,7 @@ def _sizes_of_rows(part: TypeSerializer | None) -> list[int]:
     return [len(one.fields) for one in rows] if len(rows) == len(types) == 2 else []
 
 
-def _multi_join_key(node: PlanNode) -> PlanFields:
+def _distributed_by(node: PlanNode) -> PlanFields:
     """Return the columns that distribute the rows of the first input."""
     properties = node.at("inputProperties", default=())
     return _picked(_left(node), properties[0].get("requiredDistribution", {}).get("keys") if properties else ())
@@ -430,7 +430,7 @@ _KEYS: Final[Mapping[str, Callable[[PlanNode], PlanFields | None]]] = {
     "over-aggregate": _by("overSpec", "partition", "fields"),
     **dict.fromkeys(("join", "window-join", "temporal-join"), _by("joinSpec", "leftKeys")),
     "interval-join": _by("intervalJoinSpec", "joinSpec", "leftKeys"),
-    "multi-join": _multi_join_key,
+    **dict.fromkeys(("multi-join", "process"), _distributed_by),
     "deduplicate": _by("uniqueKeys"),
     "changelog-normalize": _by("uniqueKeys"),
     "window-deduplicate": _by("partitionKeys"),

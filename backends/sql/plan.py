@@ -202,6 +202,9 @@ class CompiledPlan:
 
 def uid_formats(node: PlanNode, transformation: str) -> tuple[str, ...]:
     """Return the uids of an operator in all known formats; the last format applies if only one node has the operator."""
+    own = node.at("uid") if transformation == "process" else None
+    if isinstance(own, str):  # the uid of a process table function, which the query names
+        return own, own, own
     return (f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}", transformation)
 
 

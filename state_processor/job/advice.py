@@ -14,7 +14,7 @@ _FORST = "forst"
 
 
 class Advice:
-    """The commands for a snapshot.
+    """The commands for a snapshot: commands that keep the values come first. A comment names what a command loses.
 
     Parameters
     ----------
@@ -40,9 +40,10 @@ class Advice:
     def for_missing(self, old: OperatorSignature, takers: Sequence[OperatorSignature]) -> Iterator[str]:
         """Yield the commands for an operator that the new job lacks; ``takers`` are the operators that can take its states."""
         identifier = old.uid or old.uid_hash or ""
-        if len(takers) == 1 and takers[0].uid is not None:
-            yield self._command("rename-uid", "--from", identifier, "--to", takers[0].uid)
-        yield self._command("drop-state", "--uid", identifier)
+        new = (takers[0].uid or takers[0].uid_hash) if len(takers) == 1 else None
+        if new is not None:
+            yield self._command("rename-uid", "--from", identifier, "--to", new)
+        yield self._command("drop-state", "--uid", identifier) + "  # loses all state of the operator"
 
     def for_operator(self, verdict: StateVerdict, old: OperatorSignature, new: OperatorSignature) -> Iterator[str]:
         """Yield the commands for a verdict on an operator as a whole."""
@@ -61,5 +62,9 @@ class Advice:
         self, verdict: StateVerdict, operator: OperatorSignature, old: StateSignature, new: StateSignature | None
     ) -> Iterator[str]:
         """Yield the commands for the verdict on a state; ``new`` is the state with its name in the new job."""
-        if verdict.outcome in (Outcome.LOST, Outcome.REFUSED) and not old.is_timer:
-            yield self._command("drop-state", "--uid", operator.uid or operator.uid_hash or "", "--state", old.name)
+        if verdict.outcome not in (Outcome.LOST, Outcome.REFUSED) or old.is_timer:
+            return
+        place = ("--uid", operator.uid or operator.uid_hash or "", "--state", old.name)
+        if new is not None and verdict.cause is Cause.TIME_TO_LIVE and old.ttl != new.ttl:
+            yield self._command("with-ttl", *place, *(() if new.ttl else ("--off",)))
+        yield self._command("drop-state", *place) + "  # loses all values of the state"

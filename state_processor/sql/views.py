@@ -1,5 +1,6 @@
 """The views of a snapshot and their names.
 
+An operator of a plan has the views under its label, too, such as ``group-aggregate[5]``.
 An operator is a view of all its keyed states side by side, and a schema that has a view for each of its states and one of its
 timers. Databases ignore case in names: a name that is taken gets a number at its end.
 """
@@ -20,6 +21,7 @@ from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.state_listing import Survey, surveys
 from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.sql.naming import plan_operator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.read.scans import StateRequest, StateScan
@@ -96,8 +98,9 @@ def views_of(snapshot: Snapshot, options: Mapping[str, Any]) -> list[View]:
     for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True):
         if surveyed[0] or surveyed[1]:
             opened = _Opener(StoredOperator(snapshot, operator, surveyed), options)
-            name = operator.label
-            found += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, taken))
+            planned = plan_operator(snapshot, operator)
+            for name in dict.fromkeys((operator.label, operator.label if planned is None else planned.label)):
+                found += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, taken))
     return found
 
 

@@ -45,7 +45,8 @@ def parse_type(text: str, column: pa.DataType | None = None) -> TypeSerializer:
     ----------
     text
         A name of :class:`~state_processor.Types` with the types inside in angle brackets. A POJO is ``POJO<class>`` and takes
-        its fields from the column, or has them in parentheses: ``POJO<class>(name STRING, score DOUBLE)``.
+        its fields from the column, or has them in parentheses: ``POJO<class>(name STRING, score DOUBLE)``. An enum has its
+        constants in parentheses, in the order of declaration: ``ENUM<class>(LOW, HIGH)``.
     column
         The type of the column, for POJOs without fields.
 
@@ -94,9 +95,12 @@ class _Parser:
             return Types.ROW_DATA(self._bracketed())
         if name == "POJO":
             return self._pojo(column)
+        if name == "ENUM":
+            (class_name,) = self._inside(self._next)
+            return Types.ENUM(class_name, self._inside(self._next, "(", ")"))
         if name == "KRYO":
             return Types.KRYO(self._bracketed())
-        near = get_close_matches(name.upper(), [*_PLAIN, *_NESTED, "ROW", "ROW_DATA", "POJO", "KRYO"], n=1)
+        near = get_close_matches(name.upper(), [*_PLAIN, *_NESTED, "ROW", "ROW_DATA", "POJO", "ENUM", "KRYO"], n=1)
         raise self._problem(f"there is no type {name!r}{f'; did you mean {near[0]}?' if near else ''}", start)
 
     def end(self) -> None:

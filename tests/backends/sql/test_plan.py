@@ -9,6 +9,7 @@ import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.sql.calls import accumulator, aggregate_calls
+from state_processor.backends.sql.meaning import key_of
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.sql.plan_types import distinct_names, row_fields
 from state_processor.serializers.errors import NotFoundError, OptionError
@@ -152,3 +153,19 @@ def test_texts_and_times_are_kept_in_the_types_of_accumulators() -> None:
     calls = [call(function, 2) | {"type": type_} for function, type_ in types.items()]
     found = accumulator(aggregate_calls(calls, COLUMNS, (False,)), counts_rows=False)
     assert [str(f.type) for f in found] == ["None", "STRING", "STRING", "TIME(0)"]
+
+
+def test_a_process_table_function_has_its_own_uid_and_the_names_of_its_partition_keys() -> None:
+    row = "ROW<`customer` VARCHAR(10), `amount` BIGINT>"
+    keys = [{"requiredDistribution": {"type": "HASH", "keys": [0]}}]
+    scan = {"id": 1, "type": "stream-exec-table-source-scan_2", "outputType": row}
+    function = {
+        "id": 2,
+        "type": "stream-exec-process-table-function_1",
+        "uid": "totals",
+        "inputProperties": keys,
+        "outputType": row,
+    }
+    plan = CompiledPlan.parse(json.dumps({"nodes": [scan, function], "edges": [{"source": 1, "target": 2}]}))
+    operator = plan.operators[operator_id("totals")]
+    assert [f.name for f in key_of(operator) or ()] == ["customer"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,38 @@ def test_version_and_backend_of_the_command_decide(tmp_path: Path) -> None:
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(OptionError, match="expected one of hashmap, rocksdb, forst"):
         sp.check_job(ORDERS_PATH, ORDERS_PATH, backend="memory")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ttl", [True, False])
+def test_time_to_live_is_repaired_without_a_loss(ttl: bool, tmp_path: Path) -> None:
+    """Every value is kept by the first line of the advice; dropping is the last one, and says what it loses."""
+    paths = [str(tmp_path / name) for name in "12"]
+    for path, has_ttl in zip(paths, (not ttl, ttl), strict=True):
+        writer = sp.arrow.SavepointWriter.new(128, "1.20")
+        rows, states = [{"key": "a", "total": 7}], {"total": sp.ValueState(LONGS, ttl=has_ttl)}
+        writer.with_keyed_state("orders", rows, key_type=sp.Types.STRING(), states=states).write(path)
+    one, job = paths[0], sp.signature(paths[1], uids=["orders"])
+    with_ttl, drop = sp.check_job(one, job, flink="1.20", uids=["orders"]).repair
+    assert drop.endswith(f"drop-state {one} OUT --uid orders --state total  # loses all values of the state")
+    command = shlex.split(with_ttl.replace("OUT", str(tmp_path / "3")), comments=True)
+    assert main(command[1:]) == 0
+    assert sp.check_job(tmp_path / "3", job, flink="1.20").restores
+    assert sp.arrow.read_state(tmp_path / "3", "orders", "total").read_all().to_pylist() == read(one) != []
+
+
+def read(path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = sp.arrow.read_state(path, "orders", "total").read_all().to_pylist()
+    return found
+
+
+def test_an_operator_that_lost_its_uid_gets_the_hash_of_the_new_job(tmp_path: Path) -> None:
+    one, new = str(tmp_path / "1"), "0123456789abcdef0123456789abcdef"
+    writer = sp.arrow.SavepointWriter.new(128, "2.3")
+    writer.with_keyed_state("orders", [{"key": "a", "total": 7}], key_type=sp.Types.STRING(), states={"total": LONGS}).write(one)
+    (state,) = json.loads(str(sp.signature(one)))["operators"]
+    del state["uid"]
+    (tmp_path / "job.json").write_text(json.dumps({"version": 1, "operators": [state | {"uid_hash": new}]}), "utf-8")
+    rename, drop = sp.check_job(one, tmp_path / "job.json", flink="2.3").repair
+    assert drop.endswith("# loses all state of the operator")
+    assert main(shlex.split(rename.replace("OUT", str(tmp_path / "3")))[1:]) == 0
+    assert sp.arrow.read_state(tmp_path / "3", new, "total").read_all().to_pylist() == read(one) != []

@@ -21,6 +21,7 @@ from state_processor.types.type_parser import parse_type
         ("ROW<name:STRING,inner:ROW<a:INT>>", "ROW<name:STRING,inner:ROW<a:INT>>"),
         ("POJO<com.acme.Outer$Inner>(name STRING, tags LIST<STRING>)", "POJO<com.acme.Outer$Inner>"),
         ("NULLABLE<LONG>", "NULLABLE<LONG>"),
+        ("LIST<ENUM<com.acme.Tier>(LOW, HIGH)>", "LIST<ENUM<com.acme.Tier>>"),
         ("ROW_DATA<id BIGINT NOT NULL, name STRING>", "ROW<`id` BIGINT NOT NULL, `name` STRING>"),
         ("MAP<ROW_DATA<a INT, m MAP<STRING, ARRAY<INT>>>,LONG>", "MAP<ROW<`a` INT, `m` MAP<STRING, ARRAY<INT>>>,LONG>"),
         ("LIST<KRYO<java.util.Map<java.lang.String, int[]>>>", "LIST<KRYO<java.util.Map<java.lang.String,int[]>>>"),
