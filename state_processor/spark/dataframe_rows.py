@@ -17,7 +17,7 @@ from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VAL
 from state_processor.options.given_tables import as_table
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.same_keys import identity, quoted
-from state_processor.spark.schemas import arrow_schema_of
+from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.timer_rows import timers
 from state_processor.write.arrow_keys import check_comparable
@@ -51,8 +51,7 @@ class SparkRows:
 
     def of_values(self, values: pa.Array) -> SparkRows:
         """Return rows of the same session with one column ``value``, in one partition."""
-        frame = self.frame.sparkSession.createDataFrame(pa.table({"value": values}))
-        return SparkRows(frame.coalesce(1))
+        return SparkRows(_frame_of(self.frame.sparkSession, pa.table({"value": values})).coalesce(1))
 
     def explode_map(self, columns: ColumnNames) -> tuple[SparkRows, dict[str, str]]:
         """Return a row per entry of a map."""
@@ -119,10 +118,16 @@ def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
             f"expected rows as a DataFrame of Spark, pandas or Polars, or a table of Arrow, found a {type(given).__name__}"
         )
     try:
-        # Spark refuses nested columns without a chunk
-        return SparkRows(spark.createDataFrame(table if table.num_rows else table.schema.empty_table()))
+        return SparkRows(_frame_of(spark, table))
     except (PySparkException, pa.ArrowException, ValueError) as problem:
         raise OptionError(f"the rows can't become a DataFrame of Spark: {problem}; cast the column") from problem
+
+
+def _frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a table as a DataFrame. Without a schema, Spark would take local times for times in the zone of the session."""
+    if not table.num_rows:
+        table = table.schema.empty_table()  # Spark refuses nested columns without a chunk
+    return spark.createDataFrame(table, spark_schema(table.schema))
 
 
 def _sort_elements(elements: Column, type_: DataType) -> Column:

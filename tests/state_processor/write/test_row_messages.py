@@ -119,3 +119,13 @@ def test_nan_of_pandas_is_a_number(spark: SparkSession, tmp_path: Path) -> None:
     sp.SavepointWriter.new(spark).with_keyed_state("op", rows, states={"value": T.DOUBLE()}).write(tmp_path / "new")
     found = sp.SavepointReader.read(spark, tmp_path / "new").read_keyed_state("op", "value").collect()
     assert {row.key: str(row.value) for row in found} == {1: "nan", 3: "1.0"}
+
+
+def test_local_times_of_other_libraries_stay_local(spark: SparkSession) -> None:
+    """Spark takes them for times in the zone of its session, if it is not told otherwise."""
+    local = pa.table({"key": ["a"], "value": pa.array([datetime(2024, 1, 1)], pa.timestamp("us"))})
+    for rows in (local, local.to_pandas()):
+        with pytest.raises(
+            sp.InvalidRowError, match="column 'value' is of Spark type timestamp_ntz; the type INSTANT takes timestamp"
+        ):
+            sp.SavepointWriter.new(spark).with_keyed_state("op", rows, states={"value": T.INSTANT()})
