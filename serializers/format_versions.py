@@ -12,6 +12,9 @@ from typing import Final
 
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 
+Release = tuple[int, ...]
+"""Major and minor version of Flink."""
+
 FLINK: Final = "Flink"
 NEWEST_FLINK: Final = "2.3"
 """The newest release of Flink whose formats were compared with these tables."""
@@ -82,11 +85,11 @@ class FormatVersions:
             return "The class that was registered declares no other in `versions` or `outer_versions`: register one that does."
         if version < min(self.since):
             return f"A Flink before {self.since[min(self.since)]} wrote it, or the bytes are damaged: {self.advice}."
-        newest = max(self.since.values(), key=_release)
-        if version < max(self.since) or (flink_major is not None and flink_major < _release(newest)[0]):
+        newest = max(self.since.values(), key=release_of)
+        if version < max(self.since) or (flink_major is not None and flink_major < release_of(newest)[0]):
             written = "" if flink_major is None else f" The snapshot is of Flink {flink_major}.x."
             return f"No release of Flink writes it: a modified Flink did, or the bytes are damaged.{written}"
-        latest = max(newest, NEWEST_FLINK, key=_release)
+        latest = max(newest, NEWEST_FLINK, key=release_of)
         return f"A Flink after {latest} probably wrote it (install a newer state-processor), or the bytes are damaged."
 
     def _cause_in_library(self, version: int) -> str:
@@ -97,5 +100,6 @@ class FormatVersions:
         return f"{other} {self.writer} probably wrote it (install a newer state-processor), or the bytes are damaged."
 
 
-def _release(flink: str) -> tuple[int, ...]:
+def release_of(flink: str) -> Release:
+    """Return the numbers of a version: ``(1, 20)``."""
     return tuple(int(part) for part in flink.split("."))

@@ -112,8 +112,8 @@ class SavepointWriter(QueryMethods, StateWriter):
         path
             Directory of the savepoint or checkpoint, or its ``_metadata``.
         flink_version
-            The oldest Flink version that has to restore the new savepoint; by default the format of the source savepoint. The
-            step from Flink 1.x to 2.x takes more than that: see :meth:`migrate`.
+            The oldest Flink version that has to restore the new savepoint; by default the format of the source savepoint. States
+            that are carried over are checked against it, and not converted: see :meth:`migrate`.
         **options
             See :class:`~state_processor.options.groups.ChangedSavepointOptions`.
 

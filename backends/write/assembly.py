@@ -49,6 +49,23 @@ def metadata_version(flink_version: str | None) -> int:
     """
     if flink_version is None:
         return WIDEST_VERSION
+    release = release_for(flink_version)
+    for least, version in _VERSIONS:
+        if release >= least:
+            return version
+    raise OptionError(
+        f"flink_version={flink_version!r}: Flink 1.13 is the first that restores canonical savepoints in each backend"
+    )
+
+
+def release_for(flink_version: str) -> tuple[int, int]:
+    """Return the numbers of a version; for ``2.x`` those of the first Flink 2.
+
+    Raises
+    ------
+    OptionError
+        If it is not a version.
+    """
     found = _VERSION.match(flink_version) if isinstance(flink_version, str) else None  # 2.10 would be 2.1
     if found is None:
         raise OptionError(f"flink_version={flink_version!r}: expected a version like '1.20' or '2.1', or '2.x'")
@@ -59,12 +76,7 @@ def metadata_version(flink_version: str | None) -> int:
     if minor > _LAST_MINORS.get(major, -1):
         newest = " and ".join(f"{of}.{last}" for of, last in _LAST_MINORS.items())
         raise OptionError(f"flink_version={flink_version!r}: unknown; the newest known releases are {newest}")
-    for least, version in _VERSIONS:
-        if (major, minor) >= least:
-            return version
-    raise OptionError(
-        f"flink_version={flink_version!r}: Flink 1.13 is the first that restores canonical savepoints in each backend"
-    )
+    return major, minor
 
 
 def oldest_flink_version(version: int) -> str | None:

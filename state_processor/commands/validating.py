@@ -25,7 +25,7 @@ from state_processor.display.progress import progress
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
-from state_processor.report.restoring import Restoring, oldest_flink, previewed_migration, restored_by
+from state_processor.report.restoring import Restoring, previewed_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError
 
 _WORDS: Final = {
@@ -134,7 +134,7 @@ def _checked(files: int, structure: StructureCheck, values: ValueCheck | None) -
 def _restoring(options: argparse.Namespace, access: SnapshotAccess, snapshot: Snapshot) -> Iterator[Restoring]:
     """Yield the versions and backends that restore the snapshot; Flink 2.x is included only if values are read."""
     migration = previewed_migration(options.path, access) if options.values and snapshot.flink_major == 1 else None
-    yield from restored_by(oldest_flink(snapshot), snapshot.flink_major, states(snapshot).to_pylist(), migration)
+    yield from restored_by(snapshot, states(snapshot).to_pylist(), migration)
 
 
 def _strays(path: str, storage: Storage, *, repair: bool) -> Iterator[tuple[str, str]]:

@@ -156,7 +156,7 @@ def contents(
                 uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are already reported
                 found.migration = previewed_migration(path, replace(access, uids=access.uids and uids))
     _compare_snapshots(snapshot, found, access, history, values)
-    found.restoring += restored_by(oldest_flink(snapshot), snapshot.flink_major, found.states, found.migration)
+    found.restoring += restored_by(snapshot, found.states, found.migration)
     return found
 
 

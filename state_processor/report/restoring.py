@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
+from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.properties import NATIVE, SAVEPOINT
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
 from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.format_versions import Release, release_of
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import IMPOSSIBLE
+from state_processor.write.restorability import RELEASES, RegisteredStates
 
 _NEXT_MAJOR: Final = "2.0"
+_LAST_OF_1: Final = (1, 20)
 _OLDEST: Final = "1.11"
 """The first Flink version that reads ``_metadata`` of the oldest supported version."""
 _OLDEST_NATIVE: Final = "1.15"
@@ -44,22 +48,19 @@ def oldest_flink(snapshot: Snapshot) -> str | None:
     return _OLDEST_NATIVE if is_native else _OLDEST
 
 
-def restored_by(
-    oldest: str | None, flink_major: int, states: Sequence[Mapping[str, Any]], migration: Sequence[Row] | None
-) -> Iterator[Restoring]:
+def restored_by(snapshot: Snapshot, states: Sequence[Mapping[str, Any]], migration: Sequence[Row] | None) -> Iterator[Restoring]:
     """Yield the versions and backends that restore a snapshot.
 
     Parameters
     ----------
-    oldest, flink_major
-        The first Flink version that restores the snapshot, and the major version that wrote it.
+    snapshot
+        The open snapshot.
     states
         Rows of :func:`state_processor.arrow.states`.
     migration
         See :func:`previewed_migration`; ``None`` without a preview.
     """
-    if oldest is not None:
-        yield Restoring(f"Flink {oldest} and later {'' if flink_major > 1 else '1.x versions '}read the snapshot.")
+    yield from _releases(snapshot)
     backends = sorted({row["backend"] for row in states if row["backend"] not in _NO_BACKENDS})
     if backends == ["canonical"]:
         yield Restoring("Every state backend except ForSt restores the keyed state.")
@@ -71,6 +72,35 @@ def restored_by(
             yield Restoring(f"{impossible:,} states can't be migrated to Flink 2.x unchanged.", is_bad=True)
         else:
             yield Restoring("All states can be migrated to Flink 2.x.")
+
+
+def _releases(snapshot: Snapshot) -> Iterator[Restoring]:
+    """Yield the releases that restore the states as they are, by their serializers, and the states that the newest does not."""
+    oldest = oldest_flink(snapshot)
+    if oldest is None:
+        return
+    registered = RegisteredStates.of(snapshot)
+    found = {release: registered.obstacles(release) for release in RELEASES if release >= release_of(oldest)}
+    restoring = [release for release, obstacles in found.items() if not obstacles]
+    if restoring:
+        first = oldest if restoring[0] == next(iter(found)) else _text_of(restoring[0])
+        later = " 1.x versions" if restoring[-1][0] == 1 else ""
+        is_newest = restoring[-1] in (RELEASES[-1], _LAST_OF_1)
+        until = f"and later{later}" if is_newest else f"to {_text_of(restoring[-1])}"
+        yield Restoring(f"Flink {first} {until} restore the snapshot.")
+    obstacles = found[RELEASES[-1]]
+    if obstacles:
+        states = len({(obstacle.operator, obstacle.state) for obstacle in obstacles})
+        yield Restoring(
+            f"Flink {_text_of(RELEASES[-1])} does not restore {states:,} states as they are, such as {obstacles[0]}.", is_bad=True
+        )
+    if registered.unchecked:
+        names = some_of(registered.unchecked)
+        yield Restoring(f"Not checked, since their serializers are not Flink's or can't be read: {names}.")
+
+
+def _text_of(release: Release) -> str:
+    return ".".join(map(str, release))
 
 
 def previewed_migration(path: str | PathLike[str], access: SnapshotAccess) -> list[Row]:

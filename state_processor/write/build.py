@@ -19,6 +19,7 @@ from state_processor.backends.write.assembly import (
     metadata_version,
     oldest_flink_version,
     refers_elsewhere,
+    release_for,
 )
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
@@ -31,7 +32,7 @@ from state_processor.serializers.doors import Door, code_or_text, entered, spell
 from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError, WriteError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft, OperatorMigration
 from state_processor.write.engines import Engine, RowsPass
 from state_processor.write.format_choice import keyed_format
 from state_processor.write.keyed_state_job import first_pass, keyed_target
@@ -39,6 +40,7 @@ from state_processor.write.migration_decisions import TypesOfStates, decide_migr
 from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_job import changed_files, copy_unchanged, has_dates_of_zone, written_operator
 from state_processor.write.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
+from state_processor.write.restorability import RegisteredStates, refusal, return_reports
 from state_processor.write.row_columns import naming
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.write_summary import OperatorSummary, WriteSummary
@@ -347,13 +349,24 @@ class SavepointBuild:
         if self.snapshot is None:
             raise OptionError("there is nothing to migrate: this savepoint does not start from another")
         if metadata_version(flink_version) < metadata_version("2.0"):
-            raise OptionError(f"flink_version={flink_version!r}: migrations are to Flink 2.0 and later")
+            self._return_to(flink_version, types)
+            return
         named = {uid_hash: types_by_path(states) for uid_hash, states in self._by_operator(types or {}).items()}
         with self._naming_replacement():
             migrations = decide_migrations(engine, self.drafts, named, self._task_serializers)
         self._flink_version = self._migrated_to = flink_version
         for draft in self.drafts:
             draft.migration = migrations.get(draft.identifier.uid_hash)
+            draft.flink_major = self._flink_major
+
+    def _return_to(self, flink_version: str, types: Mapping[Uid, TypesOfStates] | None) -> None:
+        """Plan the return to a Flink before 2.0, which takes the bytes of states as they are."""
+        if types:
+            raise OptionError("types: values are only converted to Flink 2.0 and later; leave types out")
+        self._flink_version = self._migrated_to = flink_version
+        for draft in self.drafts:
+            if draft.source is not None:
+                draft.migration = OperatorMigration(reports=return_reports(draft, release_for(flink_version)))
             draft.flink_major = self._flink_major
 
     def migration_report(self) -> MigrationReport:
@@ -485,7 +498,8 @@ class SavepointBuild:
         return without_effect and not any(outcome.is_reshaped for outcome in outcomes)
 
     def _outcomes(self) -> list[OperatorOutcome]:
-        settings = WriteSettings(self._format, self._task_serializers, self._time_zone)
+        release = None if self._flink_version is None else release_for(self._flink_version)
+        settings = WriteSettings(self._format, self._task_serializers, self._time_zone, release)
         return [outcome_of(draft, settings) for draft in self.drafts]
 
     @property
@@ -511,7 +525,7 @@ class SavepointBuild:
 
     @property
     def _flink_major(self) -> int:
-        if self.snapshot is not None and self._migrated_to is None:
+        if self.snapshot is not None and self._flink_version is None:
             return self.snapshot.flink_major
         return int((self._flink_version or DEFAULT_VERSION).split(".")[0])
 
@@ -530,8 +544,17 @@ class SavepointBuild:
                 f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "
                 "out with remove_state:\n" + "\n".join(map(str, left))
             )
+        self._check_release()
         for outcome in self._outcomes():
             check_format(outcome, self._flink_version)
+
+    def _check_release(self) -> None:
+        """Refuse carried states that the Flink of the label does not restore."""
+        if self._flink_version is None or self.snapshot is None:
+            return
+        found = RegisteredStates.carried(self.drafts).obstacles(release_for(self._flink_version))
+        if found:
+            raise StateMigrationError(refusal(found, self._flink_version))
 
 
 def _replaced(source: Snapshot) -> WriteError:

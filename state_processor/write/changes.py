@@ -163,7 +163,7 @@ class OperatorChanges:
     @property
     def changes_states(self) -> bool:
         """Whether states are written or left out, or keyed state is written again."""
-        given = (self.added, self.operator_states, self.removed, self.state_rows, self.deletions, self.rewrites)
+        given = (self.added, self.operator_states, self.edits, self.removed, self.state_rows, self.deletions, self.rewrites)
         return any(given) or self.asynchronous is not None
 
     def changes_entries(self, name: str) -> bool:

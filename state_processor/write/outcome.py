@@ -15,6 +15,7 @@ from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError, UnsupportedFormatError
+from state_processor.serializers.format_versions import Release
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import OperatorDraft, OperatorMigration
@@ -34,11 +35,14 @@ class WriteSettings:
         Serializers that users register, as tasks get them.
     time_zone
         The zone of the JVM of the job.
+    release
+        The oldest Flink that has to restore the savepoint; ``None`` if it is unknown.
     """
 
     format: KeyedFormat
     serializers: TaskSerializers
     time_zone: str
+    release: Release | None = None
 
 
 @dataclass(frozen=True)
@@ -169,9 +173,7 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
     """
     draft = draft.copy()
     changes = draft.changes
-    found: _Comparison | _Copy = (
-        _Copy(draft.source) if _is_copied(draft, settings.format) else _Comparison(draft, settings.format)
-    )
+    found: _Comparison | _Copy = _Copy(draft.source) if _is_copied(draft, settings) else _Comparison(draft, settings)
     return OperatorOutcome(
         label=draft.label,
         before=draft.identifier,
@@ -219,10 +221,12 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
         format.check_states(outcome.keyed.header.states, outcome.label)
 
 
-def _is_copied(draft: OperatorDraft, format: KeyedFormat) -> bool:
+def _is_copied(draft: OperatorDraft, settings: WriteSettings) -> bool:
     """Return whether all files of an operator are copied, whatever states they have."""
-    source, changes = draft.source, draft.changes
+    source, changes, format = draft.source, draft.changes, settings.format
     if source is None or changes.changes_states or draft.migration is not None:
+        return False
+    if settings.release is not None and source.has_later_files(settings.release):
         return False
     if _changed_sizes(source, draft.parallelism, draft.max_parallelism) or not source.is_in(format):
         return False
@@ -253,7 +257,8 @@ class _Copy:
 class _Comparison:
     """Operator of the source savepoint in comparison with the changes that were asked for."""
 
-    def __init__(self, draft: OperatorDraft, format: KeyedFormat) -> None:
+    def __init__(self, draft: OperatorDraft, settings: WriteSettings) -> None:
+        format, release = settings.format, settings.release
         self.source, self.changes, self.migration = draft.source, draft.changes, draft.migration
         self.format = format
         self.source_keyed, self.source_metas = draft.source_keyed, draft.source_metas
@@ -262,6 +267,8 @@ class _Comparison:
         self.migrated = self.converted | (frozenset() if draft.migration is None else draft.migration.left_out)
         self.resized = _changed_sizes(draft.source, draft.parallelism, draft.max_parallelism)
         self.registration = StateRegistration(format, draft.source, draft.changes.asynchronous)
+        self.has_later_tables = release is not None and draft.source is not None and draft.source.has_later_tables(release)
+        self.has_later_lists = release is not None and draft.source is not None and draft.source.has_later_operator_state(release)
 
     def keyed(self) -> KeyedOutcome:
         """Return the outcome for keyed states and timers."""
@@ -272,6 +279,7 @@ class _Comparison:
         others = {
             "states are migrated": self.migration is not None,
             "erased bytes would stay in its files": changes.rewrites,
+            "Flink 1 does not read tables of Flink 2": self.has_later_tables,
         }
         reasons = (*self.resized, *(reason for reason, applies in others.items() if applies)) if has_families else ()
         in_families: frozenset[str] = frozenset()
@@ -282,6 +290,7 @@ class _Comparison:
         is_written = bool(
             self.resized
             or changes.rewrites
+            or (has_families and self.has_later_tables)
             or changes.added
             or changes.state_rows
             or changes.deletions
@@ -307,7 +316,8 @@ class _Comparison:
         removed = self.changes.removed - set(self.source_keyed)
         migrated = self.migrated & set(self.source_metas)
         edited = self.changes.edits.keys() & self.kept.keys()
-        is_written = bool(self.changes.operator_states or removed or migrated or edited or self.resized)
+        changed = self.changes.operator_states or removed or migrated or edited or self.resized
+        is_written = bool(changed or self.has_later_lists)
         return OperatorStateOutcome(is_written, {name: meta for name, meta in self.source_metas.items() if name in self.kept})
 
     def _timers_in_place(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.format_versions import Release, release_of
 from state_processor.serializers.merge_snapshots import merged
 
 _FIRST_ASYNCHRONOUS: Final = 2
@@ -51,6 +52,29 @@ class SourceOperator:
     def handles(self) -> list[KeyedHandle]:
         """Handles of keyed state and timers."""
         return list(keyed_handles(self.operator, self.snapshot))
+
+    def has_later_files(self, release: Release) -> bool:
+        """Return whether a release does not read the files of the operator as they are."""
+        return self.has_later_tables(release) or self.has_later_operator_state(release)
+
+    def has_later_tables(self, release: Release) -> bool:
+        """Return whether tables of RocksDB are of Flink 2, and the release is older: its RocksDB lacks their checksums."""
+        if release[0] >= _FIRST_ASYNCHRONOUS or self.snapshot.flink_major < _FIRST_ASYNCHRONOUS:
+            return False
+        return any(isinstance(s.managed_keyed, h.IncrementalRemoteKeyedStateHandle) for s in self.operator.subtasks)
+
+    def has_later_operator_state(self, release: Release) -> bool:
+        """Return whether files of operator state have a header that a release does not read."""
+        return any(release < release_of(state_headers.OPERATOR_STATE.since[version]) for version in self._operator_versions)
+
+    @cached_property
+    def _operator_versions(self) -> frozenset[int]:
+        try:
+            handles = [s.managed_operator for s in self.operator.subtasks if s.managed_operator is not None]
+            label = operator_label(self.operator)
+            return frozenset(operator_header(self.snapshot, one, label).version for one in handles if one.states)
+        except UnsupportedFormatError:  # of serializers that are not known: files are copied
+            return frozenset()
 
     @cached_property
     def header(self) -> state_headers.KeyedHeader | None:

@@ -388,7 +388,7 @@ class StateWriter(OperatorStateWriter):
         return self
 
     def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> Self:
-        """Convert a savepoint of Flink 1.x to one that Flink 2.x restores.
+        """Convert a savepoint of Flink 1.x to one that Flink 2.x restores, or take one of 2.x back where its bytes allow it.
 
         Fields declared as ``List``, ``Collection``, ``Iterable``, ``Set`` or ``Map`` get the serializers that Flink 2.x infers
         (``TypeExtractor``: ``NullableListTypeInfo`` and the like) instead of Kryo. Values that stay with Kryo get the bytes of
@@ -401,7 +401,8 @@ class StateWriter(OperatorStateWriter):
         Parameters
         ----------
         flink_version
-            The Flink version that has to restore the savepoint: ``"2.0"`` or later, or ``"2.x"`` for any of them.
+            The Flink version that has to restore the savepoint: ``"2.0"`` or later, or ``"2.x"`` for any of them. With a version
+            before 2.0, states keep their bytes, and the report names the states that can't go back.
         types
             The types that the new job declares, where they do not follow from the values (collections that are empty, or hold
             several classes or custom ones): by operator, state and path. A path consists of names of fields, with dots

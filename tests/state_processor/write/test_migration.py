@@ -207,8 +207,8 @@ def test_states_that_are_left_out_do_not_matter(undescribed: None, tmp_path: Pat
 def test_wrong_arguments(described: None) -> None:
     with pytest.raises(sp.OptionError, match="does not start from another"):
         SavepointBuild.new().migrate(LocalEngine(), "2.3")
-    with pytest.raises(sp.OptionError, match=r"flink_version='1\.20': migrations are to Flink 2\.0 and later"):
-        migrated("1.20")
+    with pytest.raises(sp.OptionError, match=r"types: values are only converted to Flink 2\.0 and later"):
+        migrated("1.20", {"baskets": {}})
     with pytest.raises(sp.OptionError, match="there is no migration to report on"):
         SavepointBuild.from_existing(SOURCE).migration_report()
     with pytest.raises(sp.NotFoundError, match="operator 'basket'"):

@@ -1,0 +1,140 @@
+"""Releases of Flink that read serializer snapshots: a release needs each class, its version, and the layout of its values.
+
+The table of versions (:mod:`~state_processor.serializers.snapshot_versions`) has the first release of each version. Classes that
+Flink has dropped are in :mod:`~state_processor.serializers.evolution.migration`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializerSnapshot
+from state_processor.serializers.core.collections import ListSerializerSnapshot, MapSerializerSnapshot
+from state_processor.serializers.core.legacy import LegacyConfigSnapshot
+from state_processor.serializers.core.pojo import PojoSerializerSnapshot
+from state_processor.serializers.evolution.migration import FLINK_2, RENAMED, Note, removed
+from state_processor.serializers.format_versions import FLINK, FormatVersions, Release, release_of
+from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
+from state_processor.serializers.paths import join
+from state_processor.serializers.snapshot_versions import SNAPSHOT_VERSIONS
+
+MIGRATE: Final = "migrate converts it"
+_STAYS: Final = "leave the state out with remove_state, or write it anew with a type of that release"
+_NULLABLE: Final = "org.apache.flink.api.java.typeutils.runtime.NullableSerializer$NullableSerializerSnapshot"
+_LAST_LEGACY: Final = (1, 16)
+_JAVA_CLASS: Final = b"r"
+"""The mark of a class in a stream of Java objects (``ObjectStreamConstants.TC_CLASSDESC``)."""
+
+_TABLE: Final = "org.apache.flink.table."
+_JAVA_IDS: Final[Mapping[str, Mapping[Release, int | None]]] = {
+    f"{_TABLE}runtime.typeutils.MapDataSerializer": {(1, 11): 2533002123505507000, (1, 19): 4073842523628732956},
+    f"{_TABLE}runtime.typeutils.ExternalSerializer": {(1, 12): -8875738717163909354, (2, 0): -6677936880154791954},
+    f"{_TABLE}runtime.generated.GeneratedRecordEqualiser": {(1, 9): 1, (1, 14): 2},
+    f"{_TABLE}runtime.generated.GeneratedRecordComparator": {(1, 9): 1, (1, 14): 2},
+    f"{_TABLE}runtime.generated.GeneratedHashFunction": {(1, 9): 1, (1, 14): 2},
+    f"{_TABLE}types.DataType": {(1, 9): 8776225708497159288, (1, 15): -4138822262654336147},
+    f"{_TABLE}types.logical.SymbolType": {(1, 9): 1, (1, 15): 2},
+    f"{_TABLE}types.logical.TypeInformationRawType": {(1, 9): 1, (2, 0): None},
+    f"{_TABLE}types.logical.VariantType": {(2, 1): -7525210688776332292},
+    f"{_TABLE}types.logical.DescriptorType": {(2, 1): 1},
+    f"{_TABLE}types.logical.BitmapType": {(2, 3): 1},
+}
+"""``serialVersionUID`` of classes in Java streams of snapshots, by the first release that has it; ``None``: the class is gone.
+
+All other classes of types and serializers of Flink SQL have had one id from 1.13 to 2.3.
+"""
+
+
+def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = "") -> Iterator[Note]:
+    """Yield the reasons why a release does not read a snapshot, or reads other values than were written.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot, which has the major version of the Flink that wrote it.
+    release
+        Major and minor version.
+    path
+        The path of the part inside the state.
+    """
+    reason = _dropped(snapshot, release) or _too_new(snapshot, release) or _other_kryo(snapshot, release)
+    if reason is not None:
+        yield Note(path, *reason)
+        return
+    children = snapshot.named_children
+    if not children:
+        yield from (Note(path, text, _STAYS) for text in _java_problems(snapshot, release))
+    for name, child in children:
+        inner = join(path, name)
+        if isinstance(snapshot, PojoSerializerSnapshot) and release[0] < FLINK_2 and _is_inferred_collection(child):
+            yield Note(inner, "Flink 2 infers its type, and Flink 1 leaves such a field to Kryo", _STAYS)
+        else:
+            yield from obstacles(child, release, inner)
+
+
+def is_checked(snapshot: TypeSerializerSnapshot) -> bool:
+    """Return whether all classes of a snapshot are classes of Flink, or of a library that is tested with all its releases."""
+    return snapshot.class_name in SNAPSHOT_VERSIONS and all(is_checked(child) for _, child in snapshot.named_children)
+
+
+def _dropped(snapshot: TypeSerializerSnapshot, release: Release) -> tuple[str, str] | None:
+    name = snapshot.class_name
+    if release[0] >= FLINK_2:
+        reason = removed(name)
+        if reason is not None:
+            return f"{name}: {reason[0]}", reason[1]
+        if name in RENAMED:
+            return f"{name} is called {RENAMED[name]} since Flink 2.0", MIGRATE
+    if isinstance(snapshot, LegacyConfigSnapshot) and release > _LAST_LEGACY:
+        return f"{name} is a Java object from before Flink 1.7, which Flink 1.17 and later do not read", MIGRATE
+    return None
+
+
+def _too_new(snapshot: TypeSerializerSnapshot, release: Release) -> tuple[str, str] | None:
+    versions = SNAPSHOT_VERSIONS.get(snapshot.class_name)
+    if versions is None:
+        return None
+    outer = snapshot.outer_version if isinstance(snapshot, CompositeTypeSerializerSnapshot) else None
+    for known, version in ((versions.own, snapshot.version), (versions.outer, outer)):
+        first = _first(known, version)
+        if first is not None and release < release_of(first):
+            return f"version {version} of {snapshot.class_name} is of Flink {first} and later", _STAYS
+    return None
+
+
+def _first(versions: FormatVersions | None, version: int | None) -> str | None:
+    if versions is None or version is None or versions.writer != FLINK:
+        return None
+    return versions.since.get(version) or None
+
+
+def _other_kryo(snapshot: TypeSerializerSnapshot, release: Release) -> tuple[str, str] | None:
+    if not isinstance(snapshot, KryoSerializerSnapshot) or snapshot.flink in (None, release[0]):
+        return None
+    if release[0] >= FLINK_2:
+        return f"Kryo 2 wrote {snapshot.type_class}, and Flink 2 reads it with Kryo 5", MIGRATE
+    return f"Kryo 5 wrote {snapshot.type_class}, and Flink 1 reads it with Kryo 2", _STAYS
+
+
+def _is_inferred_collection(snapshot: TypeSerializerSnapshot) -> bool:
+    inner = [child for _, child in snapshot.named_children]
+    return snapshot.class_name == _NULLABLE and isinstance(inner[0], ListSerializerSnapshot | MapSerializerSnapshot)
+
+
+def _java_problems(snapshot: TypeSerializerSnapshot, release: Release) -> Iterator[str]:
+    data, flink = b"", ".".join(map(str, release))
+    for name, ids in _JAVA_IDS.items():
+        if not snapshot.class_name.startswith(_TABLE):
+            return
+        data = data or snapshot.to_bytes()
+        mark = _JAVA_CLASS + len(name).to_bytes(2, "big") + name.encode()
+        at = data.find(mark)
+        if at < 0:
+            continue
+        found = int.from_bytes(data[at + len(mark) : at + len(mark) + 8], "big", signed=True)
+        expected = next((id_ for first, id_ in sorted(ids.items(), reverse=True) if first <= release), None)
+        if expected is None:
+            yield f"Flink {flink} does not have {name}"
+        elif found != expected:
+            yield f"it has a Java object of {name} with the serialVersionUID {found}; Flink {flink} has {expected}"

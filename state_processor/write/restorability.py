@@ -1,0 +1,172 @@
+"""Releases of Flink that restore states as they are, by their serializer snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.state import state_headers
+from state_processor.serializers.base import TypeSerializerSnapshot
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.evolution.migration import FLINK_2, Note
+from state_processor.serializers.evolution.releases import MIGRATE, is_checked, obstacles
+from state_processor.serializers.format_versions import Release
+from state_processor.write.draft import OperatorDraft
+from state_processor.write.migration_report import IMPOSSIBLE, UNCHANGED, StateReport
+from state_processor.write.source_operator import SourceOperator
+
+RELEASES: Final[tuple[Release, ...]] = (*((1, minor) for minor in range(13, 21)), *((2, minor) for minor in range(4)))
+"""The releases whose classes were compared."""
+
+_FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with remove_state")
+_LISTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A state that a release does not restore as it is, and the reason.
+
+    Attributes
+    ----------
+    operator, state
+        Uid or hash, and name.
+    note
+        The part of the state, the reason, and what to do.
+    """
+
+    operator: str
+    state: str
+    note: Note
+
+    def __str__(self) -> str:
+        return f"{self.operator}/{self.state}: {self.note}; {self.note.advice}"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredState:
+    """A state and its serializer snapshots.
+
+    Attributes
+    ----------
+    operator
+        Uid or hash.
+    meta
+        The registration of the state.
+    key
+        The serializer snapshot of the key of keyed state.
+    """
+
+    operator: str
+    meta: state_headers.StateMetaInfo
+    key: TypeSerializerSnapshot | None = None
+
+    @property
+    def snapshots(self) -> dict[str, TypeSerializerSnapshot]:
+        """The serializer snapshots by role."""
+        return {**({state_headers.KEY: self.key} if self.key is not None else {}), **self.meta.serializers}
+
+    @property
+    def is_checked(self) -> bool:
+        """True if all serializers are known."""
+        return all(map(is_checked, self.snapshots.values()))
+
+    def obstacles(self, release: Release) -> Iterator[Obstacle]:
+        """Yield the reasons why a release does not restore the state."""
+        if release[0] >= FLINK_2 and self.meta.options.get(state_headers.KEYED_STATE_TYPE) == "FOLDING":
+            yield Obstacle(self.operator, self.meta.name, _FOLDING)
+        for role, snapshot in self.snapshots.items():
+            path = "" if role == state_headers.VALUE else f"{role.removesuffix('_SERIALIZER').lower()}:"
+            for note in dict.fromkeys(obstacles(snapshot, release, path)):
+                yield Obstacle(self.operator, self.meta.name, note)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredStates:
+    """The states of a snapshot.
+
+    Attributes
+    ----------
+    states
+        States whose headers were read.
+    unread
+        A message for each operator whose states can't be read.
+    """
+
+    states: Sequence[RegisteredState]
+    unread: Sequence[str]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> RegisteredStates:
+        """Read the headers of all operators."""
+        return cls._of((SourceOperator(snapshot, operator), None) for operator in snapshot.metadata.operators)
+
+    @classmethod
+    def carried(cls, drafts: Iterable[OperatorDraft]) -> RegisteredStates:
+        """Return the states of the source savepoint that a write keeps, as a migration converts them."""
+        return cls._of((draft.source, draft) for draft in drafts if draft.source is not None)
+
+    @classmethod
+    def _of(cls, sources: Iterable[tuple[SourceOperator, OperatorDraft | None]]) -> RegisteredStates:
+        states, unread = [], []
+        for source, draft in sources:
+            try:
+                states += list(_states(source, draft))
+            except StateProcessorError as problem:
+                unread.append(str(problem))
+        return cls(states, unread)
+
+    def obstacles(self, release: Release) -> list[Obstacle]:
+        """Return the reasons why a release does not restore the states."""
+        return [obstacle for state in self.states for obstacle in state.obstacles(release)]
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """States with serializers that are not Flink's, and operators that can't be read."""
+        return (*(f"{s.operator}/{s.meta.name}" for s in self.states if not s.is_checked), *self.unread)
+
+
+def _states(source: SourceOperator, draft: OperatorDraft | None) -> Iterator[RegisteredState]:
+    operator = source.operator.label
+    migration = draft.migration if draft is not None else None
+    header = migration.keyed.new if migration is not None and migration.keyed is not None else source.header
+    migrated: Mapping[str, state_headers.StateMetaInfo] = (
+        {name: state.new for name, state in migration.operator.items()} if migration is not None else {}
+    )
+    for meta in header.states if header is not None else ():
+        if draft is None or draft.keeps(meta.name):
+            assert header is not None
+            yield RegisteredState(operator, meta, header.key)
+    for name, meta in source.operator_metas.items():
+        if draft is None or draft.keeps(name):
+            yield RegisteredState(operator, migrated.get(name, meta))
+
+
+def refusal(found: Sequence[Obstacle], flink_version: str) -> str:
+    """Return the message about states that a release does not restore."""
+    convertible = any(obstacle.note.advice == MIGRATE for obstacle in found)
+    advice = f"call migrate({flink_version!r}), which converts what it can" if convertible else "do what each line says"
+    lines = [str(obstacle) for obstacle in found[:_LISTED]]
+    more = [f"and {len(found) - _LISTED} more"] if len(found) > _LISTED else []
+    return "\n".join(
+        [
+            f"flink_version={flink_version!r}: Flink {flink_version} does not restore {len(found)} parts of the states of the "
+            f"source savepoint as they are; {advice}, or leave flink_version out:",
+            *lines,
+            *more,
+        ]
+    )
+
+
+def return_reports(draft: OperatorDraft, release: Release) -> tuple[StateReport, ...]:
+    """Return whether each state of an operator goes back to an older release: as it is, or not at all."""
+    found = RegisteredStates.carried([draft])
+    identifier = (draft.identifier.uid, draft.identifier.uid_hash)
+    reports = []
+    for state in found.states:
+        problems = tuple(f"{o.note}; {o.note.advice}" for o in state.obstacles(release))
+        kind = state.meta.options.get(state_headers.KEYED_STATE_TYPE, state.meta.backend_type)
+        reports.append(StateReport(*identifier, state.meta.name, kind, IMPOSSIBLE if problems else UNCHANGED, (), problems))
+    unread = (StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (message,)) for message in found.unread)
+    return (*reports, *unread)
