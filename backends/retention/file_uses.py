@@ -19,6 +19,7 @@ from state_processor.backends.files.location import Location, refuse_undecodable
 from state_processor.backends.files.recorded_paths import recorded_location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot, open_snapshot
 from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
 from state_processor.serializers.errors import NotASnapshotError, StateProcessorError, WriteError
@@ -170,7 +171,30 @@ class _Reading:
 
     def read_all(self, read: Callable[[ListedFile, Collection[str]], StoredSnapshot]) -> bool:
         """Read every ``_metadata``; return False if all directories have to be listed again."""
-        waiting = _metadata_files(self.files.values())
+        jobs = {file.location.parent.parent for file in self.files.values() if is_checkpoint_name(file.location.parent.name)}
+        return self._read(_metadata_files(self.files.values()), read) and all(self._settled(job, read) for job in jobs)
+
+    def _settled(self, job: Location, read: Callable[[ListedFile, Collection[str]], StoredSnapshot]) -> bool:
+        """Read a job again until it has the checkpoints that were read.
+
+        A listing is not of one moment. It may have neither a checkpoint, which was removed before its directory was listed, nor
+        its successor, which was complete after that.
+        """
+        for _ in range(_ATTEMPTS):
+            if not self.storage.is_directory(str(job)):
+                return False
+            entries = [Location.parse(entry.path) for entry in self.storage.list(str(job)) if is_checkpoint_name(entry.name)]
+            complete = {real_path(str(entry)) for entry in entries if self.storage.is_file(str(entry.joined(METADATA_FILE)))}
+            directories = {*self.snapshots, *self.unreadable}
+            inside = {path for path in map(Location.parse, directories) if path.parent == job and is_checkpoint_name(path.name)}
+            if complete <= directories and {str(path) for path in inside} <= complete:
+                return True
+            if not self._read(self._list_again(str(job)), read):
+                return False
+        return False
+
+    def _read(self, waiting: list[ListedFile], read: Callable[[ListedFile, Collection[str]], StoredSnapshot]) -> bool:
+        """Read some ``_metadata`` files; return False if all directories have to be listed again."""
         attempts: Counter[str] = Counter()
         while waiting:
             file = waiting.pop()

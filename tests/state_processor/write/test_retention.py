@@ -17,6 +17,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
 from state_processor.backends.metadata.streams import with_streams
@@ -594,6 +595,28 @@ def test_files_that_the_next_checkpoint_may_name_stay(tmp_path: Path) -> None:
         os.utime(file, (time.time() - days * DAYS,) * 2)
     (job / "dstl" / f"2{STRAY[1:]}").write_bytes(b"of now")
     assert sp.orphans(tmp_path, delete=True).files == (str(old),)
+
+
+def test_a_listing_may_lack_a_checkpoint_and_its_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_with_checkpoints(tmp_path)
+    files_below = file_uses.files_below
+
+    def listed_over_some_time(directory: str, storage: Storage) -> list[file_uses.ListedFile]:
+        files = files_below(directory, storage)
+        return [file for file in files if directory != str(tmp_path) or "/chk-4/_metadata" not in file.path]
+
+    monkeypatch.setattr(file_uses, "files_below", listed_over_some_time)
+    assert {"chk-4"} in [names(use.snapshots) for use in sp.files(tmp_path)]
+    assert names(sp.retain(tmp_path, keep=1).snapshots) == {"chk-2", "chk-3"}
+
+
+def test_checkpoints_behind_links_are_read_once(tmp_path: Path) -> None:
+    job = job_with_checkpoints(tmp_path / "checkpoints")
+    moved = tmp_path / "checkpoints" / f"{4:032x}" / "chk-4"
+    moved.parent.mkdir()
+    (job / "chk-4").rename(moved)
+    (job / "chk-4").symlink_to(moved)
+    assert sp.dispose(job / "chk-2").searched == 3
 
 
 @pytest.mark.parametrize("seed", range(8))
