@@ -19,6 +19,7 @@ MODULES: Final = (
     "state_processor.backends.formats.key_index",
     "state_processor.backends.formats.sst.block_format",
     "state_processor.backends.formats.sst.block_kernels",
+    "state_processor.backends.formats.sst.block_writing_kernels",
     "state_processor.backends.formats.sst.crc32c",
     "state_processor.backends.formats.sst.key_set",
     "state_processor.backends.formats.sst.merge_kernel",
