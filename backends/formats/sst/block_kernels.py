@@ -56,10 +56,11 @@ BAD_ORDER: Final = 6
 BAD_CHECKSUM: Final = 7
 BAD_COMPRESSION: Final = 8
 SHORT_KEY: Final = 9
+BAD_SEPARATOR: Final = 10
 
 # Fields of a result
-STATUS, ROWS, KEYS_END, MERGES, WHERE, VALUE_BYTES, DISTINCT = 0, 1, 2, 3, 4, 5, 6
-RESULT_FIELDS: Final = 7
+STATUS, ROWS, KEYS_END, MERGES, WHERE, VALUE_BYTES, DISTINCT, LAST_KEY, LAST_KEY_END = 0, 1, 2, 3, 4, 5, 6, 7, 8
+RESULT_FIELDS: Final = 9
 
 _HASHED: Final = 1 << 31
 _MOST_RESTARTS: Final = (1 << 28) - 1
@@ -159,12 +160,12 @@ def _plain_block(raw, places, block, checksum, context, tables, data, at):  # ty
 
 @entry_point(
     *(read(uint8), read(int64, 2), int64, int64, read(int64, 2), written(uint8), int64),
-    *(read(uint8), read(uint8), int64, int64, int64, int64, int64),
+    *(read(uint8), read(uint8), int64, int64, int64, read(uint8), read(int64, 2), int64, int64, int64),
     *(written(int64, 2), written(int64), int64, int64, int64, int64, written(int64)),
 )
 def decode_blocks(  # type: ignore[no-untyped-def]
     raw, places, checksum, context, tables, data, at, lower, upper, lower_size, upper_size, bounded_from,
-    sequence, prefix, table, tags, first, row, keys, keys_end, result
+    separators, spans, is_exact, sequence, prefix, table, tags, first, row, keys, keys_end, result
 ):  # fmt: skip
     """Decompress some blocks, and find their entries whose keys are from ``lower`` to before ``upper``.
 
@@ -180,6 +181,10 @@ def decode_blocks(  # type: ignore[no-untyped-def]
         The bounds, and their lengths.
     bounded_from
         The first block that may have keys from ``upper`` on.
+    separators, spans, is_exact
+        Bytes of separators; where the separator in front of the first block is, and that behind each block; whether keys behind a
+        separator have to be larger than it. A separator whose end is before its begin is unknown. Keys have to be between the
+        separators of their block, or the index is damaged.
     sequence
         The sequence number of all entries, if the table was ingested; else -1.
     prefix
@@ -191,7 +196,8 @@ def decode_blocks(  # type: ignore[no-untyped-def]
         The part of ``data`` that receives keys that share bytes with the ones before.
     result
         The status, the line behind the last entry, the end of the keys, the number of merge operands, the block or the type that
-        an error is about, the bytes of all values, and 1 if all entries are values of different keys.
+        an error is about, the bytes of all values, 1 if all entries are values of different keys, and where the last key is, also
+        if it is not before ``upper``. The end of this key is -1 if there is none.
     """
     searching = True
     merges = np.int64(0)
@@ -201,9 +207,12 @@ def decode_blocks(  # type: ignore[no-untyped-def]
     where = np.int64(0)
     last = np.int64(0)  # the previous key
     last_end = np.int64(-1)
+    last_tag = np.int64(0)
     if row > first:
         last = table[row - 1, KEY] - prefix
         last_end = table[row - 1, KEY_END]
+        last_tag = tags[row - 1]
+    is_behind = False  # keys are not before the upper bound any more
     for block in range(len(places)):
         where = np.int64(block)
         status = _plain_block(raw, places, block, checksum, context, tables, data, at)
@@ -217,6 +226,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
         bounded = block >= bounded_from
         key = at
         key_end = at
+        is_first = True
         while at < end:
             word = load_i32(data, at)
             if at + 3 <= end and word & 0x808080 == 0:
@@ -251,14 +261,6 @@ def decode_blocks(  # type: ignore[no-untyped-def]
                 keys = key_end
             at += unshared
             user_end = key_end - TAG_BYTES
-            if searching:
-                if compare(data, key, user_end, lower, 0, lower_size) < 0:
-                    at += size
-                    continue
-                searching = False
-            if bounded and compare(data, key, user_end, upper, 0, upper_size) >= 0:
-                status = -1
-                break
             tag = load_i64(data, user_end)
             kind = tag & 0xFF
             if kind != VALUE_TYPE and kind != DELETION and kind != SINGLE_DELETION and kind != MERGE:
@@ -270,24 +272,43 @@ def decode_blocks(  # type: ignore[no-untyped-def]
             if tag < 0:
                 status = BAD_BLOCK
                 break
+            if is_first:
+                is_first = False
+                if spans[block, 1] >= spans[block, 0]:
+                    order = compare(data, key, user_end, separators, spans[block, 0], spans[block, 1])
+                    if order < 0 or (order == 0 and is_exact != 0):
+                        status = BAD_SEPARATOR
+                        break
+            is_repeated = False
+            ascends = same < last_end - last and same < user_end - key and data[last + same] < data[key + same]
+            if last_end >= 0 and not ascends:
+                same = min(same, last_end - last, user_end - key)
+                order = compare(data, last + same, last_end, data, key + same, user_end)
+                if order > 0 or (order == 0 and last_tag < tag):
+                    status = BAD_ORDER
+                    break
+                is_repeated = order == 0
+            last = key
+            last_end = user_end
+            last_tag = tag
+            if searching:
+                if compare(data, key, user_end, lower, 0, lower_size) < 0:
+                    at += size
+                    continue
+                searching = False
+            if is_behind or (bounded and compare(data, key, user_end, upper, 0, upper_size) >= 0):
+                is_behind = True
+                at += size
+                continue
             if row == len(table):
                 status = FULL
                 break
             if user_end - key < prefix:
                 status = SHORT_KEY
                 break
-            ascends = same < last_end - last and same < user_end - key and data[last + same] < data[key + same]
-            if last_end >= 0 and not ascends:
-                same = min(same, last_end - last, user_end - key)
-                order = compare(data, last + same, last_end, data, key + same, user_end)
-                if order > 0 or (order == 0 and tags[row - 1] < tag):
-                    status = BAD_ORDER
-                    break
-                if order == 0:
-                    distinct = np.int64(0)
-            if kind != VALUE_TYPE:
+            if is_repeated or kind != VALUE_TYPE:
                 distinct = np.int64(0)
-                merges += kind == MERGE
+            merges += kind == MERGE
             value_bytes += size
             table[row, KEY] = key + prefix
             table[row, KEY_END] = user_end
@@ -296,19 +317,22 @@ def decode_blocks(  # type: ignore[no-untyped-def]
             table[row, KEY_GROUP] = load_be_u16(data, key) >> (8 * (2 - prefix))
             tags[row] = tag
             row += 1
-            last = key
-            last_end = user_end
             at += size
-        if status != DONE:
+        begin = spans[block + 1, 0]
+        if status == DONE and not is_first and compare(data, last, last_end, separators, begin, spans[block + 1, 1]) > 0:
+            status = BAD_SEPARATOR
+        if status != DONE or is_behind:
             break
         at = stop
-    result[STATUS] = DONE if status < 0 else status
+    result[STATUS] = status
     result[ROWS] = row
     result[KEYS_END] = keys
     result[MERGES] = merges
     result[WHERE] = where
     result[VALUE_BYTES] = value_bytes
     result[DISTINCT] = distinct
+    result[LAST_KEY] = last
+    result[LAST_KEY_END] = last_end
 
 
 @inlined_kernel

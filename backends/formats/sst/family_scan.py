@@ -51,6 +51,7 @@ _DAMAGES: Final = {
     k.BAD_CHECKSUM: "its checksum is wrong; the file is damaged",
     k.BAD_COMPRESSION: "its compressed bytes are damaged",
     k.SHORT_KEY: "a key is shorter than its key group prefix",
+    k.BAD_SEPARATOR: "its keys are not between the separators that the index has for it",
 }
 
 _Result = TypeVar("_Result")
@@ -277,30 +278,32 @@ class _Decoding:
         k.decode_blocks(
             *(blocks.data, blocks.places, table.format.checksum, table.format.context, TABLES),
             *(self.data, self._at, lower.padded, upper.padded, lower.size, upper.size, piece.bounded_from - piece.first),
+            *(*piece.separators, int(table.keys_are_exact)),
             *(table.sequence, self._prefix, self.table, self.tags, first_row, self.rows, self._keys_at, self._keys_end, result),
         )
-        status, rows, keys_at, merges, where, value_bytes, distinct = result.tolist()
+        status, rows, keys_at, merges, where, value_bytes, distinct, last, last_end = result.tolist()
         if status == k.FULL:
             keys, lines = self._room
             more = _Room(keys, 4 * lines) if rows == len(self.table) else _Room(4 * keys, lines)
             raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None, more)
         if status != k.DONE:
             raise self._problem(status, where, table, raw)
-        self._check_keys(piece, self.rows, rows)
+        self._check_keys(piece, self.rows, rows, self.data[last:last_end].tobytes() if last_end >= 0 else None)
+        if rows > self.rows:
+            tags = self.tags[self.rows : rows]
+            table.check_sequences(int(tags.min()) >> 8, int(tags.max()) >> 8)
         self._at += raw.plain_size
         self.rows, self._keys_at = rows, keys_at
         self.merges += merges
         self._value_bytes += value_bytes
         return bool(distinct)
 
-    def _check_keys(self, piece: Piece, first_row: int, end_row: int) -> None:
+    def _check_keys(self, piece: Piece, first_row: int, end_row: int, last_key: bytes | None) -> None:
         """Refuse a table with other keys than the manifest says: another file may have its name."""
         table = piece.scan.table
         keys = [self._first_of_block(), *(self._key(row) for row in (first_row, end_row - 1) if first_row < end_row)]
-        if min(keys) < table.smallest or max(keys) > table.largest:
+        if min(keys) < table.smallest or max(*keys, last_key or keys[0]) > table.largest:
             raise table.has_other_keys()
-        if keys[-1] >= self.upper.key and first_row < end_row:
-            raise CorruptSnapshotError(f"{table.where}: its index is damaged: a separator is before the last key of its block")
         if not piece.scan.has_all_blocks or table.has_range_deletions:
             return
         for key, is_here, row in (

@@ -32,12 +32,19 @@ _NEW_FILES: Final = {7: 1, 100: 2, 102: 3, 103: 4}
 _FAMILY, _ADD_FAMILY, _DROP_FAMILY, _LARGEST_FAMILY, _ATOMIC_GROUP = 200, 201, 202, 203, 300
 _NUMBERS: Final = frozenset({_NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG, _LEAST_LOG, _LARGEST_FAMILY, _ATOMIC_GROUP})
 """Tags of numbers of the whole store: the largest one counts."""
+_REQUIRED: Final = {_NEXT_FILE: "number of the next file", _LAST_SEQUENCE: "last sequence number"}
+"""Numbers without which RocksDB refuses a manifest."""
 _OF_FAMILY: Final = {_COMPARATOR: "comparator", _LOG_NUMBER: "log_number"}
 """Tags of attributes of a column family."""
 _BLOB_FILES: Final = frozenset({400, 401})
 _MAY_BE_IGNORED: Final = 1 << 13
 _NEW_FILE: Final = 103
 _END_OF_DETAILS, _EPOCH, _PATH = 1, 13, 65
+MOST_SEQUENCE: Final = (1 << 56) - 1
+"""The largest sequence number (RocksDB: ``kMaxSequenceNumber``)."""
+_ENTRY_TYPES: Final = frozenset({0, 1, 2, 7, 0x0F, 0x11, 0x14, 0x16, 0x18})
+"""Types that internal keys may have (RocksDB: ``IsExtendedValueType``)."""
+_TAG_BYTES: Final = 8
 _MUST_BE_KNOWN: Final = 1 << 6
 """Properties of a file with this bit can't be ignored (RocksDB: ``kCustomTagNonSafeIgnoreMask``)."""
 
@@ -60,6 +67,8 @@ class TableFile:
         The smallest and the largest sequence number of the entries.
     details
         Other properties: bytes by tag.
+    last_sequence
+        The last sequence number of the store, as its manifest records it; entries can't have larger ones.
     """
 
     level: int
@@ -69,6 +78,7 @@ class TableFile:
     largest: bytes
     sequences: tuple[int, int]
     details: tuple[tuple[int, bytes], ...] = ()
+    last_sequence: int = field(default=MOST_SEQUENCE, compare=False)
 
     @property
     def name(self) -> str:
@@ -196,14 +206,20 @@ class _Reading:
         self._families: dict[int, Family] = {0: Family(DEFAULT_FAMILY, b"")}
         self._files: dict[int, dict[int, TableFile]] = {0: {}}
         self._numbers = dict.fromkeys(_NUMBERS, 0)
+        self._recorded: dict[int, int] = {}
 
     def manifest(self) -> Manifest:
+        last = self._recorded.get(_LAST_SEQUENCE, 0)
         families = {
-            number: replace(family, files=tuple(self._files[number].values())) for number, family in self._families.items()
+            number: replace(family, files=tuple(replace(file, last_sequence=last) for file in self._files[number].values()))
+            for number, family in self._families.items()
         }
         found = Manifest(families, self._numbers[_NEXT_FILE], self._numbers[_LAST_SEQUENCE], self._numbers[_LARGEST_FAMILY])
         if any(not family.comparator for family in families.values()):
             raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: a column family does not have a comparator")
+        missing = [name for tag, name in _REQUIRED.items() if tag not in self._recorded]
+        if missing:
+            raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: it does not have the {missing[0]}")
         return replace(
             found,
             next_file=max([found.next_file, *(file.number + 1 for file in found.files)]),
@@ -215,6 +231,7 @@ class _Reading:
         values = _values(edit, self._where)
         for tag in _NUMBERS & values.keys():
             self._numbers[tag] = max(self._numbers[tag], *values[tag])
+            self._recorded[tag] = values[tag][-1]
         number = values.get(_FAMILY, [0])[-1]
         for name in values.get(_ADD_FAMILY, ()):
             if number in self._families or any(family.name == name for family in self._families.values()):
@@ -259,7 +276,9 @@ def _new_file(edit: _Bytes, version: int) -> TableFile:
     level, number = edit.number(), edit.number()
     if version == 3:
         edit.number()  # path
-    size, smallest, largest = edit.number(), edit.bytes(), edit.bytes()
+    size, smallest, largest = edit.number(), _internal_key(edit), _internal_key(edit)
+    if smallest[:-_TAG_BYTES] > largest[:-_TAG_BYTES]:
+        raise CorruptSnapshotError(f"{edit.where}: the first key of the file {number} in the manifest is behind its last key")
     sequences = (edit.number(), edit.number()) if version > 1 else (0, 0)
     details: list[tuple[int, bytes]] = []
     if version == 4:
@@ -270,6 +289,14 @@ def _new_file(edit: _Bytes, version: int) -> TableFile:
                 )
             details.append((tag, edit.bytes()))
     return TableFile(level, number, size, smallest, largest, sequences, tuple(details))
+
+
+def _internal_key(edit: _Bytes) -> bytes:
+    """Read a key with its tag (RocksDB: ``VersionEdit::GetInternalKey``)."""
+    key = edit.bytes()
+    if len(key) < _TAG_BYTES or key[-_TAG_BYTES] not in _ENTRY_TYPES:
+        raise CorruptSnapshotError(f"{edit.where}: an edit of the manifest has {key!r} as a key, which has no valid type")
+    return key
 
 
 def write_manifest(manifest: Manifest) -> bytes:
@@ -405,7 +432,7 @@ _READERS: Final[Mapping[int, Callable[[_Bytes], Any]]] = {
     _ADD_FAMILY: _Bytes.text,
     _DROP_FAMILY: lambda _: True,
     _COMPARATOR: _Bytes.bytes,
-    _CURSOR: lambda edit: (edit.number(), edit.bytes()),
+    _CURSOR: lambda edit: (edit.number(), _internal_key(edit)),
     _DELETED_FILE: lambda edit: (edit.number(), edit.number()),
     **{tag: partial(_new_file, version=version) for tag, version in _NEW_FILES.items()},
 }

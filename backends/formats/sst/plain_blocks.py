@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from state_processor.serializers.errors import CorruptSnapshotError
@@ -51,8 +52,12 @@ def block_entries(content: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
         If the block is damaged.
     """
     end, at, key = _entries_end(content, where), 0, b""
+    restarts = _restarts(content, end)
+    if not restarts or restarts[0] or any(one >= other for one, other in pairwise(restarts)):
+        raise _damaged(where)
+    left = set(restarts)
     while at < end:
-        sizes = []
+        start, sizes = at, []
         for _ in range(3):
             value = shift = 0
             while True:
@@ -65,11 +70,20 @@ def block_entries(content: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
                     break
             sizes.append(value)
         shared, unshared, length = sizes
-        if shared > len(key) or at + unshared + length > end:
+        if shared > len(key) or at + unshared + length > end or (start in left and shared):
             raise _damaged(where)
+        left.discard(start)
         key = key[:shared] + content[at : at + unshared]
         at += unshared + length
         yield key, content[at - length : at]
+    if left - {0}:
+        raise _damaged(where)
+
+
+def _restarts(content: bytes, entries_end: int) -> list[int]:
+    """Return the offsets of the restarts, which follow the entries; RocksDB searches keys by them."""
+    count = int.from_bytes(content[-4:], "little") & ~_HASHED
+    return [int.from_bytes(content[at : at + 4], "little") for at in range(entries_end, entries_end + 4 * count, 4)]
 
 
 def _entries_end(content: bytes, where: str) -> int:

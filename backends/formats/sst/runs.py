@@ -23,6 +23,7 @@ ChooseBlocks = Callable[[BlockList], BlockList]
 READ_AHEAD: Final = 4 << 20
 _LARGEST_GAP: Final = 64 << 20
 """Bytes between blocks that are read together; RocksDB writes those of entries back to back."""
+_NO_SEPARATOR: Final = np.array([[0, -1]], dtype=np.int64)
 _SKIPPED: Final = 256 << 10
 """Bytes between chosen blocks that are read with them from remote storage: a request takes longer."""
 
@@ -156,6 +157,13 @@ class Piece:
     behind: int
     bounded_from: int
     raw: RawBlocks | None
+
+    @property
+    def separators(self) -> tuple[Bytes, Numbers]:
+        """Bytes of separators, and the places of the separator in front of the first block and of those behind each block."""
+        rows = self.scan.blocks.rows[:, :2]
+        before = rows[self.first - 1 : self.first] if self.first else _NO_SEPARATOR
+        return self.scan.blocks.keys, np.ascontiguousarray(np.concatenate((before, rows[self.first : self.behind])))
 
     def cut(self, upper: Bound) -> Piece:
         """Return the piece up to a key."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import CHECKSUMS, TRAILER, BlockFormat, Bytes, Numbers, RawBlocks
-from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.manifest import MOST_SEQUENCE, TableFile
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
 from state_processor.backends.formats.sst.range_deletions import Deletion, fragments
 from state_processor.backends.metadata.state_stream import StateStream
@@ -154,7 +155,7 @@ class Table:
             self.format, metaindex, self._index_handle = self._newer_footer(footer)
         else:
             self.format, metaindex, self._index_handle = self._older_footer(footer)
-        self._meta = {name: self._handle(value, 0)[:2] for name, value in block_entries(self.plain_block(metaindex), self.where)}
+        self._meta = {name: self._handle(value, 0)[:2] for name, value in self._sorted(metaindex, "names of blocks")}
         self._check_meta()
 
     @property
@@ -179,12 +180,34 @@ class Table:
             "the name of this one; copy the snapshot again"
         )
 
+    def check_sequences(self, smallest: int, largest: int) -> None:
+        """Refuse sequence numbers of entries that the manifest excludes.
+
+        RocksDB does not see entries behind the last sequence number of the store. It relies on the order of levels: entries of
+        lower levels are newer.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If one is behind the last sequence number of the store, or is not one of those that the manifest has for the table.
+        """
+        first, last = self.file.sequences if self.file.sequences != (0, 0) else (0, MOST_SEQUENCE)
+        last = min(last, self.file.last_sequence)
+        if smallest < first or largest > last:
+            raise CorruptSnapshotError(
+                f"{self.where}: it has an entry with the sequence number {smallest if smallest < first else largest}; expected "
+                f"{first} to {last}, as the manifest of the store has it. The table or the manifest belongs to another store"
+            )
+
     @cached_property
     def sequence(self) -> int:
         """The sequence number of all entries, if the table was ingested; else -1 (RocksDB: ``GetGlobalSequenceNumber``)."""
-        version = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.version", b"\0"), "little")
+        stored = self.properties.get(b"rocksdb.external_sst_file.version", b"")
+        version = int.from_bytes(stored, "little")
         own = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
         if version < 2:
+            if b"rocksdb.external_sst_file.global_seqno" in self.properties or version != len(stored[:1]):
+                raise CorruptSnapshotError(f"{self.where}: its properties of ingested tables contradict each other")
             return -1
         largest = self.file.sequences[1]
         if own not in (0, largest):
@@ -206,7 +229,7 @@ class Table:
         if self._index_type != _PARTITIONED:
             return self._listed(*self._index, lower, upper)
         parts = self._listed(*self._index, lower, upper)
-        inner = [self._listed(*self._block((int(row[2]), int(row[3]))), lower, upper) for row in parts.rows]
+        inner = [self._partition(parts, part, lower, upper) for part in range(len(parts))]
         if not inner:
             return BlockList(parts.keys, parts.rows[:0])
         starts = np.cumsum([0, *(len(part.keys) for part in inner[:-1])])
@@ -215,6 +238,21 @@ class Table:
         rows = np.concatenate([part.rows for part in inner])
         self._check_places(rows)
         return BlockList(np.concatenate([part.keys for part in inner]), rows)
+
+    def _partition(self, parts: BlockList, part: int, lower: bytes, upper: bytes | None) -> BlockList:
+        """Return the blocks of a partition of the index. Its separators have to be between those of the partitions.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If a separator is not.
+        """
+        content = self._block((int(parts.rows[part, 2]), int(parts.rows[part, 3])))
+        whole = self._listed(*content, b"", None)
+        too_small = part > 0 and len(whole) and whole.separator(0) < parts.separator(part - 1)
+        if too_small or (len(whole) and whole.separator(len(whole) - 1) > parts.separator(part)):
+            raise CorruptSnapshotError(f"{self.where}: its index is damaged: a partition has separators of another one")
+        return self._listed(*content, lower, upper)
 
     def blocks_before(self, blocks: BlockList, upper: Bound) -> tuple[int, int]:
         """Return the numbers of blocks of a list whose keys are all before ``upper``, and that may have keys before it."""
@@ -233,8 +271,10 @@ class Table:
                 raise CorruptSnapshotError(f"{self.where}: its range deletions include an entry of another type")
             tag = int.from_bytes(key[-k.TAG_BYTES :], "little")
             begin, end = max(key[: -k.TAG_BYTES], self.smallest), min(end, self._end)
+            sequence = tag >> 8 if self.sequence < 0 else self.sequence
+            self.check_sequences(sequence, sequence)
             if begin < end:
-                found.append(Deletion(begin, end, tag >> 8 if self.sequence < 0 else self.sequence))
+                found.append(Deletion(begin, end, sequence))
         return fragments(found)
 
     @cached_property
@@ -299,7 +339,20 @@ class Table:
             raise CorruptSnapshotError(f"{self.where}: the block of properties is missing")
         if handle[1] > _MOST_PROPERTIES:
             raise CorruptSnapshotError(f"{self.where}: its properties have {handle[1]} bytes")
-        return dict(block_entries(self.plain_block(handle), self.where))
+        return dict(self._sorted(handle, "properties"))
+
+    def _sorted(self, handle: tuple[int, int], what: str) -> list[tuple[bytes, bytes]]:
+        """Return the entries of a block of metadata, which RocksDB looks up by binary search.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If they are not in order.
+        """
+        entries = list(block_entries(self.plain_block(handle), self.where))
+        if any(one >= other for (one, _), (other, _) in pairwise(entries)):
+            raise CorruptSnapshotError(f"{self.where}: its {what} are not in order")
+        return entries
 
     def _check_meta(self) -> None:
         """Refuse unsupported features."""
@@ -315,6 +368,12 @@ class Table:
         if operands and merge_operator not in _MERGE_OPERATORS:
             raise self._unsupported(
                 f"its merge operator {_text(merge_operator)} is not StringAppendTESTOperator, the merge operator of Flink"
+            )
+        ranges = properties.get(b"rocksdb.num.range-deletions")
+        if ranges is not None and bool(read_varint(ranges)) != self.has_range_deletions:
+            raise CorruptSnapshotError(
+                f"{self.where}: its properties count {read_varint(ranges)} range deletions, but the table has "
+                f"{'a' if self.has_range_deletions else 'no'} block of them"
             )
         if b"rocksdb.compression_dict" in self._meta:
             raise self._unsupported("its blocks are compressed with a dictionary")
@@ -335,6 +394,7 @@ class Table:
 
     def _check_separators(self, index: tuple[Bytes, int]) -> None:
         """Refuse an index whose first or last separators contradict the smallest and the largest key in the manifest."""
+        self._listed(*index, b"", None)  # a list of a part does not see the order of all separators
         first, last = self._listed(*index, b"", self.smallest), self._listed(*index, self.largest, None)
         # The first block has the first key, and only the last block may have a larger separator than the last key
         if len(first) > 1 or (len(last) > 1 and last.separator(len(last) - 2) > self.largest):

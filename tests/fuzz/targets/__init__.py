@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.fuzz.targets.base import Target
 from tests.fuzz.targets.blobs import MetadataTarget, SnappyTarget, SnapshotTarget
+from tests.fuzz.targets.deceptions import DeceptionTarget
 from tests.fuzz.targets.states import KeyedTarget, OperatorTarget, RocksDbTarget
 from tests.fuzz.targets.tables import TableTarget
 from tests.fuzz.targets.values import ValueTarget
@@ -27,5 +28,6 @@ TARGETS: Final[dict[str, Target]] = {
         OperatorTarget(),
         RocksDbTarget(),
         TableTarget(),
+        DeceptionTarget(),
     )
 }
