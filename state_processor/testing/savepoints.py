@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.options.value_columns import check_values
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError
@@ -95,7 +96,9 @@ def _arrow_type(spec: Spec) -> pa.DataType:
 
 
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    return pa.array([_given(value, type_) for value in values], type_)
+    given = [_given(value, type_) for value in values]
+    check_values(type_, given, "values")
+    return pa.array(given, type_)
 
 
 def _given(value: Any, type_: pa.DataType) -> Any:
@@ -112,5 +115,8 @@ def _given(value: Any, type_: pa.DataType) -> Any:
         unknown = named.keys() - {f.name for f in type_}
         if unknown:
             raise OptionError(f"value {value!r}: the type does not have the field {', '.join(map(repr, unknown))}")
-        return {field.name: _given(named.get(field.name), field.type) for field in type_}
+        lacking = [f.name for f in type_ if f.name not in named]
+        if lacking:
+            raise OptionError(f"value {value!r} does not have the field {lacking[0]!r}; write None for a null")
+        return {field.name: _given(named[field.name], field.type) for field in type_}
     return value
