@@ -71,6 +71,9 @@ class StoredSnapshot:
         When its ``_metadata`` was written.
     files
         The paths of the files that it uses, ``_metadata`` included.
+    namesakes
+        Listed files with the names of used files that are not listed: one place may have two paths, by mounts or host names.
+        They are in use, and are not removed with the snapshot.
     """
 
     directory: str
@@ -78,6 +81,7 @@ class StoredSnapshot:
     kind: str | None
     written: datetime | None
     files: frozenset[str]
+    namesakes: frozenset[str] = frozenset()
 
     @property
     def metadata_file(self) -> str:
@@ -107,7 +111,7 @@ class FileUses:
     def __post_init__(self) -> None:
         users: dict[str, list[str]] = defaultdict(list)
         for directory, snapshot in sorted(self.snapshots.items()):
-            for path in snapshot.files:
+            for path in snapshot.files | snapshot.namesakes:
                 users[path].append(directory)
         object.__setattr__(self, "users", dict(users))
 
@@ -237,9 +241,12 @@ def _metadata_files(files: Iterable[ListedFile]) -> list[ListedFile]:
 
 def _stored(file: ListedFile, snapshot: Snapshot, listed: Collection[str]) -> StoredSnapshot:
     metadata = snapshot.metadata
-    used = {path for stream in _streams(snapshot) for path in _paths(snapshot, stream, listed)}
+    places = [frozenset(_paths(snapshot, stream, listed)) for stream in _streams(snapshot)]
+    elsewhere = {Location.parse(path).name for paths in places if paths.isdisjoint(listed) for path in paths}
+    namesakes = frozenset(path for path in listed if path.rpartition("/")[2] in elsewhere) if elsewhere else frozenset()
     kind = metadata.properties.kind if metadata.properties is not None else None
-    return StoredSnapshot(str(file.location.parent), metadata.checkpoint_id, kind, file.modified, frozenset({file.path, *used}))
+    files = frozenset({file.path}).union(*places)
+    return StoredSnapshot(str(file.location.parent), metadata.checkpoint_id, kind, file.modified, files, namesakes)
 
 
 def _streams(snapshot: Snapshot) -> set[StreamInFile]:

@@ -20,7 +20,7 @@ from state_processor import cli
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
-from state_processor.backends.metadata.streams import with_streams
+from state_processor.backends.metadata.streams import streams_in_files, with_streams
 from state_processor.backends.retention import file_uses
 from state_processor.write import retention
 from tests.claimed_checkpoints import FIXTURES, SAVEPOINT, claimed_checkpoint
@@ -617,6 +617,27 @@ def test_checkpoints_behind_links_are_read_once(tmp_path: Path) -> None:
     (job / "chk-4").rename(moved)
     (job / "chk-4").symlink_to(moved)
     assert sp.dispose(job / "chk-2").searched == 3
+
+
+def test_a_file_may_have_two_paths(tmp_path: Path) -> None:
+    """The directory is mounted twice: snapshots name their files by one path, and another is listed."""
+    job = job_with_checkpoints(tmp_path / "one", (2,))
+    listed = tmp_path / "two" / f"{5:032x}" / "shared"
+    shutil.copytree(job / "shared", listed, copy_function=os.link)
+    (listed / STRAY).write_bytes(b"of no checkpoint")
+    shutil.copytree(job / "chk-2", tmp_path / "two" / "chk-2")
+    shutil.rmtree(job / "chk-2")
+    aged(tmp_path / "two")
+    recorded = recorded_shared_directory(tmp_path / "two" / "chk-2")
+    mapping = {recorded: str(job / "shared")}
+    assert sp.orphans(tmp_path / "two", path_mapping=mapping).files == (str(listed / STRAY),)
+
+
+def recorded_shared_directory(checkpoint: Path) -> str:
+    """Return the recorded directory of the shared files of a checkpoint."""
+    metadata = read_metadata((checkpoint / "_metadata").read_bytes())
+    streams = (stream for operator in metadata.operators for stream in streams_in_files(operator))
+    return next(s.path.rpartition("/")[0] for s in streams if isinstance(s, h.FileStateHandle) and "/shared/" in s.path)
 
 
 @pytest.mark.parametrize("seed", range(8))
