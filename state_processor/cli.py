@@ -36,7 +36,10 @@ _GROUPS: Final = {
     "finding": ("find", "erase"),
     "reporting": ("report",),
     "exporting": ("count", "export"),
-    "rewriting": ("copy", "convert", "rename-uid", "drop-state", "expire", "with-ttl", "touch", "set-max-parallelism"),
+    "rewriting": (
+        *("copy", "convert", "rename-uid", "drop-state", "convert-state"),
+        *("expire", "with-ttl", "touch", "set-max-parallelism"),
+    ),
     "sinks": ("sink-state", "change-sink"),
     "validating": ("validate",),
     "jobs": ("signature", "check", "match", "compile-plan", "check-query"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.read.option import Kind
@@ -27,7 +28,7 @@ from state_processor.job.matching import read_mapping
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.table import SCRATCH
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
@@ -166,6 +167,31 @@ def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
         plan.remove_operator(operator)
     else:
         plan.remove_state(operator, options.state)
+
+
+@rewriting(
+    "convert-state",
+    "a copy in which a state has the type of another job",
+    UID,
+    _STATE,
+    argument("--job", metavar="NEW", required=True, help="the job with the new type of the state, as for the command check"),
+)
+def _convert_state(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    """Read the rows of a state and write them in another type; a value that does not fit it is refused."""
+    from state_processor.arrow import read_state  # the other commands do not read values
+    from state_processor.job.converting import OPTIONS, spec_of
+    from state_processor.job.opening import signature_of
+
+    identifier = plan.existing(OperatorIdentifier.of(options.uid)).identifier
+    job = signature_of(options.job, replace(plan.access, plan=None, uids=None))
+    states = [o.states or {} for o in job.operators if identifier.uid_hash in o.hashes]
+    if not states or options.state not in states[0]:
+        raise NotFoundError(f"--job {options.job}: the job has no state {options.state!r} of operator {identifier}")
+    spec = spec_of(states[0][options.state])
+    how: dict[str, Any] = {"flatten": False, "metadata": bool(spec.ttl), "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
+    rows = read_state(options.path, identifier, options.state, **plan.access.values(), **how).read_all()
+    rows = rows.rename_columns([options.state if name == "value" else name for name in rows.column_names])
+    SavepointWriter(plan).with_keyed_state(identifier, rows, states={options.state: spec})
 
 
 @rewriting(

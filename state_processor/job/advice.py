@@ -22,10 +22,12 @@ class Advice:
         The path of the snapshot.
     target
         Version and backend of the job that restores.
+    job
+        The path of the description of this job.
     """
 
-    def __init__(self, source: str, target: Target) -> None:
-        self._source, self._target = shlex.quote(source), target
+    def __init__(self, source: str, target: Target, job: str = "NEW") -> None:
+        self._source, self._target, self._job = shlex.quote(source), target, job
 
     def _command(self, name: str, *arguments: str) -> str:
         return " ".join(["state-processor", name, self._source, "OUT", *map(shlex.quote, arguments)])
@@ -67,4 +69,13 @@ class Advice:
         place = ("--uid", operator.uid or operator.uid_hash or "", "--state", old.name)
         if new is not None and verdict.cause is Cause.TIME_TO_LIVE and old.ttl != new.ttl:
             yield self._command("with-ttl", *place, *(() if new.ttl else ("--off",)))
+        if new is not None and verdict.cause is Cause.TYPE and _is_convertible(old, new):
+            command = self._command("convert-state", *place, "--job", self._job)
+            yield f"{command}  # keeps all values, or refuses a value that does not fit"
         yield self._command("drop-state", *place) + "  # loses all values of the state"
+
+
+def _is_convertible(old: StateSignature, new: StateSignature) -> bool:
+    from state_processor.job.converting import is_convertible  # it imports what writes
+
+    return is_convertible(old, new)

@@ -82,17 +82,17 @@ def check_job(
         raise OptionError(f"unchanged={unchanged!r}: expected a list of classes and operators, found a text")
     access = SnapshotAccess.of(**options)
     new = job if isinstance(job, JobSignature) else signature_of(job, replace(access, plan=None, uids=None))
+    described_by = "NEW" if isinstance(job, JobSignature) else fspath(job)
     target = Target(flink or new.flink, backend or new.backend, frozenset(unchanged))
     if isinstance(path, JobSignature) or described(path, access.storage()) is not None:
         old = path if isinstance(path, JobSignature) else signature_of(path, access)
-        return compare(old, new, target, "IN" if isinstance(path, JobSignature) else fspath(path))
+        return compare(old, new, target, "IN" if isinstance(path, JobSignature) else fspath(path), job=described_by)
     snapshot = access.open(path)
     files = tuple(snapshot_verdicts(snapshot, target, contents=contents))
     if any(verdict.cause is Cause.FILES and verdict.outcome is Outcome.REFUSED for verdict in files):
         return JobReport(tuple(_of_snapshot(files, Advice(fspath(path), target))))
-    report = compare(
-        *(signature_of_snapshot(snapshot), new, target, fspath(path)), SnapshotContents(snapshot) if contents else NO_CONTENTS
-    )
+    values = SnapshotContents(snapshot) if contents else NO_CONTENTS
+    report = compare(signature_of_snapshot(snapshot), new, target, fspath(path), values, described_by)
     return replace(report, operators=(*_of_snapshot(files, Advice(fspath(path), target)), *report.operators))
 
 
@@ -103,7 +103,12 @@ def _of_snapshot(verdicts: tuple[StateVerdict, ...], advice: Advice) -> Iterator
 
 
 def compare(
-    old: JobSignature, new: JobSignature, target: Target, source: str = "IN", contents: Contents = NO_CONTENTS
+    old: JobSignature,
+    new: JobSignature,
+    target: Target,
+    source: str = "IN",
+    contents: Contents = NO_CONTENTS,
+    job: str = "NEW",
 ) -> JobReport:
     """Predict the restore of the operators and states of a job in another job.
 
@@ -117,16 +122,18 @@ def compare(
         The path of the snapshot, for commands.
     contents
         The values of the snapshot.
+    job
+        The path of the description of the new job, for commands.
     """
     changes_kryo = old.flink == "1.x" and (new.flink or target.flink or "")[:1] == "2"
     changes_kryo = changes_kryo or (old.flink == "1.x" and (target.version or (1, 0)) >= (2, 0))
-    return _Check(old, new, replace(target, changes_kryo=changes_kryo), source, contents).report()
+    return _Check(old, new, replace(target, changes_kryo=changes_kryo), source, contents, job).report()
 
 
 class _Check:
-    def __init__(self, old: JobSignature, new: JobSignature, target: Target, source: str, contents: Contents) -> None:
+    def __init__(self, old: JobSignature, new: JobSignature, target: Target, source: str, contents: Contents, job: str) -> None:
         self._old, self._new, self._target, self._contents = old, new, target, contents
-        self._advice = Advice(source, target)
+        self._advice = Advice(source, target, job)
         self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
         self._known = {o.uid_hash for o in old.operators}
         states = (state for operator in new.operators for state in (operator.states or {}).values())

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import state_processor as sp
@@ -210,3 +211,37 @@ def test_an_operator_that_lost_its_uid_gets_the_hash_of_the_new_job(tmp_path: Pa
     assert drop.endswith("# loses all state of the operator")
     assert main(shlex.split(rename.replace("OUT", str(tmp_path / "3")))[1:]) == 0
     assert sp.arrow.read_state(tmp_path / "3", new, "total").read_all().to_pylist() == read(one) != []
+
+
+WIDER = sp.Types.POJO("b.Total", {"cents": sp.Types.LONG()})
+NARROW = sp.Types.POJO("a.Total", {"cents": sp.Types.INT()})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [
+        (sp.Types.INT(), sp.Types.LONG(), 7),
+        (sp.Types.LONG(), sp.Types.INT(), 7),
+        (NARROW, WIDER, {"cents": 7}),
+        (sp.ListState(sp.Types.INT()), sp.ListState(sp.Types.LONG()), [7, 8]),
+        (sp.MapState(sp.Types.STRING(), sp.Types.INT()), sp.MapState(sp.Types.STRING(), sp.Types.DOUBLE()), [("a", 7)]),
+        (sp.Types.LONG(), sp.Types.STRING(), 7),
+    ],
+)
+def test_values_are_converted_before_they_are_dropped(old: Any, new: Any, value: Any, tmp_path: Path) -> None:
+    """The advice names `convert-state` if rows of the state fit the new type, and executing it keeps all values."""
+    one, other = str(tmp_path / "1"), snapshot(tmp_path / "2", total=new)
+    column = pa.array([value], pa.map_(pa.string(), pa.int32()) if isinstance(old, sp.MapState) else None)
+    rows = pa.table({"key": ["a"], "total": column})
+    writer = sp.arrow.SavepointWriter.new(128, "2.3")
+    writer.with_keyed_state("orders", rows, key_type=sp.Types.STRING(), states={"total": old}).write(one)
+    *converts, drop = sp.check_job(one, other, flink="2.3").repair
+    assert " drop-state " in drop
+    if new == sp.Types.STRING():
+        assert converts == []
+        return
+    command = shlex.split(converts[0].replace("OUT", str(tmp_path / "3")), comments=True)
+    assert main(command[1:]) == 0
+    assert sp.check_job(tmp_path / "3", other, flink="2.3").answer is not Answer.NO
+    found = sp.arrow.read_state(tmp_path / "3", "orders", "total", flatten=False).read_all().to_pylist()
+    assert found == [{"key": "a", "value": value}]
