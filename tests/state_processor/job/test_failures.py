@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 import state_processor as sp
+from state_processor.cli import main
 from state_processor.job.verdicts import Answer, JobReport
 from state_processor.serializers.errors import StateProcessorError
 from tests.corpus import CORPUS
@@ -41,3 +43,26 @@ def test_no_failure_of_flink_is_a_success(directory: Path) -> None:
     assert {kinds[name] for name, answer in answers.items() if answer is Answer.UNCHECKED} <= _UNSEEN
     unreadable = {kinds[name] for name, report in reports.items() if report is None}
     assert unreadable <= {"metadata-damaged", "not-a-snapshot", "newer-format-version", "snapshot-not-found"}
+
+
+_KEPT = {
+    "convert-state": ("01-pojo-field-retyped", "11-pojo-class-moved", "14-value-long-to-int", "20-list-element-type"),
+    "rename-uid": ("41-uid-removed",),
+    "with-ttl": ("49-ttl-removed", "51-ttl-removed-list"),
+}
+"""Failures whose state the first line of the advice keeps, by its command."""
+
+
+@pytest.mark.corpus(instead="tests/state_processor/job/test_check.py::test_values_are_converted_before_they_are_dropped")
+@pytest.mark.parametrize("directory", [CASES] if CASES.is_dir() else [], ids=lambda directory: directory.name)
+def test_the_first_line_of_the_advice_keeps_the_state(directory: Path, tmp_path: Path) -> None:
+    for command, names in _KEPT.items():
+        for name in names:
+            case, target = directory / name, str(tmp_path / name)
+            report = _report(case)
+            assert report is not None
+            words = [target if word == "OUT" else word for word in shlex.split(report.repair[0], comments=True)]
+            assert (words[1], main(words[1:])) == (command, 0), name
+            answer = json.loads((case / "answer.json").read_text("utf-8"))
+            flink = answer["flink_new"].rpartition(".")[0]
+            assert sp.check_job(target, case / "new.state.json", flink=flink, backend=answer["backend"]).restores, name
