@@ -90,6 +90,8 @@ class StatesToRead:
         The name of the state, if one is read.
     raw
         ``RAW_KEYED`` or ``RAW_OPERATOR``, for raw state.
+    left_out
+        Names of keyed states that a row for each key can't have: states of windows and of other namespaces.
     """
 
     stored: StoredOperator
@@ -97,6 +99,18 @@ class StatesToRead:
     variants: Mapping[str, list[StateDescription]]
     state: str | None = None
     raw: str = ""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """What the read leaves out, in a sentence; empty if it is nothing."""
+        if not self.left_out:
+            return ""
+        names, way = ", ".join(map(repr, map(shown_name, self.left_out))), spelled("state")
+        return (
+            f"{self.stored.label}: a row for each key does not have the states of windows and other namespaces: {names}. Read "
+            f"them by name ({way})"
+        )
 
     @classmethod
     def find(cls, stored: StoredOperator, state: str | None = None, kind: str | None = None) -> StatesToRead:
@@ -131,7 +145,8 @@ class StatesToRead:
         kind, fits = (Kind.TIMERS, {Kind.TIMERS}) if timers else (Kind.WHOLE, {Kind.KEYED})
         read = {name: found for name, found in variants.items() if kind_of(found[0]) in fits}
         if read:
-            return cls(stored, kind, read)
+            left_out = () if timers else tuple(n for n, found in variants.items() if kind_of(found[0]) is Kind.WINDOW)
+            return cls(stored, kind, read, left_out=left_out)
         names = ", ".join(map(repr, variants))
         if timers:
             raise NotFoundError(f"{stored.label} has no timers; its states are {names}")

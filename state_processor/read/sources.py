@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from logging import getLogger
 from pickle import PicklingError, dumps
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, UndecodableValueError
 from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
+
+_LOG: Final = getLogger("state_processor")
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ def find_reader(options: SourceOptions, stored: StoredOperator) -> SelectableSta
     check_time_to_live(options.given, where, has_ttl=any(state.has_ttl for state in states))
     if options.read.python_types:
         check_known(options.read.python_types, stored.survey()[0], stored.label)
+    if read.note:
+        _LOG.warning("%s", read.note)
     reader = read.open(options.read)
     log_undescribed(undescribed_classes(*(tuple(state.serializers.values()) for state in states)))
     if options.read.nanos == "error":
