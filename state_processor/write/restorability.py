@@ -1,4 +1,4 @@
-"""Releases of Flink that restore states as they are, by their serializer snapshots."""
+"""Releases of Flink that restore states unchanged, by their serializer snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LISTED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """A state that a release does not restore as it is, and the reason.
+    """A state that a release does not restore unchanged, and the reason.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ def refusal(found: Sequence[Obstacle], flink_version: str) -> str:
 
 
 def return_reports(draft: OperatorDraft, release: Release) -> tuple[StateReport, ...]:
-    """Return whether each state of an operator goes back to an older release: as it is, or not at all."""
+    """Return whether each state of an operator goes back to an older release: unchanged, or not at all."""
     found = RegisteredStates.carried([draft])
     identifier = (draft.identifier.uid, draft.identifier.uid_hash)
     reports = []
