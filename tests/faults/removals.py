@@ -408,15 +408,14 @@ def main() -> int:
     for version in options.version or VERSIONS:
         with tempfile.TemporaryDirectory(prefix="removals-", ignore_cleanup_errors=True) as root:
             campaign = Campaign(version, Path(root), options.seed, jobs)
-            for group in range(-(-options.removals // options.each)):
-                try:
+            try:
+                for group in range(-(-options.removals // options.each)):
                     campaign.run(options.each, halt=bool(group % 2))
-                except flink.FlinkError as error:
-                    campaign.report.problems.append(str(error)[-3000:])
-                    break
-                finally:
                     print(f"Flink {version}, {campaign.report.removals.total()} removals", flush=True)
-            print("\n".join(campaign.report.lines()), flush=True)
+            except flink.FlinkError as error:
+                campaign.report.problems.append(str(error)[-3000:])
+            finally:
+                print("\n".join(campaign.report.lines()), flush=True)
             problems += len(campaign.report.problems)
     return 1 if problems else 0
 
