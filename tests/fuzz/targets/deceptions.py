@@ -241,7 +241,8 @@ def _of_manifest(rng: random.Random, manifest: Manifest, which: int) -> Manifest
     if roll < 0.3:
         files[at] = replace(file, **{bound: near(rng, key[:-8]) + key[-8:]})
     elif roll < 0.45:
-        files[at] = replace(file, **{bound: rng.choice((key[: rng.randrange(8)], b"", key[:-8], near(rng, key)))})
+        change: dict[str, Any] = {bound: rng.choice((key[: rng.randrange(8)], b"", key[:-8], near(rng, key)))}
+        files[at] = replace(file, **change)
     elif roll < 0.55:
         files[at] = replace(file, smallest=file.largest, largest=file.smallest)
     elif roll < 0.7:
@@ -380,7 +381,7 @@ def _compare(directory: Path, kind: str, true: stores.Pairs, worker: Worker, rng
     problems = []
     by_rocksdb: Any = None
     for way, share, parts in (("whole", 2 << 20, whole), ("in rounds", 1, whole), ("in ranges", 2 << 20, ranges)):
-        sizes = dict.fromkeys(("_LEAST_SHARE", "_COMPRESSED", "_PLAIN"), share)
+        sizes: dict[str, Any] = dict.fromkeys(("_LEAST_SHARE", "_COMPRESSED", "_PLAIN"), share)
         try:
             with patch.multiple(family_scan, **sizes):
                 found = [pair for part in parts for pair in stores.read_by_kernels(directory, FAMILY, *part)]
