@@ -152,6 +152,12 @@ class OperatorState:
         return self.uid or self.operator_id
 
     @property
+    def reference_checkpoints(self) -> frozenset[int]:
+        """The earlier checkpoints that subtasks of failed regions have their state from."""
+        found = (subtask.reference_checkpoint_id for subtask in self.subtasks)
+        return frozenset(number for number in found if number is not None)
+
+    @property
     def has_state(self) -> bool:
         """Whether Flink finds state (``OperatorSubtaskState.hasState``, and the state of the coordinator)."""
         slots = ("managed_operator", "raw_operator", "managed_keyed", "raw_keyed")

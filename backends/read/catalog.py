@@ -108,6 +108,7 @@ def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
         "operator_subtask_state_count": len(operator.subtasks),
         "operator_coordinator_state_size_in_bytes": coordinator.state_size if coordinator else 0,
         "operator_total_size_in_bytes": operator.state_size,
+        "reference_checkpoint_id": min(operator.reference_checkpoints, default=None),
     }
 
 
@@ -269,7 +270,8 @@ def _handle_rows(metadata: CheckpointMetadata) -> Iterator[Row]:
             yield identity | handle_type | _stream(operator.coordinator_state)
         for subtask in operator.subtasks:
             for row in _subtask_rows(subtask):
-                yield identity | {"subtask": subtask.index} | row
+                reference = {"reference_checkpoint_id": subtask.reference_checkpoint_id}
+                yield identity | {"subtask": subtask.index} | reference | row
 
 
 def _subtask_rows(subtask: OperatorSubtaskState) -> Iterator[Row]:

@@ -18,6 +18,7 @@ OPERATORS_SCHEMA: Final = pa.schema(
         ("operator_coordinator_state_size_in_bytes", pa.int64()),
         ("operator_total_size_in_bytes", pa.int64()),
         ("operator_kind", pa.string()),
+        ("reference_checkpoint_id", pa.int64()),
     ]
 )
 
@@ -62,6 +63,7 @@ HANDLES_SCHEMA: Final = pa.schema(
         ("checkpoint_id", pa.int64()),
         ("backend_id", pa.string()),
         ("handle_id", pa.string()),
+        ("reference_checkpoint_id", pa.int64()),
     ]
 )
 

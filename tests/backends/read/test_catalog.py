@@ -203,3 +203,15 @@ def test_operators_with_the_same_header(monkeypatch: pytest.MonkeyPatch) -> None
     assert [n for n, row in enumerate(found) if row["state_name"] == "numbers-1"] == [7, 1007, 2007]
     assert {row["value_type"] for row in found} == {"LONG"}
     assert sorted(described) == ["numbers-0", "numbers-1"]
+
+
+def test_regional_checkpoints_name_the_checkpoint_that_they_refer_to() -> None:
+    file = h.KeyGroupsStateHandle(h.KEY_GROUPS, h.KeyGroupRange(0, 0), h.Offsets.of([0]), stream(10))
+    subtasks = (
+        OperatorSubtaskState(0, managed_keyed=file),
+        OperatorSubtaskState(1, managed_keyed=file, reference_checkpoint_id=4),
+    )
+    found = snapshot_of(OperatorState("00" * 16, 2, 128, subtasks))
+    assert catalog.operators(found)["reference_checkpoint_id"].to_pylist() == [4]
+    assert catalog.handles(found)["reference_checkpoint_id"].to_pylist() == [None, 4]
+    assert catalog.operators(snapshot_of(OperatorState("00" * 16, 1, 128)))["reference_checkpoint_id"].to_pylist() == [None]
