@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.java.types import KryoClass
+from state_processor.serializers.locks import process_lock
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -167,7 +167,7 @@ class _Process:
 
 
 _PROCESS: Final = _Process()
-_LOCK: Final = Lock()
+_LOCK: Final = process_lock()
 _scope: Final[ContextVar[Registrations | None]] = ContextVar("registrations", default=None)
 
 

@@ -67,8 +67,7 @@ class ChangelogChanges:
             return None
         old, new = (_base(source, state.name) for source in sources)
         stores = isinstance(old, RocksDbSource) and isinstance(new, RocksDbSource) and old.prefix == new.prefix
-        handles = [_handles(source) for source in sources]
-        return cls(sources, state, tally) if stores or (handles[0] is not None and handles[0] == handles[1]) else None
+        return cls(sources, state, tally) if stores or _have_same_base(*sources) else None
 
     def _count(self, name: str, source: ChangelogSource) -> None:
         """Count the bytes of changes and of materialized parts. Changes were read; stores are counted elsewhere."""
@@ -122,8 +121,9 @@ def _base(source: KeyedStateSource, name: str) -> KeyedStateSource | None:
     return parts[0] if len(parts) == 1 and parts[0].describe(name) is not None else None
 
 
-def _handles(source: KeyedStateSource) -> tuple[h.KeyedStateHandle, ...] | None:
-    return source.handle.materialized if isinstance(source, ChangelogSource) else None
+def _have_same_base(old: KeyedStateSource, new: KeyedStateSource) -> bool:
+    """Return whether the materialized parts of both sources are the same files."""
+    return isinstance(old, ChangelogSource) and isinstance(new, ChangelogSource) and old.has_materialized_files_of(new)
 
 
 def _share(source: KeyedStateSource, key_groups: int) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Final
+
+from state_processor.serializers.locks import process_lock
 
 CHANGE: Final = "change"
 BEFORE: Final = "before"
@@ -30,7 +31,7 @@ class BytesRead:
 
     def __init__(self) -> None:
         self.read = 0
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._files: dict[tuple[str, str], int] = {}
         self._full = 0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -20,6 +19,7 @@ from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, 
 from state_processor.backends.analysis.entry_bytes import EntriesInMemory, EntryBytes, StateEntries
 from state_processor.backends.analysis.narrowing import Narrowing
 from state_processor.backends.analysis.unequal_entries import unequal_entries
+from state_processor.backends.files.location import Location
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
@@ -34,6 +34,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.late import pc
+from state_processor.serializers.locks import cached_property
 
 _VALUES: Final = (layouts.VALUE, layouts.MAP_VALUE)
 _CHUNK_BYTES: Final = 64 << 20
@@ -177,6 +178,8 @@ class KeyedDifference:
             {identity for x in handles for identity, _ in _files(x, side.snapshot)}
             for handles, side in zip(sides, (self._old, self._new), strict=True)
         ]
+        if not self._has_common_directory():
+            known = [set(), set()]
         found = 0
         for handles, side, others in zip(sides, (self._old, self._new), known[::-1], strict=True):
             for x in handles:
@@ -184,6 +187,13 @@ class KeyedDifference:
                 shared = sum(size for identity, size in files if identity in others)
                 found += x.handle.state_size - shared
         return found
+
+    def _has_common_directory(self) -> bool:
+        """Return whether both snapshots are of one job's directory, and not copies, which have files of their own."""
+        if self._old.stored is None or self._new.stored is None:
+            return False
+        old, new = (Location.parse(side.snapshot.directory).parent for side in (self._old, self._new))
+        return old == new
 
     def read(self, split: DifferenceSplit, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
         """Compare one split in steps of a few key groups, and yield the rows that differ.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 from state_processor.backends.analysis.byte_search import positions
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.late import pc
+from state_processor.serializers.locks import cached_property
 
 TEXT: Final = "text"
 NUMBER: Final = "number"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow as pa
 from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.locks import cached_property
 
 _KEY = "key"
 _VALUE = "value"

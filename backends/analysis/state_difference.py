@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
+from state_processor.serializers.locks import cached_property
 
 States = dict[str, list[StateDescription]]
 """States by name, each with the registrations of the subtasks."""

@@ -1,7 +1,8 @@
 """Entries of a state that may differ between two stores with common files.
 
-RocksDB never changes a table. Common tables contain the same entries. An entry can differ only if its key is in a table of one
-store alone. The comparison has two steps:
+RocksDB never changes a table. Common tables contain the same entries: both snapshots record the same file, and it is at the same
+place for both. A copy of a snapshot has files of its own, which may be damaged. An entry can differ only if its key is in a table
+of one store alone. The comparison has two steps:
 
 1. The newest entries in the tables of one store alone are compared. Most of them are equal, because a compaction writes entries
    again without a change.
@@ -10,13 +11,11 @@ store alone. The comparison has two steps:
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
 
@@ -24,6 +23,7 @@ import numpy as np
 
 from state_processor.backends.analysis.comparison import BytesRead
 from state_processor.backends.analysis.unequal_entries import without_equals
+from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.entry_runs import Block, Buffer, Entries
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.sst.block_kernels import KEY_END, MERGE, TAG_BYTES
@@ -34,6 +34,7 @@ from state_processor.backends.formats.sst.range_deletions import within
 from state_processor.backends.formats.sst.runs import OpenTable, first_key, last_key
 from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.serializers.locks import process_lock
 
 _READ_AT_ONCE: Final = 256 << 10
 _OPEN_TABLES: Final = 256
@@ -46,11 +47,18 @@ class _Side:
     store: Store
     files: tuple[TableFile, ...]
     unshared: Sequence[TableFile] = ()
+    identities: dict[TableFile, Hashable] = field(default_factory=dict)
+    """The identity of each table. Tables with equal identities have the same entries."""
 
-    @cached_property
-    def identities(self) -> dict[TableFile, Hashable]:
-        """The identity of each table. Tables with equal identities have the same entries."""
-        return {file: (self.store.identity(file), file.smallest, file.largest, file.sequences) for file in self.files}
+    def recorded(self, file: TableFile) -> Hashable:
+        """Return what both snapshots record of a common table."""
+        return self.store.identity(file), file.smallest, file.largest, file.sequences
+
+    def identify(self, others: set[Hashable]) -> None:
+        """Set the identity of each table. A common table is recorded by both snapshots, and is at the same place in both."""
+        common = [file for file in self.files if self.recorded(file) in others]
+        places = dict(zip(common, at_once(self.store.place, common), strict=True))
+        self.identities = {file: (self.recorded(file), places.get(file, id(self))) for file in self.files}
 
 
 class StoreChanges:
@@ -73,6 +81,9 @@ class StoreChanges:
         self._prefix = prefix
         self._tally = tally
         self._sides = [_Side(store, store.family(name).files) for store in (old, new)]
+        recorded = [{side.recorded(file) for file in side.files} for side in self._sides]
+        for side, others in zip(self._sides, reversed(recorded), strict=True):
+            side.identify(others)
         old_files, new_files = (set(side.identities.values()) for side in self._sides)
         for side, others in zip(self._sides, (new_files, old_files), strict=True):
             side.unshared = [file for file in side.files if side.identities[file] not in others]
@@ -188,7 +199,7 @@ class KeptReads:
     def __init__(self, stream: StateStream, count: Callable[[int], None], at_once: bool) -> None:
         self._stream = stream
         self._count = count
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._at_once = at_once and stream.size <= _READ_AT_ONCE
         self._kept: list[tuple[int, memoryview]] = []
 

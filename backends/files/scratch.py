@@ -17,12 +17,12 @@ import re
 import shutil
 import stat
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
 from state_processor.serializers.errors import OptionError, ScratchSpaceError
+from state_processor.serializers.locks import process_lock
 
 try:
     import fcntl
@@ -143,13 +143,11 @@ class Scratch:
 
 
 _spaces: dict[str, Scratch] = {}
-_spaces_mutex = threading.Lock()
+_spaces_mutex = process_lock()
 
 
 def _reset_in_fork() -> None:
-    """Forget the parent's directories, and the lock that one of its threads may have held."""
-    global _spaces_mutex
-    _spaces_mutex = threading.Lock()
+    """Forget the parent's directories."""
     _spaces.clear()
 
 

@@ -25,6 +25,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage_advice import absent, in_short, incomplete, what_to_do
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
+from state_processor.serializers.locks import process_lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +125,7 @@ class _RemoteFile(OpenFile):
             return file, file.size()
 
         self._file, self.size = in_time(opened)
-        self._mutex = threading.Lock()
+        self._mutex = process_lock()
 
     def read(self, offset: int, length: int) -> memoryview:
         data = memoryview(bytearray(length))

@@ -21,6 +21,7 @@ from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import MAP, KeyedDescription
@@ -41,6 +42,8 @@ class ChangelogSource(KeyedStateSource):
         The states of both parts.
     context
         Operator and subtask, for messages.
+    snapshot
+        The snapshot of the handle.
     """
 
     def __init__(
@@ -50,11 +53,13 @@ class ChangelogSource(KeyedStateSource):
         changes: log.ChangeLog,
         header: state_headers.KeyedHeader,
         context: str,
+        snapshot: Snapshot,
     ) -> None:
         super().__init__(header, context)
         self.handle = handle
         self.materialized = materialized
         self.log = changes
+        self._snapshot = snapshot
 
     @classmethod
     def open(
@@ -68,7 +73,7 @@ class ChangelogSource(KeyedStateSource):
         """Open a handle from its open materialized parts, and read the log."""
         changes = log.read_log(snapshot, handle, context)
         header = log.changelog_header(changes, [part.header for part in materialized], context, max_parallelism)
-        return cls(handle, materialized, changes, header, context)
+        return cls(handle, materialized, changes, header, context, snapshot)
 
     @property
     def backend(self) -> str:
@@ -77,7 +82,17 @@ class ChangelogSource(KeyedStateSource):
 
     def above(self, materialized: Sequence[KeyedStateSource]) -> ChangelogSource:
         """Return the same changes above other sources of the materialized parts."""
-        return ChangelogSource(self.handle, materialized, self.log, self.header, self.context)
+        return ChangelogSource(self.handle, materialized, self.log, self.header, self.context, self._snapshot)
+
+    def has_materialized_files_of(self, other: ChangelogSource) -> bool:
+        """Return whether the materialized parts of both sources are the same files, at the same places."""
+        if self.handle.materialized != other.handle.materialized:
+            return False
+        places, others = (
+            [source._snapshot.place(stream, source.context) for stream in streams_in_files(source.handle.materialized)]
+            for source in (self, other)
+        )
+        return places == others
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
         groups = self.handle.key_groups.intersect(key_groups)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from state_processor.serializers.core.unread import reason_end_unknown
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.locks import cached_property
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.locks import cached_property
 
 FIRST_INDEX: Final = b"first_index"
 """Metadata of a batch with a piece of a list: the index of its first element."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
+from state_processor.serializers.locks import cached_property
 
 _FIRST_WITH_FORST: Final = 2
 _FORST_LOGS: Final = re.compile(rb"db_log_dir=\S{0,4096}_attempt_\d+/db")

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import islice
 from typing import Final
 
@@ -32,6 +30,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.metadata.streams import stream_identity
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
+from state_processor.serializers.locks import cached_property, process_lock
 
 _OPEN_STORES: Final = 4
 _OPEN_TABLES: Final = 256
@@ -72,7 +71,7 @@ class Store:
         self.manifest = self._read_manifest()
         self._families = {family.name: family for family in self.manifest.families.values()}
         self._tables: OrderedDict[int, Table] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     @property
     def description(self) -> str:
@@ -187,6 +186,10 @@ class Store:
         """Return the identity of the file of a table; see :func:`stream_identity`."""
         return stream_identity(self._streams[file.name], self._snapshot.directory)
 
+    def place(self, file: TableFile) -> Hashable:
+        """Return where the file of a table is now; see :meth:`Snapshot.place`."""
+        return self._snapshot.place(self._streams[file.name], f"{self._context}, {file.name}")
+
     def table(self, file: TableFile) -> Table:
         """Return a table. The last tables stay open."""
         with self._lock:
@@ -258,7 +261,7 @@ _Given = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 """Where the caller looks for files: an open store has the places that were permitted when it was opened."""
 _StoreKey = tuple[str, str, str, _Given, h.IncrementalRemoteKeyedStateHandle]
 _stores: OrderedDict[_StoreKey, Store] = OrderedDict()
-_stores_lock = threading.Lock()
+_stores_lock = process_lock()
 
 
 def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> Store:
@@ -295,8 +298,6 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
 
 
 def _reset_in_fork() -> None:
-    global _stores_lock
-    _stores_lock = threading.Lock()  # a thread of the parent may have held it
     _stores.clear()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Loc
 from state_processor.serializers.kernel.decode.program import DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.signatures import boolean, int64, written
+from state_processor.serializers.locks import cached_property
 
 ROW_BEGIN: Final = 0
 ROW_END: Final = 1

@@ -11,8 +11,8 @@ from typing import Final
 
 from state_processor.backends.files.location import Location, refuse_undecodable
 from state_processor.backends.files.storage import Entry, Storage
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE, metadata_content
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
-from state_processor.backends.metadata.snapshot import METADATA_FILE, metadata_content
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.serializers.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors

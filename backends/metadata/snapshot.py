@@ -13,24 +13,28 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.metadata.foreign_content import described_directory
+from state_processor.backends.metadata.metadata_digest import (
+    METADATA_FILE,
+    beginning_digest,
+    check_not_replaced,
+    content_digest,
+    metadata_content,
+    stored_digest,
+    stored_metadata,
+)
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
-from state_processor.backends.metadata.streams import reused_files
+from state_processor.backends.metadata.streams import reused_files, stream_identity
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from state_processor.backends.metadata.handles import StreamStateHandle
     from state_processor.backends.sql.plan import CompiledPlan
 
-METADATA_FILE: Final = "_metadata"
-LARGE_METADATA: Final = 64 << 20
-"""A larger local ``_metadata`` is read in parts."""
-_PIECE: Final = 4 << 20
-_BEGINNING: Final = 64 << 10
 _DEPTH: Final = 3
 _SHOWN: Final = 2
 _NUMBER: Final = re.compile(r"\d+$")
@@ -181,8 +185,8 @@ class Snapshot:
         MissingFileError
             If another snapshot is in its place.
         """
-        stored = _stored_metadata(self.directory, self.storage)
-        if stored is not None and _beginning(stored) != self.beginning:
+        stored = stored_metadata(self.directory, self.storage)
+        if stored is not None and beginning_digest(stored) != self.beginning:
             raise MissingFileError(
                 f"{self.directory} has another snapshot than when this read was planned. Spark keeps the plan with a DataFrame "
                 "or view: make it again, and it has the rows of the new snapshot"
@@ -190,7 +194,25 @@ class Snapshot:
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
         """Open the stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
-        return open_stream(handle, self.storage, self.relocation, context)
+        try:
+            stream = open_stream(handle, self.storage, self.relocation, context)
+        except MissingFileError:
+            check_not_replaced(self.storage, self.directory, self.digest)
+            raise
+        stream.snapshot = (self.directory, self.digest)
+        return stream
+
+    def place(self, stream: StreamStateHandle, context: str = "") -> Hashable:
+        """Return where the bytes of a stream are now; inline state is at the place of its content.
+
+        Two snapshots that record the same path have different bytes if each has a copy of the file.
+
+        Raises
+        ------
+        MissingFileError
+            If the file does not exist.
+        """
+        return self.open(stream, context).path or stream_identity(stream, self.directory)
 
 
 def open_snapshot(
@@ -226,7 +248,7 @@ def open_snapshot(
     with foreign_errors(file):
         data = metadata_content(stored)
         metadata = read_metadata(data, file)
-        digest, beginning = _digest(data), _beginning(stored)
+        digest, beginning = content_digest(data), beginning_digest(stored)
     relocation = Relocation(storage, directory, path_mapping, allow_paths, reused_files(metadata))
     return Snapshot(directory, metadata, storage, relocation, digest=digest, beginning=beginning)
 
@@ -241,46 +263,3 @@ def _open_metadata(path: str | os.PathLike[str], storage: Storage) -> StoredFile
         if stored is not None:
             return stored
     return storage.open(locate_metadata(path, storage))
-
-
-def metadata_content(stored: StoredFile) -> memoryview | StoredFile:
-    """Return the input of :func:`~state_processor.backends.metadata.snapshot_metadata.read_metadata`.
-
-    A large local file consists mostly of inline state; it is read in parts. A remote file is read at once, because each part
-    would be a request.
-    """
-    in_parts = stored.size > LARGE_METADATA and Location.parse(stored.path).is_local
-    return stored if in_parts else stored.read(0, stored.size)
-
-
-def stored_digest(directory: str, storage: Storage) -> str | None:
-    """Return the digest of the ``_metadata`` that a directory has now; ``None`` without one.
-
-    Raises
-    ------
-    MissingFileError
-        The storage fails.
-    """
-    stored = _stored_metadata(directory, storage)
-    return None if stored is None else _digest(metadata_content(stored))
-
-
-def _stored_metadata(directory: str, storage: Storage) -> StoredFile | None:
-    return storage.open_if_file(str(Location.parse(directory).joined(METADATA_FILE)))
-
-
-def _beginning(stored: StoredFile) -> str:
-    from hashlib import sha256
-
-    return sha256(stored.size.to_bytes(8) + stored.read(0, min(_BEGINNING, stored.size))).hexdigest()
-
-
-def _digest(data: memoryview | StoredFile) -> str:
-    from hashlib import sha256
-
-    if isinstance(data, memoryview):
-        return sha256(data).hexdigest()
-    digest = sha256()
-    for start in range(0, data.size, _PIECE):
-        digest.update(data.read(start, min(_PIECE, data.size - start)))
-    return digest.hexdigest()

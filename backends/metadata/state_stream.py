@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import StoredFile
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.metadata_digest import check_not_replaced
 from state_processor.backends.metadata.stored_part import StoredPart
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
 from state_processor.serializers.redaction import redacted
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class StateStream:
         Recorded length in bytes.
     path
         The file; ``None`` for inline state.
+    snapshot
+        The directory of the snapshot and the digest of its ``_metadata``, to tell a missing file from a replaced snapshot.
     """
 
     def __init__(self, source: _Source, start: int, size: int, description: str, path: str | None) -> None:
@@ -54,6 +57,7 @@ class StateStream:
         self._description = description
         self.size = size
         self.path = path
+        self.snapshot: tuple[str, str] | None = None
 
     @property
     def is_remote(self) -> bool:
@@ -91,7 +95,12 @@ class StateStream:
             raise CorruptSnapshotError(
                 f"{self.describe()}: bytes {offset} to {offset + wanted} are needed; it has {self.size} bytes"
             )
-        return self._source.read(self._start + offset, wanted)
+        try:
+            return self._source.read(self._start + offset, wanted)
+        except MissingFileError:
+            if isinstance(self._source, StoredFile) and self.snapshot is not None:
+                check_not_replaced(self._source.storage, *self.snapshot)
+            raise
 
     def describe(self) -> str:
         """Return the name for messages: the file's path, or ``inline state NAME``."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from state_processor.serializers.locks import process_lock
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Result = TypeVar("_Result")
@@ -26,7 +27,7 @@ class Kept(Generic[_Key, _Result]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._results: OrderedDict[_Key, _Result] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     def get(self, key: _Key, make: Callable[[_Key], _Result]) -> _Result:
         """Return the result of a key; ``make`` makes it if it is not kept. Two threads may make it at the same time."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from state_processor.backends.formats.field_selection import Selection, applied
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.column_type import can_have_nanos, plain_schema
+from state_processor.serializers.locks import cached_property
 
 
 class PlannedReader(ABC):

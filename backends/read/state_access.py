@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -35,6 +34,7 @@ from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.serializers.column_type import plain_schema
 from state_processor.serializers.doors import read_with, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.locks import cached_property
 
 TIMER_KIND: Final = "TIMER"
 KEYED_KIND: Final = "KEYED"

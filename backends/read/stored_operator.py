@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -18,6 +17,7 @@ from state_processor.backends.read.state_listing import (
     survey,
 )
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.serializers.locks import cached_property
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer
 from state_processor.backends.metadata.discovery import is_checkpoint_name
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.properties import SAVEPOINT
-from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
 from state_processor.backends.write.staging import is_name_of_write
 from state_processor.serializers.doors import spelled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 from state_processor.backends.sql.accumulators import call_fields
@@ -25,6 +24,7 @@ from state_processor.backends.sql.row_changes import (
     refuse_other_meaning,
 )
 from state_processor.serializers.errors import OptionError, StateMigrationError
+from state_processor.serializers.locks import cached_property
 from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, TextType
 
 

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.sql.plan_types import PlanFields, row_fields
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.locks import cached_property
 
 _TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "table-source-scan": ("source",),

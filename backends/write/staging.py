@@ -30,7 +30,7 @@ import pyarrow.fs as pafs
 from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage, StoredFile
-from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.backends.write.process_identity import NO_PROCESS, identity_of, is_gone, this_process
 from state_processor.serializers.doors import spelled

@@ -13,7 +13,7 @@ needs no counts; only a function that makes arrays does. It must not return an a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import update_wrapper
 from typing import Any, Final
 
 from state_processor.serializers.kernel.compiling.cache import (
@@ -25,6 +25,7 @@ from state_processor.serializers.kernel.compiling.cache import (
 )
 from state_processor.serializers.kernel.interpreter import in_python, interpret, interpreter
 from state_processor.serializers.kernel.signatures import ArgumentType
+from state_processor.serializers.locks import cached_property
 
 __all__ = [
     "FOLDER_SETTING",

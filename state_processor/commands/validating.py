@@ -11,7 +11,8 @@ from uuid import uuid4
 from state_processor.backends.files.claimed_savepoint import BUG
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.file_check import FileCheck, check_files
 from state_processor.backends.read.option import Kind

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from state_processor.backends.read.state_access import StateReader
 from state_processor.read.checkpoint_series import Checkpoint
 from state_processor.read.missing_operators import MissingOperatorError, check_operator
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
+from state_processor.serializers.locks import cached_property
 from state_processor.types.identifier import OperatorIdentifier
 
 KIND_OF_CHANGE: Final = "_change"

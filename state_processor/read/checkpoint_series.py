@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot, stored_digest
+from state_processor.backends.metadata.metadata_digest import stored_digest
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError

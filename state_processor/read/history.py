@@ -15,7 +15,8 @@ import pyarrow as pa
 from state_processor.backends.analysis.stored_sizes import StoredSizes, stored_as
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo
-from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options

@@ -17,7 +17,8 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.formats.entry_layouts import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.metadata.given_uids import uids_hint
-from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read import catalog
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.backends.read.read_options import ReadOptions

@@ -7,14 +7,14 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from os import PathLike
 from typing import Any, Final, TypeVar
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import OpenFile, Storage
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot, stored_digest
+from state_processor.backends.metadata.metadata_digest import stored_digest
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.file_check import check_files
 from state_processor.backends.read.kept import Kept
 from state_processor.backends.read.state_listing import Survey, find_operator, surveys
@@ -24,6 +24,7 @@ from state_processor.read.key_contents import KeyLookUp
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
 from state_processor.serializers.kernel.decode.loop import run
 from state_processor.serializers.kernel.interpreter import interpreter
+from state_processor.serializers.locks import cached_property, process_lock
 from state_processor.types.identifier import OperatorIdentifier
 
 _LOG: Final = logging.getLogger("state_processor")
@@ -159,7 +160,7 @@ class Followed:
     def __init__(self, directory: str | PathLike[str], options: Mapping[str, Any]) -> None:
         self._directory = directory
         self._access = SnapshotAccess.among(options)
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._stopped = threading.Event()
         self._seen: list[SnapshotInfo] = []
         jobs = sorted({info.job_id for info in self._found() if info.job_id is not None and len(info.job_id) == _JOB_DIGITS})
@@ -254,7 +255,7 @@ class KeptFiles(Storage):
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
         self._kept: dict[str, OpenFile] = {}
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("open files of a server can't be pickled")

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from logging import getLogger
 from typing import Any, ClassVar, Final
@@ -34,6 +33,7 @@ from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.projection import Projection
 from state_processor.read.row_shape import difference, row_shape
 from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.serializers.locks import cached_property
 from state_processor.spark.datasource import SnapshotDataSource
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import asked_by_spark

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from threading import Lock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -21,6 +20,7 @@ from pyspark.sql.datasource import DataSource
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.locks import process_lock
 from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.storage_settings import settings_of_spark
@@ -56,7 +56,7 @@ class _Formats:
 
 
 _SESSIONS: Final[WeakKeyDictionary[SparkSession, _Formats]] = WeakKeyDictionary()
-_LOCK: Final = Lock()
+_LOCK: Final = process_lock()
 _NUMBERS: Final = count()
 """For names of formats: a session that is made from another has those of it."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -16,6 +15,7 @@ from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX,
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
 from state_processor.options.given_tables import as_table
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.locks import cached_property
 from state_processor.spark.same_keys import identity, quoted
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import unwrap_spark_errors

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import is_of_table
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.locks import cached_property
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.task_errors import asked_by_spark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Final
 
 from state_processor.backends.state import state_headers
@@ -18,6 +17,7 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.kryo.nested_kryo import java_types
+from state_processor.serializers.locks import cached_property
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 from state_processor.backends.sql.meaning import has_state
@@ -15,6 +14,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
+from state_processor.serializers.locks import cached_property
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.logical_type_objects import type_object
 from state_processor.serializers.table.logical_types import AtomicType

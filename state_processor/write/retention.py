@@ -12,7 +12,8 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer, find_pointers, read_pointer
 from state_processor.backends.metadata.discovery import POINTER_PREFIX, is_checkpoint_name
-from state_processor.backends.metadata.snapshot import METADATA_FILE, locate_metadata
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot import locate_metadata
 from state_processor.backends.retention.file_uses import FileUses, find_file_uses, is_below, real_path
 from state_processor.backends.retention.removal import (
     Age,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 from state_processor.backends.files.parallel import at_once
@@ -27,6 +26,7 @@ from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.format_versions import Release, release_of
+from state_processor.serializers.locks import cached_property
 from state_processor.serializers.merge_snapshots import merged
 
 _FIRST_ASYNCHRONOUS: Final = 2

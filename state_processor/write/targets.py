@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from state_processor.backends.state import state_headers
@@ -28,6 +27,7 @@ from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare
+from state_processor.serializers.locks import cached_property
 
 if TYPE_CHECKING:
     from state_processor.write.outcome import OperatorOutcome

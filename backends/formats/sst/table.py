@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -20,6 +19,7 @@ from state_processor.backends.formats.sst.plain_blocks import block_entries, rea
 from state_processor.backends.formats.sst.range_deletions import Deletion, fragments
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.locks import cached_property
 
 FOOTER: Final = 53
 """Bytes of the footer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +17,6 @@ from state_processor.serializers.kernel.compiling.stored_kernels import KernelCa
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.compiler import Kernel
-
-if hasattr(os, "register_at_fork"):
-    # A process that is forked while another thread compiles would wait for that thread, but the fork lacks it.
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.metadata import handle_input
+from state_processor.backends.metadata import handle_input, metadata_digest
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata import snapshot as snapshots
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import (
     CheckpointMetadata,
@@ -97,7 +96,7 @@ def test_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_metadata(CheckpointMetadata(3, 1, (operator,)))
     (tmp_path / "_metadata").write_bytes(data)
     in_memory = open_snapshot(tmp_path)
-    monkeypatch.setattr(snapshots, "LARGE_METADATA", len(data) - 1)
+    monkeypatch.setattr(metadata_digest, "LARGE_METADATA", len(data) - 1)
     in_parts = open_snapshot(tmp_path)
     assert in_parts.digest == in_memory.digest
     assert in_parts.metadata == in_memory.metadata

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, write_metadata
 from state_processor.backends.write import process_identity
 from state_processor.backends.write.process_identity import identity_of, is_gone, this_process

@@ -1,0 +1,76 @@
+"""Locks and cached properties that a fork does not leave locked."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from state_processor.serializers.locks import cached_property, process_lock
+from tests.waiting import join
+
+PACKAGES = ("serializers", "backends", "state_processor")
+
+
+def test_a_lock_is_free_in_a_fork() -> None:
+    lock = process_lock()
+    with lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if lock.acquire(timeout=5) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert lock.locked()
+
+
+def test_two_objects_compute_at_the_same_time() -> None:
+    """One of two objects of a class waits for the other, which a lock for the class would prevent."""
+    barrier = threading.Barrier(2, timeout=20)
+
+    class Owner:
+        @cached_property
+        def value(self) -> int:
+            return barrier.wait()
+
+    owners = [Owner(), Owner()]
+    threads = [threading.Thread(target=lambda o=owner: o.value) for owner in owners]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        join(thread)
+    assert sorted(owner.value for owner in owners) == [0, 1]
+
+
+def test_a_fork_waits_for_the_imports_of_other_threads(tmp_path: Path) -> None:
+    """The module is imported in the child, too: its lock is not left to a thread that the child lacks."""
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.5)\nready = 1\n")
+    program = (
+        "import os, sys, threading, time\n"
+        "import state_processor.serializers.locks\n"
+        "thread = threading.Thread(target=__import__, args=('slowly_imported',))\n"
+        "thread.start()\n"
+        "while 'slowly_imported' not in sys.modules:\n"
+        "    time.sleep(0.01)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    import slowly_imported\n"
+        "    os._exit(slowly_imported.ready)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    place = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", program], env=place, capture_output=True, text=True, timeout=60, check=False)
+    assert run.stdout.strip() == "1", run.stderr
+
+
+def test_no_other_locks_are_taken() -> None:
+    """Code takes locks of this module, or resets its own after a fork."""
+    pattern = re.compile(r"functools import .*cached_property|(threading\.|= )R?Lock\(\)|threading\.Condition")
+    found = {
+        str(path): pattern.findall(path.read_text())
+        for package in PACKAGES
+        for path in Path(package).rglob("*.py")
+        if pattern.search(path.read_text()) and path.name != "locks.py"
+    }
+    assert found == {}
