@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
 from state_processor.backends.metadata import metadata_digest
+from state_processor.backends.metadata.snapshot import open_snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -144,7 +145,7 @@ def test_a_snapshot_that_was_removed_is_read_as_long_as_its_files_are_there(sess
 def test_large_metadata_is_compared_by_its_beginning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = written(tmp_path / "snapshot", OLD, ["A", "B"])
     monkeypatch.setattr(metadata_digest, "_BEGINNING", 64)
-    opened = snapshots.open_snapshot(path)
+    opened = open_snapshot(path)
     opened.check_plan()
     content = (path / "_metadata").read_bytes()
     (path / "_metadata").write_bytes(content + b"\0")  # another size
