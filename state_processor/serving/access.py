@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
 from state_processor.serializers.errors import OptionError
 
-_PREFIX: Final = "Bearer "
+_SCHEME: Final = "bearer"
+"""The scheme of the header ``Authorization``, in any case (RFC 9110, 11.1)."""
+_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _LEAST: Final = 16
 """Characters of a token."""
-_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,8 +54,10 @@ class Permission:
             pages of other hosts that use a name which resolves to this machine.
         """
         if self.token is None:
-            return host is None or _name_of(host) in _LOCAL
-        return hmac.compare_digest((authorization or "").encode(), (_PREFIX + self.token).encode())
+            return host is None or _HOST.fullmatch(host) is not None
+        scheme, _, token = (authorization or "").partition(" ")
+        is_token = hmac.compare_digest(token.strip(" ").encode(), self.token.encode())
+        return is_token and scheme.lower() == _SCHEME
 
 
 def is_local(host: str) -> bool:
@@ -62,7 +66,3 @@ def is_local(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _name_of(host: str) -> str:
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].lower()
