@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Final, Self
@@ -101,6 +101,36 @@ def _queried(served: ServedSnapshot, sql: str, limits: Limits) -> tuple[pa.Schem
     return result.schema, batches()
 
 
+class _Slot:
+    """A place among the requests that run. At the limit of time it is free again, even if the client does not read the answer.
+
+    Parameters
+    ----------
+    slots
+        The places.
+    seconds
+        The limit.
+    """
+
+    def __init__(self, slots: threading.Semaphore, seconds: float) -> None:
+        self._slots = [slots]  # emptied by the first release; others come too late
+        self._limit = threading.Timer(seconds, self.release)
+        self._limit.daemon = True
+        self._limit.start()
+
+    def release(self) -> None:
+        """Free the place, once."""
+        self._limit.cancel()
+        with suppress(IndexError):
+            self._slots.pop().release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """The server. Tickets and descriptors have the JSON of a :class:`Scan`.
 
@@ -125,39 +155,46 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
         """Yield a flight for each state, and for the timers of each operator."""
-        with _clear_errors():
+        with _clear_errors(), self._slot():
             yield from [self._info(command) for command in self._followed.ask(_all_commands)]
 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Return the columns of a request."""
-        with _clear_errors():
+        with _clear_errors(), self._slot():
             return self._info(descriptor.command)
 
     def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
         """Return the columns of a request."""
-        with _clear_errors():
+        with _clear_errors(), self._slot():
             return flight.SchemaResult(self._schema(descriptor.command))
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
         """Return the rows of a request. The metadata of the schema has the number of the checkpoint."""
         with _clear_errors():
-            scan = Scan.parse(ticket.ticket)
-            if not self._slots.acquire(timeout=self._limits.seconds):
-                raise BusyError(f"{self._limits.parallel} requests are running; ask again later")
+            scan, slot = Scan.parse(ticket.ticket), self._slot()
             try:
                 schema, batches = self._followed.ask(lambda served: _begun(served, scan, self._limits))
             except BaseException:
-                self._slots.release()
+                slot.release()
                 raise
-        return flight.GeneratorStream(schema, self._sent(schema, batches))
+        return flight.GeneratorStream(schema, self._sent(schema, batches, slot))
 
-    def _sent(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            with _clear_errors():
-                for batch in self._limits.bounded(batches):
-                    yield batch.replace_schema_metadata(schema.metadata)
-        finally:
-            self._slots.release()
+    def _sent(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], slot: _Slot) -> Iterator[pa.RecordBatch]:
+        with _clear_errors(), slot:
+            for batch in self._limits.bounded(batches):
+                yield batch.replace_schema_metadata(schema.metadata)
+
+    def _slot(self) -> _Slot:
+        """Take a place among the requests that run.
+
+        Raises
+        ------
+        BusyError
+            No place became free in time.
+        """
+        if not self._slots.acquire(timeout=self._limits.seconds):
+            raise BusyError(f"{self._limits.parallel} requests are running; ask again later")
+        return _Slot(self._slots, self._limits.seconds)
 
     def _schema(self, command: bytes) -> pa.Schema:
         scan = Scan.parse(command)

@@ -109,11 +109,13 @@ def http_server(followed: Followed, permission: Permission, limits: Limits, host
     """
     uvicorn = require("uvicorn", "serve", "servers")
     from state_processor.serving.app import application
+    from state_processor.serving.connections import WatchedProtocol
 
     config = uvicorn.Config(
         application(followed, permission, limits),
         host=host,
         port=port,
+        http=WatchedProtocol,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -153,3 +153,26 @@ def test_queries_while_checkpoints_are_replaced(tmp_path: Path) -> None:
             client.followed.stop()
     assert not problems
     assert len(seen) > 1
+
+
+def test_a_client_that_does_not_read_gives_its_place_back() -> None:
+    limits = Limits(rows=1 << 40, seconds=1, parallel=1)
+    with served(ORDERS_PATH, limits) as server:
+        unread = server.client.do_get(flight.Ticket(b'{"sql": "SELECT * FROM range(100000000)"}'))
+
+        def is_answered() -> bool:
+            try:
+                return server.ask(uid="orders", state="total").num_rows == 50
+            except flight.FlightUnavailableError:
+                return False
+
+        wait_until(is_answered, "a place is free")
+        unread.cancel()
+
+
+def test_questions_about_columns_take_a_place() -> None:
+    with served(ORDERS_PATH, Limits(rows=1 << 40, seconds=0.5, parallel=0)) as server:
+        descriptor = flight.FlightDescriptor.for_command(b'{"uid": "orders", "state": "total"}')
+        for ask in (server.client.get_flight_info, server.client.get_schema):
+            with pytest.raises(pa.ArrowException, match="0 requests are running"):
+                ask(descriptor)
