@@ -164,7 +164,7 @@ class OperatorChanges:
     def changes_states(self) -> bool:
         """Whether states are written or left out, or keyed state is written again."""
         given = (self.added, self.operator_states, self.edits, self.removed, self.state_rows, self.deletions, self.rewrites)
-        return any(given) or self.asynchronous is not None
+        return any(given) or self.asynchronous is not None or self.retyped_key is not None
 
     def changes_entries(self, name: str) -> bool:
         """Return whether rows or deletions change entries of a state of the source savepoint."""

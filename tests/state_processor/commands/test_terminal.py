@@ -78,6 +78,7 @@ COMMANDS = {
     "report": (["ORDERS", "-o", "NEW\x1b.html"],),
     "copy": (["ORDERS", "NEW\x1b"],),
     "convert": (["ORDERS", "NEW", "--format", "native", "--backend", "hashmap"], ["ORDERS", "NEW", "--async-state", UID[:-1]]),
+    "convert-state": (["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1], "--job", "ORDERS"],),
     "rename-uid": (["ORDERS", "NEW", "--from", UID, "--to", "\x1bother"], ["ORDERS", "NEW", "--from", UID[:-1], "--to", "x"]),
     "drop-state": (["ORDERS", "NEW", "--uid", UID, "--state", STATE], ["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1]]),
     "set-max-parallelism": (["ORDERS", "NEW", "64"], ["ORDERS", "NEW", "1"]),

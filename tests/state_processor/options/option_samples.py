@@ -62,7 +62,13 @@ SAMPLES: Final[dict[str, Sample]] = {
         by_kind={Kind.WHOLE: ["rows.f0"], Kind.TIMERS: ["timestamp"], Kind.RAW: ["value"]},
     ),
     "keys": Sample([2], [(["a", 1], '["a", 1]')], [("a", '"a"')], "longs"),
-    "nanos": Sample("string", [("Truncate", "truncate")], [("round", "round")], "instants"),
+    "nanos": Sample(
+        "string",
+        [("Truncate", "truncate")],
+        [("round", "round")],
+        "instants",
+        by_kind={Kind.LOOKUP: "truncate", Kind.DIFF: "truncate", Kind.COUNTS: "error"},
+    ),
     "row_kind": Sample(True, [(True, "TRUE")], [([], "[]")], "rows"),
     "ttl": Sample(
         EXPIRED["ttl"],
