@@ -223,7 +223,7 @@ def _findings(state: StateSignature, new: StateSignature, found: PojoContents, t
         if is_primitive:
             yield StateVerdict(state.name, Outcome.REFUSED, f"{text}, and is primitive in the new job", cause=Cause.FIELDS)
         else:
-            kept[f"{text}: Flink fails on them if the new class has a primitive field; register_primitive_fields tells"] += 1
+            kept[f"{text}: Flink fails on them if the new class has a primitive field, which a registration can tell"] += 1
     known = {name for pojo in required for name in pojo.registered}
     for parent, subclass in found.subclasses:
         if subclass not in known | target.unchanged:

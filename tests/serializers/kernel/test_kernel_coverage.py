@@ -21,6 +21,7 @@ _MIGRATION = "reads values that a migration converts in Python anyway"
 _RECORDS = "a job rarely has many of them"
 _HADOOP = "Hadoop's integers have a variable length"
 READ_IN_PYTHON = {
+    "BeamBytesSerializer": "has the framing of a coder of Beam",
     "AvroReference": "is recursive, and a program is not",
     "KryoSerializer": "Kryo's format refers back to objects",
     "JavaSerializer": "Java's object streams refer back to objects",
