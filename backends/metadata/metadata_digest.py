@@ -36,9 +36,11 @@ def content_digest(data: memoryview | StoredFile) -> str:
     return digest.hexdigest()
 
 
-def beginning_digest(stored: StoredFile) -> str:
+def beginning_digest(data: memoryview | StoredFile) -> str:
     """Return the digest of the length and the beginning of ``_metadata``, for checks that many tasks make."""
-    return sha256(stored.size.to_bytes(8) + stored.read(0, min(_BEGINNING, stored.size))).hexdigest()
+    if isinstance(data, memoryview):
+        return sha256(len(data).to_bytes(8) + data[:_BEGINNING]).hexdigest()
+    return sha256(data.size.to_bytes(8) + data.read(0, min(_BEGINNING, data.size))).hexdigest()
 
 
 def stored_metadata(directory: str, storage: Storage) -> StoredFile | None:

@@ -248,7 +248,7 @@ def open_snapshot(
     with foreign_errors(file):
         data = metadata_content(stored)
         metadata = read_metadata(data, file)
-        digest, beginning = content_digest(data), beginning_digest(stored)
+        digest, beginning = content_digest(data), beginning_digest(data)
     relocation = Relocation(storage, directory, path_mapping, allow_paths, reused_files(metadata))
     return Snapshot(directory, metadata, storage, relocation, digest=digest, beginning=beginning)
 
