@@ -10,6 +10,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib._bootstrap import _module_locks as import_locks  # type: ignore[attr-defined]
 from threading import Lock, get_ident
 from typing import Any, Final, Generic, Self, TypeVar, overload
@@ -19,7 +20,11 @@ _MISSING: Final = object()
 _MOST_SECONDS: Final = 30.0
 """Limit of the wait for an import in another thread."""
 _PAUSE: Final = 0.001
-_NUMBAS_LOCK: Final = "numba.core.compiler_lock"
+_LOCKS_OF_COMPILERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "numba.core.compiler_lock": lambda module: module.global_compiler_lock,
+    "llvmlite.binding.ffi": lambda module: module.lib._lock,
+}
+"""The locks of Numba and of LLVM by their modules, in the order in which Numba takes them."""
 
 _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
@@ -39,29 +44,27 @@ def _unlock_in_fork() -> None:
         lock._at_fork_reinit()
 
 
-_held: Final[list[Any]] = []
-"""Numba's lock of the compiler, while this process forks."""
+_held: Final[dict[int, ExitStack]] = {}
+"""The locks of compilers by the thread that forks and holds them."""
 
 
 def _before_fork() -> None:
     """Wait until no other thread imports a module or compiles a kernel: the child lacks these threads, but not their locks."""
     end = time.monotonic() + _MOST_SECONDS
+    locks = _held[get_ident()] = ExitStack()
     while True:
         while _is_importing() and time.monotonic() < end:
             time.sleep(_PAUSE)
-        compiler = sys.modules.get(_NUMBAS_LOCK)
-        if compiler is None:
-            return
-        compiler.global_compiler_lock.acquire()
+        for name, lock in _LOCKS_OF_COMPILERS.items():
+            if name in sys.modules:
+                locks.enter_context(lock(sys.modules[name]))
         if not _is_importing() or time.monotonic() > end:
-            _held.append(compiler.global_compiler_lock)
             return
-        compiler.global_compiler_lock.release()
+        locks.close()
 
 
 def _after_fork() -> None:
-    while _held:
-        _held.pop().release()
+    _held.pop(get_ident()).close()
 
 
 def _in_child() -> None:

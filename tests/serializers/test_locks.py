@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from state_processor.serializers.locks import cached_property, process_lock
 from tests.waiting import join
 
@@ -62,6 +64,34 @@ def test_a_fork_waits_for_the_imports_of_other_threads(tmp_path: Path) -> None:
     place = {**os.environ, "PYTHONPATH": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", program], env=place, capture_output=True, text=True, timeout=60, check=False)
     assert run.stdout.strip() == "1", run.stderr
+
+
+@pytest.mark.parametrize("expression", ["numba.core.compiler_lock.global_compiler_lock", "llvmlite.binding.ffi.lib._lock"])
+def test_a_fork_waits_for_compilers_in_other_threads(expression: str) -> None:
+    """A lock that Numba or LLVM takes is free in the child, and usable in the parent afterwards."""
+    program = (
+        "import os, threading, time\n"
+        "import numba.core.compiler_lock, llvmlite.binding.ffi\n"
+        "import state_processor.serializers.locks\n"
+        f"lock = {expression}\n"
+        "started = threading.Event()\n"
+        "def compile():\n"
+        "    with lock:\n"
+        "        started.set()\n"
+        "        time.sleep(0.5)\n"
+        "thread = threading.Thread(target=compile)\n"
+        "thread.start()\n"
+        "started.wait()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(7 if lock._lock.acquire(timeout=5) else 8)\n"
+        "thread = threading.Thread(target=lambda: print(lock._lock.acquire(timeout=5)))\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert run.stdout.split() == ["True", "7"], run.stderr
 
 
 def test_no_other_locks_are_taken() -> None:
