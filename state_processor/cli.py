@@ -13,18 +13,17 @@ from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.types.answers import Answer
 
-NO: Final = 1
+NO: Final = Answer.NO.exit_code
 """What a command with an answer for scripts returns if the answer is no."""
-NOT_CHECKED: Final = 3
-"""What a command that checks something returns if not everything could be checked."""
 INTERRUPTED: Final = 130
 """What shells report of a process that Ctrl-C ended."""
 EXIT_CODES: Final = {
     0: "success",
     NO: "an answer for scripts, which the help of the command describes",
     BAD_INPUT: "an error, with a message on standard error",
-    NOT_CHECKED: "not everything could be checked, as the help of the command describes",
+    Answer.UNCHECKED.exit_code: "not everything could be checked, as the help of the command describes",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
@@ -94,7 +93,7 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         with entered(Door.COMMAND_LINE), printed_log():
-            answer = options.run(options)
+            answer: bool | Answer | None = options.run(options)
         sys.stdout.flush()
     except StateProcessorError as error:
         complain(str(error))
@@ -110,7 +109,7 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
         return INTERRUPTED
     if answer is None or isinstance(answer, bool):
         return NO if answer is False else 0
-    return NOT_CHECKED
+    return answer.exit_code
 
 
 def _discard_output() -> None:

@@ -66,6 +66,17 @@ class SnapshotCheck(ABC):
     @abstractmethod
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None: ...
 
+    @contextmanager
+    def _noting(self, context: str) -> Iterator[None]:
+        """Keep the error of a check."""
+        try:
+            with foreign_errors(context):
+                yield
+        except UnsupportedFormatError as problem:
+            self.unknown.append(str(problem))
+        except StateProcessorError as problem:
+            self.problems.append(str(problem))
+
 
 @dataclass
 class StructureCheck(SnapshotCheck):
@@ -141,40 +152,36 @@ class StructureCheck(SnapshotCheck):
             return blocks
         return 0
 
-    @contextmanager
-    def _noting(self, context: str) -> Iterator[None]:
-        """Keep the error of a check."""
-        try:
-            with foreign_errors(context):
-                yield
-        except UnsupportedFormatError as problem:
-            self.unknown.append(str(problem))
-        except StateProcessorError as problem:
-            self.problems.append(str(problem))
-
 
 @dataclass
 class ValueCheck(SnapshotCheck):
-    """Outcome of a check of values, with the number of decoded rows. Problems are states that can't be decoded, or are wrong.
+    """Outcome of a check of values.
 
-    ``unknown`` has states whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked.
+    Attributes
+    ----------
+    rows
+        Number of decoded rows.
+    problems
+        A message for each state that can't be decoded, or is in wrong key groups.
+    unknown
+        A message for each state whose format is not known.
+    unhashed
+        States whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked.
     """
 
     rows: int = 0
+    unhashed: list[str] = field(default_factory=list)
 
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
         stored = StoredOperator(snapshot, operator)
-        try:
+        with self._noting(stored.label):
             states, unread = stored.survey()
-        except StateProcessorError as problem:
-            self.problems.append(str(problem))
-            return
-        self.problems += [str(state.error) for state in unread]
-        for variants in states.values():
-            try:
-                self._check_state(stored, variants[0])
-            except StateProcessorError as problem:
-                self.problems.append(str(problem))
+            for state in unread:
+                with self._noting(stored.label):
+                    raise state.error
+            for variants in states.values():
+                with self._noting(stored.label):
+                    self._check_state(stored, variants[0])
 
     def _check_state(self, stored: StoredOperator, state: StateDescription) -> None:
         reader = open_state(stored, state.name, options=_OPTIONS)
@@ -187,7 +194,7 @@ class ValueCheck(SnapshotCheck):
                     try:
                         self._check_keys(batch, state, stored.operator.max_parallelism, label)
                     except UnsupportedFormatError:
-                        self.unknown.append(label)
+                        self.unhashed.append(label)
                         hashed = False
 
     def _check_keys(self, batch: pa.RecordBatch, state: KeyedDescription, max_parallelism: int, label: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from enum import Enum
 from types import ModuleType
 from typing import Any, Final
 
@@ -17,20 +16,11 @@ from state_processor.backends.read.option import Kind
 from state_processor.options.flags import add_flag, add_flags
 from state_processor.options.option import Option
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier
 
-Run = Callable[[argparse.Namespace], "bool | Unchecked | None"]
-"""Runs a command. A command with an answer for scripts returns it: the exit code of false is 1, of :data:`UNCHECKED` 3."""
-
-
-class Unchecked(Enum):
-    """The type of :data:`UNCHECKED`."""
-
-    UNCHECKED = "unchecked"
-
-
-UNCHECKED: Final = Unchecked.UNCHECKED
-"""The third answer of a command that checks something: not everything could be checked."""
+Run = Callable[[argparse.Namespace], "bool | Answer | None"]
+"""Runs a command. A command with an answer for scripts returns it: the exit code of false is 1."""
 
 Argument = Callable[[Any], object]
 """Adds an argument, or several, to a parser or to a group of a parser."""

@@ -11,9 +11,7 @@ from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     JSON_LINES,
     SNAPSHOT,
-    UNCHECKED,
     Argument,
-    Unchecked,
     argument,
     command,
     flags,
@@ -29,10 +27,10 @@ from state_processor.job.check import check_job
 from state_processor.job.matching import match_operators
 from state_processor.job.opening import signature_of
 from state_processor.job.plan_compiler import plan_from_sql
-from state_processor.job.verdicts import Answer
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import MissingFileError
+from state_processor.types.answers import Answer
 
 JOB_HELP: Final = (
     "a snapshot, or a file: a signature, a compiled plan, the graph of a job from the REST paths /jobs/:id and /jobs/:id/plan or "
@@ -85,7 +83,7 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     fails="state is refused, would be lost, or would change",
     unchecked="nothing of this was found, and not everything could be checked",
 )
-def _check(options: argparse.Namespace) -> bool | Unchecked:
+def _check(options: argparse.Namespace) -> Answer:
     report = check_job(
         *(options.path, options.job),
         flink=options.flink,
@@ -98,7 +96,7 @@ def _check(options: argparse.Namespace) -> bool | Unchecked:
         print_json(report.records())
     else:
         say(str(report))
-    return UNCHECKED if report.answer is Answer.UNCHECKED else report.restores
+    return report.answer
 
 
 @command(
@@ -113,14 +111,15 @@ def _check(options: argparse.Namespace) -> bool | Unchecked:
     _new_file("mapping"),
     switch("--json", "print the mapping instead of a table"),
     flags(Kind.CHECKS),
-    fails="an operator does not have a match, or several",
+    fails="an operator with state does not have a match",
+    unchecked="each of them has a match, and a match is ambiguous",
 )
-def _match(options: argparse.Namespace) -> bool:
+def _match(options: argparse.Namespace) -> Answer:
     found = match_operators(options.path, options.job, graph=options.graph, new_graph=options.new_graph, **flag_values(options))
     say(found.to_json() if options.json else str(found))
     if options.output is not None:
         write_text(options.output, f"{found.to_json()}\n", replaced=options.overwrite)
-    return not found.open
+    return found.answer
 
 
 @command(

@@ -28,6 +28,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.report.restoring import Restoring, previewed_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError
+from state_processor.types.answers import Answer
 
 _WORDS: Final = {
     "problem": "",
@@ -39,6 +40,8 @@ _WORDS: Final = {
     "left": "left by a write that was killed; --repair removes it: ",
     "open": "of a write that is running or was started on another machine, or of a savepoint without a readable _metadata: ",
 }
+_UNCHECKED: Final = ("unknown", "uncounted", "unverified")
+"""Findings that leave the question open whether something is damaged."""
 _ABOUT: Final = {
     "problem": "message",
     "repaired": "savepoint",
@@ -66,8 +69,9 @@ _ABOUT: Final = {
     JSON_LINES,
     flags(Kind.CHECKS),
     fails="something is missing or damaged",
+    unchecked="nothing of this was found, and something could not be checked, such as blocks without checksums",
 )
-def _validate(options: argparse.Namespace) -> bool:
+def _validate(options: argparse.Namespace) -> Answer:
     access = SnapshotAccess.of(**flag_values(options))
     findings = list(_strays(options.path, access.storage(), repair=options.repair))
     files, structure, values, restoring = FileCheck(), StructureCheck(), None, []
@@ -89,22 +93,24 @@ def _validate(options: argparse.Namespace) -> bool:
             values = ValueCheck()
             values.check(snapshot, partial(progress, doing="decoding"))
             problems = values.problems
-            findings += [("unknown", state) for state in values.unknown]
+            findings += [("uncounted", message) for message in values.unknown]
+            findings += [("unknown", state) for state in values.unhashed]
         if not problems:
             restoring = [said.text for said in _restoring(options, access, snapshot)]
         findings += [("problem", problem) for problem in problems]
     except StateProcessorError as problem:
         problems = [str(problem)]
         findings.append(("problem", str(problem)))
+    answer = Answer.of(wrong=bool(problems), unchecked=any(finding in _UNCHECKED for finding, _ in findings))
     if options.json:
         findings += [("restoring", said) for said in restoring]
         print_json({"finding": finding, _ABOUT.get(finding, "file"): what} for finding, what in findings)
-        return not problems
+        return answer
     for finding, what in findings:
         say(_WORDS[finding] + text_of(" ".join(what.split())))
     if not problems:
         say("\n".join([_checked(files.checked, structure, values), *restoring]))
-    return not problems
+    return answer
 
 
 def _claimed(snapshot: Snapshot, files: FileCheck) -> Iterator[str]:

@@ -22,6 +22,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 
 _COLUMNS: Final = ("old", "new", "confidence", "evidence")
 VERSION: Final = 1
@@ -83,6 +84,12 @@ class OperatorMatches:
     def mapping(self) -> dict[str, str]:
         """The operators that get another uid: old and new identifiers. Ambiguous matches are left out."""
         return {one.old: one.new for one in self.matches if one.new is not None and one.new != one.old}
+
+    @property
+    def answer(self) -> Answer:
+        """Whether every operator with state has its match: an ambiguous match can't be checked."""
+        found = {one.confidence for one in self.matches}
+        return Answer.of(wrong=Confidence.NONE in found, unchecked=Confidence.AMBIGUOUS in found)
 
     @property
     def open(self) -> tuple[OperatorMatch, ...]:

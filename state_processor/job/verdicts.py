@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
+from state_processor.types.answers import Answer
 
 _COLUMNS: Final = ("operator", "state", "outcome", "reason")
 
@@ -59,14 +60,6 @@ class Cause(StrEnum):
     MOVED = "moved"
     CLAIMED = "claimed"
     VERSION = "version"
-
-
-class Answer(StrEnum):
-    """The answer of a check."""
-
-    YES = "restores"
-    NO = "does not restore unchanged"
-    UNCHECKED = "not everything could be checked"
 
 
 _BAD: Final = (Outcome.CHANGED, Outcome.LOST, Outcome.REFUSED)
@@ -143,12 +136,10 @@ class JobReport:
 
     @property
     def answer(self) -> Answer:
-        """The answer, one of three. A state that is refused, lost or changed outweighs what could not be checked."""
+        """Whether Flink restores every value as before. State that is refused, lost or changed outweighs the rest."""
         outcomes = {operator.outcome for operator in self.operators}
         outcomes.update(state.outcome for operator in self.operators for state in operator.states)
-        if not outcomes.isdisjoint(_BAD):
-            return Answer.NO
-        return Answer.UNCHECKED if Outcome.UNKNOWN in outcomes else Answer.YES
+        return Answer.of(wrong=not outcomes.isdisjoint(_BAD), unchecked=Outcome.UNKNOWN in outcomes)
 
     @property
     def restores(self) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import state_processor as sp
-from state_processor.job.verdicts import Answer
+from state_processor.types.answers import Answer
 from tests.interop import flink, flink_jars
 
 VERSIONS = ("1.20.5", "2.3.0")
@@ -108,10 +108,10 @@ def _ttl(kind: str, before: bool, after: bool, **more: Any) -> tuple[tuple[Opera
 
 
 def _kinds(old: str, new: str, key: str | None = "STRING") -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
-    def of(kind: str) -> dict[str, Any]:
-        return state("s", kind, "LONG", **({"map_key_type": "STRING"} if kind in ("MAP", "BROADCAST") else {}))
+    def of(kind: str, entries: Sequence[Any] = ()) -> dict[str, Any]:
+        return state("s", kind, "LONG", entries, **({"map_key_type": "STRING"} if kind in ("MAP", "BROADCAST") else {}))
 
-    return operator(of(old), key=key), operator(of(new), key=key)
+    return operator(of(old, [1, 2] if key is None else ()), key=key), operator(of(new), key=key)
 
 
 def _pojo(name: str) -> str:

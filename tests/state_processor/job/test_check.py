@@ -12,8 +12,9 @@ import pytest
 
 import state_processor as sp
 from state_processor.cli import main
-from state_processor.job.verdicts import Answer, Outcome
+from state_processor.job.verdicts import Outcome
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 from tests.state_processor.samples import ORDERS, ORDERS_PATH
 
 NATIVE = str(next(ORDERS.parent.glob("orders-rocksdb-incremental/**/_metadata")).parent)

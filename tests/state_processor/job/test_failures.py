@@ -10,8 +10,9 @@ import pytest
 
 import state_processor as sp
 from state_processor.cli import main
-from state_processor.job.verdicts import Answer, JobReport
+from state_processor.job.verdicts import JobReport
 from state_processor.serializers.errors import StateProcessorError
+from state_processor.types.answers import Answer
 from tests.corpus import CORPUS
 
 CASES = CORPUS.parent / "failures"

@@ -19,6 +19,7 @@ from state_processor.job.matching import match_signatures, named_by
 from state_processor.job.signature import JobSignature, OperatorSignature
 from state_processor.job.signature_file import parse_signature
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 
 LONG, STRING = sp.Types.LONG(), sp.Types.STRING()
 HASHES = ["cbc357ccb763df2852fee8c4fc7d55f2", "7df19f87deec5680128845fd9a6ca18d", "90bea66de1c231edf33913ecd54406c1"]
@@ -154,10 +155,16 @@ def test_the_command_has_exit_codes_json_and_a_graph(tmp_path: Path, capsys: pyt
     new, graph = tmp_path / "new.json", tmp_path / "graph.json"
     new.write_text(json.dumps({"operators": [op("o", TOTAL, name="orders"), op("p", TOTAL, name="log")]}), "utf-8")
     graph.write_text(json.dumps(chain()), "utf-8")
-    assert main(["match", old, str(new), "--json"]) == 1
+    assert main(["match", old, str(new), "--json"]) == 3
+    assert sp.match_operators(old, new).answer is Answer.UNCHECKED
     assert json.loads(capsys.readouterr().out)["matches"][0]["candidates"] == ["o", "p"]
     assert main(["match", old, str(new), "--graph", str(graph), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["uids"] == {A: "o"}
+    assert sp.match_operators(old, new, graph=graph).answer is Answer.YES
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"operators": [op("o", NAMES)]}), "utf-8")
+    assert main(["match", old, str(other), "--json"]) == 1
+    assert sp.match_operators(old, other).answer is Answer.NO
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"a": 1}', '{"version": 2, "uids": {"a": "b"}}', "{", '{"version": 1}'])

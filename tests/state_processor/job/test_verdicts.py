@@ -12,9 +12,10 @@ from state_processor.cli import main
 from state_processor.job.matching import match_signatures
 from state_processor.job.signature import JobSignature
 from state_processor.job.signature_file import parse_signature
-from state_processor.job.verdicts import Answer, Cause, JobReport, Outcome
+from state_processor.job.verdicts import Cause, JobReport, Outcome
 from state_processor.serializers import register_primitive_fields, registrations
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 from tests.state_processor.samples import ORDERS
 
 LONG, STRING, INT = sp.Types.LONG(), sp.Types.STRING(), sp.Types.INT()
