@@ -68,6 +68,10 @@ class _Info:
     size: int = 0
     modified_ns: int | None = None
 
+    @property
+    def modified(self) -> datetime | None:
+        return None if self.modified_ns is None else datetime.fromtimestamp(self.modified_ns / 1e9, UTC)
+
     @classmethod
     def of(cls, info: pafs.FileInfo) -> _Info:
         return cls(info.type.name, int(info.size or 0), info.mtime_ns)
@@ -412,8 +416,12 @@ class Storage:
 
     def modified(self, path: str | os.PathLike[str]) -> datetime | None:
         """Return the time of the last change of a file; ``None`` if that is unknown."""
-        nanos = self._info(path).modified_ns
-        return None if nanos is None else datetime.fromtimestamp(nanos / 1e9, UTC)
+        return self._info(path).modified
+
+    def size_and_time(self, path: str | os.PathLike[str]) -> tuple[int, datetime | None] | None:
+        """Return the length of a file and the time of its last change by one request; ``None`` if it does not exist."""
+        entry = self._info(path)
+        return (entry.size, entry.modified) if entry.kind == _FILE else None
 
     def _info(self, path: str | os.PathLike[str]) -> _Info:
         location = Location.parse(path)

@@ -10,7 +10,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow.fs as pafs
@@ -54,6 +54,12 @@ class ListedFile:
     def location(self) -> Location:
         """The path, taken apart."""
         return Location.parse(self.path)
+
+    def is_as_listed(self, size: int, modified: datetime | None) -> bool:
+        """Check if a file is still the listed one. Object stores list times with milliseconds, and answer in whole seconds."""
+        if size != self.size or modified is None or self.modified is None:
+            return False
+        return abs(modified - self.modified) < timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +126,19 @@ class FileUses:
         """Return the directories of the snapshots that use a file."""
         return self.users.get(path, ())
 
+    def with_removed(self, files: Iterable[ListedFile], snapshots: Iterable[StoredSnapshot]) -> FileUses:
+        """Return these uses together with files and snapshots that were there before, unless others have taken their places."""
+        earlier = {file.path: file for file in files}
+        removed = {snapshot.directory: snapshot for snapshot in snapshots}
+        return FileUses(earlier | self.files, removed | self.snapshots, self.unreadable)
+
 
 def find_file_uses(
     directories: Sequence[str],
     storage: Storage,
     allow_paths: Iterable[str] = (),
     path_mapping: Mapping[str, str] | None = None,
+    previous: FileUses | None = None,
 ) -> FileUses:
     """List the files below some directories and read the ``_metadata`` of every snapshot there.
 
@@ -142,6 +155,8 @@ def find_file_uses(
         Directories outside of a snapshot's storage that recorded paths may refer to.
     path_mapping
         Recorded prefix to current prefix, for moved files that are not found automatically.
+    previous
+        An earlier result: each ``_metadata`` that is listed with the same size and time is not read again.
 
     Raises
     ------
@@ -152,6 +167,10 @@ def find_file_uses(
     """
 
     def read(file: ListedFile, listed: Collection[str]) -> StoredSnapshot:
+        if previous is not None and file.modified is not None and previous.files.get(file.path) == file:
+            unchanged = previous.snapshots.get(str(file.location.parent))
+            if unchanged is not None:
+                return unchanged
         snapshot = open_snapshot(file.path, storage=storage, allow_paths=allow_paths, path_mapping=path_mapping)
         return _stored(file, snapshot, listed)
 

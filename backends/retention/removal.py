@@ -1,7 +1,9 @@
 """Removal of snapshots and of files that no snapshot uses. Each removal is planned, can be shown, and is then carried out.
 
 Files are removed only below the given directory, and only if they have names and places of files that Flink writes. No other
-snapshot may use them in two successive readings of the directory, and every ``_metadata`` there has to be readable.
+snapshot may use them in two successive readings of the directory, and every ``_metadata`` there has to be readable. The directory
+is looked at again before each batch of files, and each file right before its removal: only files that are still unused and
+unchanged are removed.
 ``_metadata`` is removed first: a removal that is interrupted leaves files without a snapshot, never a snapshot without files.
 """
 
@@ -12,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -29,7 +31,7 @@ from state_processor.backends.metadata.properties import SAVEPOINT
 from state_processor.backends.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
 from state_processor.backends.write.staging import is_name_of_write
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import WriteError
+from state_processor.serializers.errors import StateProcessorError, WriteError
 
 _SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _SHARED: Final = frozenset({"shared", "dstl"})
@@ -39,6 +41,10 @@ _FILE_NAME: Final = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CLOSE: Final = timedelta(minutes=10)
 """Times of copies of checkpoints are this close: they do not tell which checkpoint is newer."""
 _READINGS: Final = 8
+_BATCH: Final = 1000
+"""Files that are removed before the directory is looked at again; as many as object stores list by one request."""
+_LOOKS: Final = 16
+"""The most looks at the directory during one removal."""
 
 
 Plan = TypeVar("Plan")
@@ -72,7 +78,8 @@ class Removal:
         Files of removed snapshots that are outside of the directory, and stay.
     spared
         Files that removed snapshots name and that stay all the same: they do not have the name and the place of a file that
-        Flink writes, or were changed within the guard. What a ``_metadata`` names is input, and may be any file.
+        Flink writes, or were changed within the guard. What a ``_metadata`` names is input, and may be any file. After the
+        removal, also planned files that were changed, or that came into use, between the plan and their removal.
     """
 
     snapshots: tuple[StoredSnapshot, ...]
@@ -86,19 +93,53 @@ class Removal:
         """Bytes of the files to remove."""
         return sum(file.size for file in self.files)
 
-    def carry_out(self, storage: Storage) -> None:
-        """Remove the files, then the directories of snapshots that are empty.
+    def carry_out(self, storage: Storage, plan_again: Callable[[], Removal]) -> Removal:
+        """Remove the files that are still planned and unchanged, then the directories of snapshots that are empty.
+
+        Parameters
+        ----------
+        storage
+            Access to files.
+        plan_again
+            Plan from the directory as it is now, with the snapshots and files of this removal as they were. It is called before
+            each batch of files; files that are not planned any more stay.
+
+        Returns
+        -------
+        Removal
+            The files that were removed; files that stay are spared.
 
         Raises
         ------
         WriteError
-            If a file can't be removed.
+            If a file can't be removed, or the directory does not permit the removal any more.
         """
-        for file in self.files:
-            remove_file(storage, file.path)
-        for directory in {str(file.location.parent) for file in self.files}:
+        removed: list[ListedFile] = []
+        staying: list[str] = []
+        batch = max(_BATCH, -(-len(self.files) // _LOOKS))
+        try:
+            for start in range(0, len(self.files), batch):
+                planned = {*plan_again().files}
+                for file in self.files[start : start + batch]:
+                    match storage.size_and_time(file.path):
+                        case None:  # another process has removed it
+                            pass
+                        case size, modified if file in planned and file.is_as_listed(size, modified):
+                            remove_file(storage, file.path)
+                            removed.append(file)
+                        case _:
+                            staying.append(file.path)
+                            if file.location.name == METADATA_FILE:  # the snapshot stays, and needs its files
+                                planned = {*plan_again().files}
+        except StateProcessorError as error:
+            if not removed:
+                raise
+            raise WriteError(f"the removal stopped after {len(removed)} of {len(self.files)} files:\n{error}") from error
+        for directory in {str(file.location.parent) for file in removed}:
             if is_checkpoint_name(Location.parse(directory).name) or directory in {s.directory for s in self.snapshots}:
                 _remove_if_empty(storage, directory)
+        snapshots = tuple(snapshot for snapshot in self.snapshots if snapshot.metadata_file not in staying)
+        return replace(self, snapshots=snapshots, files=tuple(removed), spared=(*self.spared, *staying))
 
 
 def _remove_if_empty(storage: Storage, directory: str) -> None:

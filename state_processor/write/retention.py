@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from os import PathLike, fspath
 from typing import Final, Unpack
 
@@ -94,9 +95,10 @@ class RemovalSummary:
         Number of snapshots whose files were looked up.
     spared
         Files that the removed snapshots name and that stay, because they do not have the name and the place of a file that Flink
-        writes, or were changed within ``older_than``.
+        writes, or were changed within ``older_than``. Planned files that were changed, or that a snapshot began to use, between
+        the plan and their removal.
     notes
-        What the choice of the newest checkpoints went by where their numbers and times disagree.
+        What the choice of the newest checkpoints went by where their numbers and times disagree; how many planned files stay.
     """
 
     removed: bool
@@ -135,7 +137,7 @@ def files(directory: Directory, *, also: Sequence[Directory] = (), **options: Un
         If the ``_metadata`` of a snapshot can't be read, so that its files are unknown.
     """
     access, root = SnapshotAccess.of(**options), _real_directory(directory)
-    uses = _find(_searched(root, also), access.storage(), access)
+    uses = _find(_searched(root, also), access)
     check_all_readable(uses)
     return [
         FileUse(path, file.size, file.modified, tuple(uses.users_of(path)))
@@ -184,15 +186,14 @@ def orphans(
     root = _real_directory(directory)
     age = _age("older_than", older_than, str(root), access.storage(), delete=delete)
 
-    def plan() -> _Planned:
-        uses = _find(_searched(root, also), access.storage(), access)
+    def plan(uses: FileUses) -> _Planned:
         check_all_readable(uses)
         removal = removal_of_orphans(uses, str(root), age)
         if not also:
             check_claims(uses, removal.files)
-        return _Planned(removal, len(uses.snapshots))
+        return _Planned(removal, uses)
 
-    return _carried_out(plan, access.storage(), delete=delete)
+    return _carried_out(partial(_find, _searched(root, also), access), plan, access.storage(), delete=delete)
 
 
 @takes_options
@@ -243,18 +244,20 @@ def dispose(
     root = _root_of(directory)
     age = _age("older_than", older_than, str(directory), storage, delete=delete)
 
-    def plan() -> _Planned:
+    def read(previous: FileUses | None) -> FileUses:
         beside = _snapshots_beside(directory, storage) if root == directory else []
-        uses = _find([*_searched(root, also), *beside], storage, access)
+        return _find([*_searched(root, also), *beside], access, previous)
+
+    def plan(uses: FileUses) -> _Planned:
         check_all_readable(uses)
         if str(directory) not in uses.snapshots:
             raise NotASnapshotError(f"{directory} was removed meanwhile: its {METADATA_FILE} is gone")
         removed = [uses.snapshots[str(directory)]]
         check_old_enough(removed, age)
         check_not_named(removed, _named(uses, high_availability, storage))
-        return _Planned(removal_of_snapshots(uses, str(root), removed, age), len(uses.snapshots))
+        return _Planned(removal_of_snapshots(uses, str(root), removed, age), uses)
 
-    return _carried_out(plan, storage, delete=delete)
+    return _carried_out(read, plan, storage, delete=delete)
 
 
 @takes_options
@@ -309,25 +312,24 @@ def retain(
     guard = _age("older_than", older_than, str(root), storage, delete=delete)
     young = None if newer_than is None else replace(_age("newer_than", newer_than), now=guard.now)
 
-    def plan() -> _Planned:
-        uses = _find(_searched(root, also), storage, access)
+    def plan(uses: FileUses) -> _Planned:
         checkpoints = [s for s in uses.snapshots.values() if is_checkpoint(s) and is_below(s.directory, str(root))]
         retained = snapshots_to_retain(checkpoints, keep, young)
         staying = {s.directory for of_job in retained for s in of_job.snapshots}
         staying |= _named(uses, high_availability, storage).keys()
         old = [s for s in checkpoints if s.directory not in staying and guard.is_exceeded(s.written)]
         notes = tuple(note for of_job in retained for note in of_job.notes)
-        return _Planned(removal_of_snapshots(uses, str(root), old, guard), len(uses.snapshots), notes)
+        return _Planned(removal_of_snapshots(uses, str(root), old, guard), uses, notes)
 
-    return _carried_out(plan, storage, delete=delete)
+    return _carried_out(partial(_find, _searched(root, also), access), plan, storage, delete=delete)
 
 
 def _real_directory(directory: Directory) -> Location:
     return Location.parse(real_path(str(Location.given(directory))))
 
 
-def _find(directories: Sequence[str], storage: Storage, access: SnapshotAccess) -> FileUses:
-    return find_file_uses(directories, storage, access.allow_paths, access.path_mapping)
+def _find(directories: Sequence[str], access: SnapshotAccess, previous: FileUses | None = None) -> FileUses:
+    return find_file_uses(directories, access.storage(), access.allow_paths, access.path_mapping, previous)
 
 
 def _searched(root: Location, also: Iterable[Directory]) -> list[str]:
@@ -376,18 +378,34 @@ def _age(name: str, value: Duration, directory: str = "", storage: Storage | Non
 
 @dataclass(frozen=True)
 class _Planned:
-    """A planned removal, and what its summary has in addition. Plans are equal if they remove the same files."""
+    """A planned removal, and what it was planned from. Plans are equal if they remove the same files."""
 
     removal: Removal
-    searched: int = field(compare=False)
+    uses: FileUses = field(compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
 
-def _carried_out(plan: Callable[[], _Planned], storage: Storage, *, delete: bool) -> RemovalSummary:
-    planned = agreed(plan) if delete else plan()
-    removal = planned.removal
+def _carried_out(
+    read: Callable[[FileUses | None], FileUses], plan: Callable[[FileUses], _Planned], storage: Storage, *, delete: bool
+) -> RemovalSummary:
+    """Plan a removal from the uses of files as they are read, carry it out if this is asked for, and summarize it.
+
+    Before files are removed, the uses are read again, and the plan is made once more. What is removed then counts as it was.
+    """
+
+    def from_reading() -> _Planned:
+        return plan(read(None))
+
+    planned = agreed(from_reading) if delete else from_reading()
+    removal, notes = planned.removal, planned.notes
     if delete:
-        removal.carry_out(storage)
+        removal = removal.carry_out(
+            storage, lambda: plan(read(planned.uses).with_removed(removal.files, removal.snapshots)).removal
+        )
+        staying = len(removal.spared) - len(planned.removal.spared)
+        if staying:
+            number = len(planned.removal.files)
+            notes += (f"{staying} of {number} planned files stay: they were changed, or came into use meanwhile",)
     return RemovalSummary(
         delete,
         tuple(snapshot.directory for snapshot in removal.snapshots),
@@ -395,7 +413,7 @@ def _carried_out(plan: Callable[[], _Planned], storage: Storage, *, delete: bool
         removal.size,
         len(removal.kept),
         removal.outside,
-        planned.searched,
+        len(planned.uses.snapshots),
         removal.spared,
-        planned.notes,
+        notes,
     )

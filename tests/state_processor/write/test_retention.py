@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,52 +16,20 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
-from state_processor.backends.metadata.streams import streams_in_files, with_streams
-from state_processor.backends.retention import file_uses
 from state_processor.write import retention
 from tests.claimed_checkpoints import FIXTURES, SAVEPOINT, claimed_checkpoint
-
-JOB = "9219181524fcb88610db0f9620df1f57"
-DAYS = timedelta(days=1).total_seconds()
-STRAY = "01234567-89ab-cdef-0123-456789abcdef"
-
-
-def aged(directory: Path, days: float = 30) -> None:
-    """Set the times of all files below a directory back."""
-    then = time.time() - days * DAYS
-    for file in directory.rglob("*"):
-        os.utime(file, (then, then))
-
-
-def job_with_checkpoints(directory: Path, ids: Iterable[int] = (2, 3, 4)) -> Path:
-    """Make the directory of a job whose incremental checkpoints share all files of RocksDB; the newer, the younger."""
-    shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-incremental" / "savepoint", directory, dirs_exist_ok=True)
-    job = directory / JOB
-    first = job / "chk-2"
-    metadata = read_metadata((first / "_metadata").read_bytes())
-    for number in ids:
-        checkpoint = job / f"chk-{number}"
-        if checkpoint != first:
-            shutil.copytree(first, checkpoint)
-        (checkpoint / "_metadata").write_bytes(write_metadata(replace(metadata, checkpoint_id=number)))
-        aged(checkpoint, 30 - number)
-    aged(job / "shared")
-    return job
-
-
-def complete(directory: Path) -> dict[str, bool | None]:
-    return {Path(s.path).name: s.is_complete for s in sp.list_snapshots(directory)}
-
-
-def names(paths: Iterable[str]) -> set[str]:
-    return {Path(path).name for path in paths}
-
-
-def content(directory: Path) -> set[str]:
-    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+from tests.old_checkpoints import (
+    JOB,
+    STRAY,
+    aged,
+    complete,
+    content,
+    job_with_checkpoints,
+    names,
+    recorded_shared_directory,
+    sharing,
+)
 
 
 def test_files_have_the_snapshots_that_use_them(tmp_path: Path) -> None:
@@ -211,14 +178,6 @@ def test_links_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
     assert (outside / STRAY).exists()
 
 
-def sharing(before: Path, after: Path) -> None:
-    """Write a savepoint that refers to files of another one."""
-    shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint", before)
-    writer = sp.arrow.SavepointWriter.from_existing(before)
-    writer.update_keyed_state("orders", "total", [{"key": "amelia", "value": 1}])
-    writer.write(after, format="native", backend="rocksdb", share_files=True)
-
-
 def test_snapshots_behind_links_are_users(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     sharing(inside / "before", outside / "after")
@@ -318,92 +277,6 @@ def test_ages_do_not_depend_on_the_time_zone(tmp_path: Path, monkeypatch: pytest
     time.tzset()
 
 
-def test_a_snapshot_that_vanishes_meanwhile_has_a_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A running job replaces its only checkpoint between the listing and the reading of ``_metadata``."""
-    job = job_with_checkpoints(tmp_path, [2])
-    (job / "shared" / STRAY).write_bytes(b"?")
-    aged(tmp_path)
-    opened, shared = file_uses.open_snapshot, content(job / "shared")
-    numbers = iter(range(3, 6))
-
-    def subsuming(path: str, **options: Any) -> Any:
-        number = next(numbers, None)
-        if number is not None:
-            shutil.copytree(job / f"chk-{number - 1}", job / f"chk-{number}")
-            shutil.rmtree(job / f"chk-{number - 1}")
-        return opened(path, **options)
-
-    monkeypatch.setattr(file_uses, "open_snapshot", subsuming)
-    summary = sp.orphans(tmp_path, older_than="0s", delete=True)
-    assert names(summary.files) == {STRAY}
-    assert content(job / "shared") == shared - {STRAY}
-    assert complete(tmp_path) == {"chk-5": True}
-
-
-def test_a_job_that_takes_over_the_files_of_another_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job claims the last checkpoint of another one while it is read: the files have no user in the first listing."""
-    job = job_with_checkpoints(tmp_path, [2])
-    aged(tmp_path)
-    heir = tmp_path / f"{7:032x}" / "chk-3"
-    opened, before = file_uses.open_snapshot, content(job / "shared")
-
-    def claiming(path: str, **options: Any) -> Any:
-        if not heir.exists():
-            shutil.copytree(job / "chk-2", heir)
-            shutil.rmtree(job / "chk-2")
-        return opened(path, **options)
-
-    monkeypatch.setattr(file_uses, "open_snapshot", claiming)
-    assert sp.orphans(tmp_path, older_than="0s", delete=True).files == ()
-    assert content(job / "shared") == before
-
-
-def test_nothing_is_removed_while_readings_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_with_checkpoints(tmp_path)
-    listed = file_uses.files_below
-    numbers = iter(range(100))
-
-    def growing(directory: str, storage: Any) -> Any:
-        (job / "shared" / f"{next(numbers):08x}{STRAY[8:]}").write_bytes(b"?")
-        aged(job / "shared")
-        return listed(directory, storage)
-
-    monkeypatch.setattr(file_uses, "files_below", growing)
-    with pytest.raises(sp.WriteError, match=r"nothing is removed: .* readings of the directory differ"):
-        sp.orphans(tmp_path, delete=True)
-
-
-def test_snapshots_that_always_vanish_stop_the_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_with_checkpoints(tmp_path, [2])
-    opened = file_uses.open_snapshot
-
-    def moving(path: str, **options: Any) -> Any:
-        (current,) = job.glob("chk-*")
-        current.rename(job / f"chk-{int(current.name[4:]) + 1}")
-        return opened(path, **options)
-
-    monkeypatch.setattr(file_uses, "open_snapshot", moving)
-    with pytest.raises(sp.WriteError, match=r"users of files below .* are unknown"):
-        sp.orphans(tmp_path, delete=True)
-
-
-def test_metadata_that_is_being_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_with_checkpoints(tmp_path)
-    whole = (job / "chk-3" / "_metadata").read_bytes()
-    (job / "chk-3" / "_metadata").write_bytes(whole[:100])
-    aged(tmp_path)
-    opened = file_uses.open_snapshot
-
-    def writing(path: str, **options: Any) -> Any:
-        try:
-            return opened(path, **options)
-        finally:
-            (job / "chk-3" / "_metadata").write_bytes(whole)
-
-    monkeypatch.setattr(file_uses, "open_snapshot", writing)
-    assert sp.orphans(tmp_path, older_than="0s", delete=True).searched == 3
-
-
 def test_mappings_act(tmp_path: Path) -> None:
     """In a moved backup, files that only a mapping finds are in use."""
     sharing(tmp_path / "live" / SAVEPOINT, tmp_path / "live" / "after")
@@ -472,32 +345,6 @@ def test_files_younger_than_the_guard_stay(tmp_path: Path) -> None:
     assert young.exists()
 
 
-def test_a_job_that_began_again_keeps_its_present_checkpoint(tmp_path: Path) -> None:
-    job = tmp_path / JOB
-    source = FIXTURES / "2.3.0" / "orders-hashmap-canonical" / "savepoint"
-    metadata = read_metadata((source / "_metadata").read_bytes())
-    for number, days in ((899, 31), (900, 30), (4, 3), (5, 2)):
-        checkpoint = shutil.copytree(source, job / f"chk-{number}")
-        plain = replace(metadata, checkpoint_id=number, properties=None)
-        (checkpoint / "_metadata").write_bytes(write_metadata(plain))
-        aged(checkpoint, days)
-    summary = sp.retain(tmp_path, keep=1)
-    assert names(summary.snapshots) == {"chk-899", "chk-900", "chk-4"}
-    assert any(note.startswith(f"{job}/chk-5 is the newest by its time") for note in summary.notes)
-    aged(job / "chk-900", 2.001)  # as if both had been copied
-    close = sp.retain(tmp_path, keep=1, delete=True)
-    assert names(close.snapshots) == {"chk-899", "chk-4"}
-    assert any("too close to tell, so that both stay" in note for note in close.notes)
-
-
-def test_numbers_decide_in_a_lineage(tmp_path: Path) -> None:
-    """Times of copied checkpoints may be in any order; these share files, so that their numbers count."""
-    job = job_with_checkpoints(tmp_path)
-    for days, number in enumerate((4, 2, 3), 5):
-        aged(job / f"chk-{number}", 20 - days)
-    assert names(sp.retain(tmp_path, keep=1).snapshots) == {"chk-2", "chk-3"}
-
-
 def test_a_directory_that_may_be_claimed_needs_its_users(tmp_path: Path) -> None:
     savepoint = tmp_path / "savepoints" / SAVEPOINT
     checkpoint = claimed_checkpoint(tmp_path / "elsewhere", savepoint)
@@ -536,80 +383,6 @@ def test_the_clock_of_the_storage_counts(tmp_path: Path, monkeypatch: pytest.Mon
     assert (job / "shared" / STRAY).exists()
 
 
-def test_a_job_that_begins_does_not_keep_orphans_of_others(tmp_path: Path) -> None:
-    job, young = job_with_checkpoints(tmp_path), tmp_path / f"{3:032x}" / "shared"
-    (job / "shared" / STRAY).write_bytes(b"of a checkpoint that failed")
-    aged(tmp_path)
-    young.mkdir(parents=True)
-    (young / STRAY).write_bytes(b"of the first checkpoint, which is not complete")
-    assert sp.orphans(tmp_path, delete=True).files == (f"{job}/shared/{STRAY}",)
-    aged(young.parent)
-    with pytest.raises(sp.WriteError, match=f"nothing is removed: {young.parent} has 1 files"):
-        sp.orphans(tmp_path, delete=True)
-
-
-def test_merged_files_of_a_running_job_stay(tmp_path: Path) -> None:
-    """Flink appends to a merged file as long as it is small, also if no checkpoint uses its earlier parts any more."""
-    job = job_with_checkpoints(tmp_path)
-    merged = [job / "shared" / "job_1_op_1_0_2" / STRAY, job / "taskowned" / "job_1_tm_1" / STRAY]
-    for file in merged:
-        file.parent.mkdir(parents=True)
-        file.write_bytes(b"merged")
-    aged(tmp_path)
-    running = job / "chk-5" / STRAY
-    running.parent.mkdir()
-    running.write_bytes(b"of a checkpoint that is not complete")
-    assert sp.orphans(tmp_path, delete=True).files == ()
-    aged(tmp_path)
-    assert {*sp.orphans(tmp_path).files} == {*map(str, merged), str(running)}
-
-
-def test_merged_files_of_a_retired_checkpoint_of_a_running_job_stay(tmp_path: Path) -> None:
-    job = job_with_checkpoints(tmp_path, (2,))
-    merged = job / "shared" / "job_1_op_1_0_2" / STRAY
-    metadata = read_metadata((job / "chk-2" / "_metadata").read_bytes())
-    stream = h.FileStateHandle(6, f"file:{merged}")
-    operators = tuple(with_streams(operator, lambda _: stream) for operator in metadata.operators)
-    retired = replace(metadata, checkpoint_id=1, operators=operators)
-    for file, data in ((merged, b"merged"), (job / "chk-1" / "_metadata", write_metadata(retired))):
-        file.parent.mkdir(parents=True)
-        file.write_bytes(data)
-    aged(tmp_path)
-    (job / "chk-3").mkdir()
-    (job / "chk-3" / STRAY).write_bytes(b"of a checkpoint that is not complete")
-    summary = sp.retain(tmp_path, keep=1, delete=True)
-    assert names(summary.snapshots) == {"chk-1"}
-    assert summary.spared == (str(merged),)
-    assert merged.exists()
-
-
-def test_files_that_the_next_checkpoint_may_name_stay(tmp_path: Path) -> None:
-    """The checkpoints of a running job fail for longer than the guard; it has written a changelog meanwhile."""
-    job = job_with_checkpoints(tmp_path)
-    old, new = job / "dstl" / STRAY, job / "dstl" / f"1{STRAY[1:]}"
-    old.parent.mkdir()
-    for file in (old, new):
-        file.write_bytes(b"changes")
-    aged(tmp_path)
-    for file, days in ((job / "chk-4" / "_metadata", 3), (old, 5), (new, 2.5)):
-        os.utime(file, (time.time() - days * DAYS,) * 2)
-    (job / "dstl" / f"2{STRAY[1:]}").write_bytes(b"of now")
-    assert sp.orphans(tmp_path, delete=True).files == (str(old),)
-
-
-def test_a_listing_may_lack_a_checkpoint_and_its_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job_with_checkpoints(tmp_path)
-    files_below = file_uses.files_below
-
-    def listed_over_some_time(directory: str, storage: Storage) -> list[file_uses.ListedFile]:
-        files = files_below(directory, storage)
-        return [file for file in files if directory != str(tmp_path) or "/chk-4/_metadata" not in file.path]
-
-    monkeypatch.setattr(file_uses, "files_below", listed_over_some_time)
-    assert {"chk-4"} in [names(use.snapshots) for use in sp.files(tmp_path)]
-    assert names(sp.retain(tmp_path, keep=1).snapshots) == {"chk-2", "chk-3"}
-
-
 def test_checkpoints_behind_links_are_read_once(tmp_path: Path) -> None:
     job = job_with_checkpoints(tmp_path / "checkpoints")
     moved = tmp_path / "checkpoints" / f"{4:032x}" / "chk-4"
@@ -631,13 +404,6 @@ def test_a_file_may_have_two_paths(tmp_path: Path) -> None:
     recorded = recorded_shared_directory(tmp_path / "two" / "chk-2")
     mapping = {recorded: str(job / "shared")}
     assert sp.orphans(tmp_path / "two", path_mapping=mapping).files == (str(listed / STRAY),)
-
-
-def recorded_shared_directory(checkpoint: Path) -> str:
-    """Return the recorded directory of the shared files of a checkpoint."""
-    metadata = read_metadata((checkpoint / "_metadata").read_bytes())
-    streams = (stream for operator in metadata.operators for stream in streams_in_files(operator))
-    return next(s.path.rpartition("/")[0] for s in streams if isinstance(s, h.FileStateHandle) and "/shared/" in s.path)
 
 
 @pytest.mark.parametrize("seed", range(8))
