@@ -1,4 +1,4 @@
-"""Comments on columns whose values depend on the time zone of the job's JVM.
+"""Comments on columns: the time zone that their values depend on, and what the rows of a read leave out.
 
 A comment is the metadata ``comment`` of an Arrow field. Spark shows it in ``DESCRIBE`` and in the metadata of a ``StructField``.
 """
@@ -35,6 +35,13 @@ def with_comments_of(schema: pa.Schema, given: pa.Schema) -> pa.Schema:
     """Return a schema with the comments that another schema has on the columns of the same names."""
     comments = comments_of(given)
     return pa.schema([_commented(field, comments.get(field.name)) for field in schema], metadata=schema.metadata)
+
+
+def with_note(field: pa.Field, note: str) -> pa.Field:
+    """Return a field with a note after the comment that it has."""
+    known = field.metadata or {}
+    comments = [known[COMMENT].decode()] if COMMENT in known else []
+    return field.with_metadata({**known, COMMENT: ". ".join([*comments, note]).encode()}) if note else field
 
 
 def _commented(field: pa.Field, comment: str | None) -> pa.Field:

@@ -14,6 +14,7 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.read.column_comments import with_note
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, keys_to_read, wanted_keys
@@ -47,10 +48,15 @@ class JoinedStatesReader(PlannedReader):
         The states by name, as each handle's header registers them.
     plan
         What the read gives.
+    note
+        What the rows leave out, for the comment of the column ``key``.
     """
 
-    def __init__(self, stored: StoredOperator, states: Mapping[str, list[KeyedDescription]], plan: ReadPlan) -> None:
+    def __init__(
+        self, stored: StoredOperator, states: Mapping[str, list[KeyedDescription]], plan: ReadPlan, note: str = ""
+    ) -> None:
         super().__init__(stored, plan)
+        self._note = note
         self._columns = _column_names(states)
         self._plans = self._plans_of_states()
         self._readers = {name: KeyedStateReader(stored, found, self._plans[name]) for name, found in states.items()}
@@ -78,7 +84,7 @@ class JoinedStatesReader(PlannedReader):
 
     def _whole_schema(self) -> pa.Schema:
         schemas = {name: reader.described_schema for name, reader in self._readers.items()}
-        fields = [shapes.wider_field([schema.field(layouts.KEY) for schema in schemas.values()])]
+        fields = [with_note(shapes.wider_field([schema.field(layouts.KEY) for schema in schemas.values()]), self._note)]
         fields += [schema.field(layouts.VALUE).with_name(self._columns[n]) for n, schema in schemas.items()]
         return pa.schema([*fields, *shapes.METADATA] if self._plan.options.metadata else fields)
 

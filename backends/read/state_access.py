@@ -166,7 +166,7 @@ class StatesToRead:
             return OperatorStateReader(self.stored, self.variants[self.state], plan)
         keyed = {name: [s for s in found if isinstance(s, KeyedDescription)] for name, found in self.variants.items()}
         if self.kind is Kind.WHOLE:
-            return JoinedStatesReader(self.stored, keyed, plan)
+            return JoinedStatesReader(self.stored, keyed, plan, self.note)
         readers = [KeyedStateReader(self.stored, found, plan) for found in keyed.values()]
         return UnionReader(readers) if self.state is None else readers[0]
 

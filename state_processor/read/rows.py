@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from state_processor.backends.read.column_comments import comments_of
 from state_processor.serializers.errors import StateProcessorError
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Rows(Iterator[pa.RecordBatch]):
     def schema(self) -> pa.Schema:
         """The columns of all batches."""
         return self._schema
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the rows leave out, such as states of windows, and the time zones of their columns: the comments of columns."""
+        return tuple(dict.fromkeys(comments_of(self._schema).values()))
 
     def __iter__(self) -> Rows:
         if self._is_at_end:
@@ -111,14 +117,15 @@ class Rows(Iterator[pa.RecordBatch]):
     def __repr__(self) -> str:
         from state_processor.display.text_tables import render_records
 
-        return f"{self._columns()}{self._beginning(render_records)}"
+        return "\n".join([f"{self._columns()}{self._beginning(render_records)}", *self.notes])
 
     def _repr_html_(self) -> str:
         from html import escape
 
         from state_processor.display.html_tables import html_table
 
-        return self._beginning(html_table) or f"<p>{escape(self._columns())}</p>"
+        table = self._beginning(html_table) or f"<p>{escape(self._columns())}</p>"
+        return "\n".join([table, *(f"<p>{escape(note)}</p>" for note in self.notes)])
 
     def _columns(self) -> str:
         return f"Rows({', '.join(f'{field.name}: {field.type}' for field in self._schema)})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
+from state_processor.backends.read.column_comments import comments_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
@@ -252,5 +253,8 @@ class SqlSession:
             self._schemas.add(name)
         self._connection.execute(f"SET schema = '{name.replace(chr(39), chr(39) * 2)}'")
         self._connection.from_arrow(source).create_view(view.name, replace=True)
+        notes = " ".join(comments_of(schema).values())
+        if notes:
+            self._connection.execute(f"COMMENT ON VIEW {quoted(view.name)} IS '{notes.replace(chr(39), chr(39) * 2)}'")
         self._connection.execute("SET schema = 'main'")
         self._made[view] = schema
