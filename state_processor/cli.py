@@ -36,7 +36,7 @@ _GROUPS: Final = {
     "reporting": ("report",),
     "exporting": ("count", "export"),
     "rewriting": (
-        *("copy", "convert", "rename-uid", "drop-state", "convert-state"),
+        *("copy", "convert", "rename-uid", "copy-operator", "drop-state", "convert-state"),
         *("expire", "with-ttl", "touch", "set-max-parallelism"),
     ),
     "sinks": ("sink-state", "change-sink"),

@@ -22,10 +22,9 @@ from state_processor.spark.migrated_rows import migrated_entries
 from state_processor.spark.query_rows import SparkQueryRows
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
-from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.migrated_rows import OPTIONS
 from state_processor.write.query_methods import GivenPlan, QueryMethods, plan_text
 from state_processor.write.query_migration import MigratedState
@@ -128,8 +127,9 @@ class SavepointWriter(QueryMethods, StateWriter):
     def _rows(self, given: Any) -> SparkRows:
         return rows_of(self._spark, given)
 
-    def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> SparkRows:
-        reader = self._source_reader(self._build.access)
+    def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> SparkRows:
+        snapshot, access, operator = self._build.reopened(draft)
+        reader = SavepointReader(self._spark, snapshot, access)
         return SparkRows(
             reader.read_keyed_state(
                 operator,
@@ -143,7 +143,8 @@ class SavepointWriter(QueryMethods, StateWriter):
         )
 
     def _migrated_rows(self, state: MigratedState) -> SparkRows:
-        operator, reader = self._recorded(state.operator), self._source_reader(replace(self._build.access, plan=None))
+        operator, access = self._recorded(state.operator), replace(self._build.access, plan=None)
+        reader = SavepointReader(self._spark, self._build.open_source(access), access)
         rows = reader.read_keyed_state(
             operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
         )
@@ -157,9 +158,6 @@ class SavepointWriter(QueryMethods, StateWriter):
 
     def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> SparkQueryRows:
         return SparkQueryRows.of(rows_of(self._spark, given), wanted, time)
-
-    def _source_reader(self, access: SnapshotAccess) -> SavepointReader:
-        return SavepointReader(self._spark, self._build.open_source(access), access)
 
     def _engine(self) -> SparkEngine:
         return SparkEngine(self._spark)

@@ -118,3 +118,14 @@ def refuse_undecodable(path: str) -> None:
     except UnicodeEncodeError:
         shown = os.fsencode(path).decode("utf-8", "backslashreplace")
         raise MissingFileError(f"{shown} cannot be listed: its name is not UTF-8, so tables cannot hold it; rename it") from None
+
+
+def is_within(inner: str, outer: str) -> bool:
+    """Return whether a path or URL leads to a directory, or below it."""
+    one, other = Location.given(inner), Location.given(outer)
+    if one.is_local and other.is_local:
+        path, directory = (os.path.realpath(location.path) for location in (one, other))
+        return path == directory or path.startswith(directory.rstrip("/") + "/")
+    if (one.scheme, one.authority) != (other.scheme, other.authority):
+        return False
+    return f"{one.path.rstrip('/')}/".startswith(f"{other.path.rstrip('/')}/")

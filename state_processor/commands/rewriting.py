@@ -156,6 +156,17 @@ def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
 
 
 @rewriting(
+    "copy-operator",
+    "a copy with an operator of another snapshot",
+    argument("--from", dest="other", required=True, metavar="SNAPSHOT", help="the other snapshot, which has the operator"),
+    UID,
+    argument("--as", dest="as_uid", metavar="UID", help="its uid in OUT (default: the same)"),
+)
+def _copy_operator(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    SavepointWriter(plan).copy_operator(options.other, options.uid, options.as_uid)
+
+
+@rewriting(
     "drop-state",
     "a copy without a state, or without an operator",
     UID,

@@ -13,12 +13,11 @@ from state_processor.options.groups import ChangedSavepointOptions, NewSavepoint
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
-from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
 from state_processor.write.arrow_query_rows import ArrowQueryRows
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migrated_rows import OPTIONS, migrated_entries
 from state_processor.write.query_methods import QueryMethods
@@ -89,21 +88,20 @@ class SavepointWriter(QueryMethods, StateWriter):
     def _rows(self, given: Any) -> ArrowRows:
         return ArrowRows.of(given)
 
-    def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> ArrowRows:
-        options = {**self._build.access.values(), "flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
+    def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> ArrowRows:
+        snapshot, access, operator = self._build.reopened(draft)
+        options = {**access.values(), "flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
         request = StateRequest(operator, new.name, None, {"value": whole_type(new)}, options)
-        scan = self._scan(self._build.access, request)
+        scan = StateScan.of(request.find(snapshot), request)
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
     def _migrated_rows(self, state: MigratedState) -> ArrowRows:
         access = replace(self._build.access, plan=None)  # it names other fields than the state
         options = {**access.values(), "metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
         operator = self._recorded(state.operator)
-        scan = self._scan(access, StateRequest(operator, state.old.name, options=options))
+        request = StateRequest(operator, state.old.name, options=options)
+        scan = StateScan.of(request.find(self._build.open_source(access)), request)
         return ArrowRows.of(migrated_entries(state, scan.schema, scan.read()))
-
-    def _scan(self, access: SnapshotAccess, request: StateRequest) -> StateScan:
-        return StateScan.of(request.find(self._build.open_source(access)), request)
 
     def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> ArrowQueryRows:
         return ArrowQueryRows.of(ArrowRows.of(given), wanted, time)

@@ -9,9 +9,10 @@ from os import PathLike
 from typing import Final, TypeVar
 from uuid import uuid4
 
-from state_processor.backends.files.location import Location
+from state_processor.backends.files.location import is_within
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import (
     WIDEST_VERSION,
@@ -97,6 +98,7 @@ class SavepointBuild:
         self.access = access
         self.scratch = None if scratch is None else SCRATCH.kind.of_argument(SCRATCH.argument, scratch)
         self._flink_version = flink_version
+        self._resized_to: int | None = None
         self._migrated_to: str | None = None
         self._format: KeyedFormat = CANONICAL_FORMAT
         self._checkpoint_id = _FIRST_CHECKPOINT if snapshot is None else snapshot.metadata.checkpoint_id
@@ -139,30 +141,44 @@ class SavepointBuild:
         largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=DEFAULT_MAX_PARALLELISM)
         return cls(snapshot, largest, flink_version, access, scratch)
 
-    def open_source(self, access: SnapshotAccess) -> Snapshot:
-        """Open the source savepoint again, with other options.
+    def open_source(self, access: SnapshotAccess, copied: Snapshot | None = None) -> Snapshot:
+        """Open the source savepoint again, or a snapshot that an operator is copied from, with other options.
 
         Raises
         ------
         WriteError
             If it was replaced.
         """
-        assert self.snapshot is not None  # changes to states of it have found them there
-        snapshot = access.open(self.snapshot.directory)
-        if snapshot.digest != self.snapshot.digest:
+        source = copied or self.snapshot
+        assert source is not None  # changes to states of it have found them there
+        if (snapshot := access.open(source.directory)).digest != source.digest:
             raise _replaced(snapshot)
         return snapshot
 
+    def reopened(self, draft: OperatorDraft) -> tuple[Snapshot, SnapshotAccess, OperatorIdentifier]:
+        """Open the snapshot again that an operator comes from; return it, its options, and the operator in it."""
+        assert draft.source is not None  # changes to its states have found them there
+        access = draft.source.access or self.access
+        return self.open_source(access, draft.source.snapshot), access, draft.source.identifier
+
+    @property
+    def _sources(self) -> tuple[Snapshot, ...]:
+        """The source savepoint, and the snapshots that operators are copied from."""
+        copied = [draft.source.snapshot for draft in self.drafts if draft.source is not None and draft.source.is_copied]
+        snapshots = copied if self.snapshot is None else [self.snapshot, *copied]
+        return tuple({(s.directory, s.digest): s for s in reversed(snapshots)}.values())[::-1]
+
     def check_source(self) -> None:
-        """Refuse to go on if the source savepoint was replaced: types, copied bytes and shared files are of the former one.
+        """Refuse to go on if a source savepoint was replaced: types, copied bytes and shared files are of the former one.
 
         Raises
         ------
         WriteError
             If ``_metadata`` has another content than when the source savepoint was opened, or was removed.
         """
-        if self.snapshot is not None and not self.snapshot.is_current:
-            raise _replaced(self.snapshot)
+        for source in self._sources:
+            if not source.is_current:
+                raise _replaced(source)
 
     @contextmanager
     def _naming_replacement(self) -> Iterator[None]:
@@ -224,6 +240,20 @@ class SavepointBuild:
         except BaseException:
             self._drafts = before
             raise
+
+    def copy_operator(self, snapshot: Snapshot, access: SnapshotAccess, uid: Uid, as_uid: Uid | None = None) -> None:
+        """Add an operator of another snapshot with all its state; see :meth:`~state_processor.SavepointWriter.copy_operator`."""
+        named = OperatorIdentifier.of(uid)
+        source = SourceOperator(snapshot, find_operator(snapshot, named.uid, named.uid_hash), access)
+        same = named if named.uid_hash == source.operator.operator_id and named.uid is not None else source.identifier
+        identifier = same if as_uid is None else OperatorIdentifier.of(as_uid)
+        draft = OperatorDraft(identifier, self._flink_major, source, OperatorChanges(max_parallelism=self._resized_to))
+        present = self._drafts.get(identifier.uid_hash)
+        if present is not None and not present.is_empty:
+            remedy = code_or_text("give as_uid, or call remove_operator for it first", "name another uid by --as")
+            raise OptionError(f"{present.label} has state already, which would be lost; {remedy}")
+        self._check_free(draft)
+        self._drafts[identifier.uid_hash] = draft
 
     def remove_operator(self, uid: Uid) -> None:
         """Leave out an operator."""
@@ -308,7 +338,7 @@ class SavepointBuild:
         for draft in drafts:
             draft.changes.max_parallelism = max_parallelism
         if uid is None:
-            self.max_parallelism = max_parallelism
+            self.max_parallelism = self._resized_to = max_parallelism
 
     def has_keyed_state(self, uid: Uid, state: str) -> bool:
         """Return whether the source savepoint has a keyed state."""
@@ -346,7 +376,7 @@ class SavepointBuild:
 
     def migrate(self, engine: Engine, flink_version: str, types: Mapping[Uid, TypesOfStates] | None = None) -> None:
         """Plan the migration to Flink 2.x; an engine reads the values. See :meth:`~state_processor.SavepointWriter.migrate`."""
-        if self.snapshot is None:
+        if not self._sources:
             raise OptionError("there is nothing to migrate: this savepoint does not start from another")
         if metadata_version(flink_version) < metadata_version("2.0"):
             self._return_to(flink_version, types)
@@ -407,10 +437,11 @@ class SavepointBuild:
         """Check what can be checked before rows are read, and make the directory; see :meth:`Staging.prepare`."""
         self.check_source()
         self._check()
-        if self.snapshot is not None and is_within(staging.directory, self.snapshot.directory):
-            same = is_within(self.snapshot.directory, staging.directory)
-            place = "is the source savepoint" if same else f"is inside the source savepoint {self.snapshot.directory}"
-            raise OptionError(f"{staging.directory} {place}. A source savepoint is never changed; write to another directory")
+        for source in self._sources:
+            if is_within(staging.directory, source.directory):
+                same = is_within(source.directory, staging.directory)
+                place = "is the source savepoint" if same else f"is inside the source savepoint {source.directory}"
+                raise OptionError(f"{staging.directory} {place}. A source savepoint is never changed; write to another directory")
         staging.prepare(owner)
 
     def first_pass(self, engine: Engine) -> RowsPass:
@@ -446,14 +477,13 @@ class SavepointBuild:
         """Write into a directory that is prepared. On failure the caller has to remove the files."""
         with self._naming_replacement():
             outcomes, written = self._written(staging, engine)
-        source = self.snapshot.metadata if self.snapshot is not None else None
         self.check_source()
         metadata = commit_savepoint(
             staging,
             [operator for operator, _ in written],
             version=self._metadata_version,
             checkpoint_id=self._checkpoint_id,
-            master_states=source.master_states if source is not None else (),
+            master_states=self.snapshot.metadata.master_states if self.snapshot is not None else (),
             format=self._format.savepoint_format,
         )
         operators = tuple(summary for _, summary in written)
@@ -464,7 +494,7 @@ class SavepointBuild:
             metadata.checkpoint_id,
             operators,
             report,
-            self.snapshot.directory if shared and self.snapshot is not None else None,
+            " and ".join(snapshot.directory for snapshot in self._sources) if shared else None,
             self._removed,
             self._changes_nothing(outcomes, operators),
             self._time_zone if any(map(has_dates_of_zone, outcomes, (o.changes for o in operators))) else None,
@@ -486,7 +516,7 @@ class SavepointBuild:
     @property
     def _removed(self) -> tuple[str, ...]:
         """The operators of the source savepoint that are left out."""
-        left = {d.source.operator.operator_id for d in self.drafts if d.source is not None}
+        left = {d.source.operator.operator_id for d in self.drafts if d.source is not None and not d.source.is_copied}
         operators = self.snapshot.metadata.operators if self.snapshot is not None else ()
         return tuple(o.label for o in operators if o.operator_id not in left)
 
@@ -498,7 +528,7 @@ class SavepointBuild:
         return without_effect and not any(outcome.is_reshaped for outcome in outcomes)
 
     def _outcomes(self) -> list[OperatorOutcome]:
-        release = None if self._flink_version is None else release_for(self._flink_version)
+        release = None if self._checked_version is None else release_for(self._checked_version)
         settings = WriteSettings(self._format, self._task_serializers, self._time_zone, release)
         return [outcome_of(draft, settings) for draft in self.drafts]
 
@@ -516,6 +546,14 @@ class SavepointBuild:
         if self._flink_version is None and self.snapshot is not None:
             return oldest_flink_version(self.snapshot.metadata.version)
         return self._flink_version
+
+    @property
+    def _checked_version(self) -> str | None:
+        """The Flink version that carried states are checked against; ``None`` if all have the format of the source."""
+        majors = {draft.source.snapshot.flink_major for draft in self.drafts if draft.source is not None}
+        if self._flink_version is not None or majors <= {self._flink_major}:
+            return self._flink_version
+        return self._restoring_version or DEFAULT_VERSION
 
     @property
     def _metadata_version(self) -> int:
@@ -550,11 +588,9 @@ class SavepointBuild:
 
     def _check_release(self) -> None:
         """Refuse carried states that the Flink of the label does not restore."""
-        if self._flink_version is None or self.snapshot is None:
-            return
-        found = RegisteredStates.carried(self.drafts).obstacles(release_for(self._flink_version))
-        if found:
-            raise StateMigrationError(refusal(found, self._flink_version))
+        version = self._checked_version
+        if version is not None and (found := RegisteredStates.carried(self.drafts).obstacles(release_for(version))):
+            raise StateMigrationError(refusal(found, version, is_label=self._flink_version is not None))
 
 
 def _replaced(source: Snapshot) -> WriteError:
@@ -562,14 +598,3 @@ def _replaced(source: Snapshot) -> WriteError:
         f"the source savepoint {source.directory} was replaced or removed since it was opened: its _metadata has another "
         "content. The new savepoint would mix both, so that it was not written. Open the writer again, and repeat the changes"
     )
-
-
-def is_within(inner: str, outer: str) -> bool:
-    """Return whether a path or URL leads to a directory, or below it."""
-    one, other = Location.given(inner), Location.given(outer)
-    if one.is_local and other.is_local:
-        path, directory = (os.path.realpath(location.path) for location in (one, other))
-        return path == directory or path.startswith(directory.rstrip("/") + "/")
-    if (one.scheme, one.authority) != (other.scheme, other.authority):
-        return False
-    return f"{one.path.rstrip('/')}/".startswith(f"{other.path.rstrip('/')}/")

@@ -45,7 +45,7 @@ def decide_migrations(
     engine
         Runs the tasks that read the values of states that change.
     drafts
-        The operators; those without state in the source savepoint are skipped.
+        The operators; those without state in a snapshot are skipped.
     types
         New types that the user names, by operator id, state and path.
     serializers
@@ -59,18 +59,15 @@ def decide_migrations(
         If a state does not exist.
     """
     decisions = {
-        draft.source.operator.operator_id: _Decision(
-            draft.source, draft.identifier, types.get(draft.source.operator.operator_id, {})
-        )
+        draft.identifier.uid_hash: _Decision(draft.source, draft.identifier, types.get(draft.identifier.uid_hash, {}))
         for draft in drafts
         if draft.source is not None
     }
-    parts = [part for decision in decisions.values() for part in decision.parts()]
-    if parts:
-        snapshot = next(decision.source.snapshot for decision in decisions.values())
-        named = {operator: portable(decision.types) for operator, decision in decisions.items()}
+    named = {operator: portable(decision.types) for operator, decision in decisions.items()}
+    for snapshot in {id(d.source.snapshot): d.source.snapshot for d in decisions.values()}.values():
+        parts = [part for d in decisions.values() if d.source.snapshot is snapshot for part in d.parts()]
         scan = ScanValues(snapshot_for_tasks(snapshot), named, serializers)
-        for part, found in zip(parts, engine.run_parts(parts, scan), strict=True):
+        for part, found in zip(parts, engine.run_parts(parts, scan) if parts else (), strict=True):
             decisions[part.operator].take(found)
     return {operator: decision.settled() for operator, decision in decisions.items()}
 
@@ -117,15 +114,15 @@ class _Decision:
 
     def parts(self) -> Iterator[ScanPart]:
         """Yield the parts of the snapshot that have to be read to decide whether, and how, values can be converted."""
-        operator = self.source.operator
+        operator, uid_hash = self.source.operator, self.identifier.uid_hash
         wanted = self._to_be_read(self._keyed_states())
         if any(wanted):
-            yield from (ScanPart(operator.operator_id, split, *wanted) for split in plan_splits(self.source.handles))
+            yield from (ScanPart(uid_hash, split, *wanted) for split in plan_splits(self.source.handles))
         wanted = self._to_be_read(self.first.operator)
         for subtask in operator.subtasks if any(wanted) else ():
             if subtask.managed_operator is not None:
                 split = OperatorSplit(subtask.managed_operator, subtask.index, subtask_label(operator, subtask))
-                yield ScanPart(operator.operator_id, split, *wanted)
+                yield ScanPart(uid_hash, split, *wanted)
 
     def _to_be_read(self, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the states whose values are read, and the states whose entries are counted: empty states are left out."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import BroadcastDescription, StateDescription
@@ -27,28 +28,29 @@ KEYED: Final = "keyed"
 OPERATOR: Final = "operator"
 
 Copies = Mapping[tuple[str, int], OperatorSubtaskState]
-"""Copied state by operator id and subtask."""
+"""Copied state by operator id in the new savepoint, and subtask."""
 
 
 def copy_unchanged(engine: Engine, outcomes: Sequence[OperatorOutcome], staging: Staging) -> dict[tuple[str, int], Any]:
-    """Copy the files of unchanged state, of all operators in one job; returns :data:`Copies`."""
-    parts: list[CopyPart] = []
-    left: dict[tuple[str, int], Any] = {}
-    snapshot = None
-    shares_files = False
+    """Copy the files of unchanged state, of all operators of a snapshot in one job; returns :data:`Copies`."""
+    parts: dict[int, list[CopyPart]] = {}
+    snapshots: dict[int, Snapshot] = {}
+    copies: dict[tuple[str, int], Any] = {}
+    shares_files = any(outcome.settings.format.shares_files for outcome in outcomes)
     for outcome in outcomes:
         if outcome.source is None or outcome.is_redistributed:
             continue
-        snapshot, shares_files = outcome.source.snapshot, outcome.settings.format.shares_files
-        old = outcome.source.operator
-        for subtask in (_unchanged(outcome, s) for s in old.subtasks):
-            left[old.operator_id, subtask.index] = subtask
+        snapshot, new_id = outcome.source.snapshot, outcome.identifier.uid_hash
+        snapshots[id(snapshot)] = snapshot
+        for subtask in (_unchanged(outcome, s) for s in outcome.source.operator.subtasks):
+            copies[new_id, subtask.index] = subtask
             if subtask != OperatorSubtaskState(subtask.index):
-                parts.append(CopyPart(old.operator_id, outcome.label, subtask))
-    if snapshot is None or not parts:
-        return left
-    copied = engine.copy_files(parts, CopySubtasks(snapshot_for_tasks(snapshot), staging, shares_files))
-    return left | {(part.operator_id, state.index): state for part, state in zip(parts, copied, strict=True)}
+                parts.setdefault(id(snapshot), []).append(CopyPart(new_id, outcome.label, subtask))
+    for number, of_snapshot in parts.items():
+        task = CopySubtasks(snapshot_for_tasks(snapshots[number]), staging, shares_files)
+        copied = engine.copy_files(of_snapshot, task)
+        copies |= {(part.operator_id, state.index): state for part, state in zip(of_snapshot, copied, strict=True)}
+    return copies
 
 
 def _unchanged(outcome: OperatorOutcome, subtask: OperatorSubtaskState) -> OperatorSubtaskState:
@@ -82,7 +84,9 @@ def written_operator(
     keyed, operator = (written.get(kind, {}) for kind in (KEYED, OPERATOR))
     new = _assembled(outcome, copies, keyed, operator) if outcome.is_written else _copied(outcome, copies)
     files = (*keyed.values(), *operator.values())
-    before, identifier = outcome.before, outcome.identifier
+    before, identifier, source = outcome.before, outcome.identifier, outcome.source
+    if source is not None and source.is_copied:
+        before = source.identifier
     summary = OperatorSummary(
         new.uid,
         new.operator_id,
@@ -96,6 +100,7 @@ def written_operator(
         changes=state_changes(outcome, files) if outcome.is_written else (),
         has_unread_keyed=not outcome.is_written and any(s.managed_keyed is not None for s in new.subtasks),
         renamed_from=(before.uid or before.uid_hash) if identifier.uid_hash != before.uid_hash else None,
+        copied_from=source.snapshot.directory if source is not None and source.is_copied else None,
     )
     return new, summary
 
@@ -103,7 +108,7 @@ def written_operator(
 def _assembled(outcome: OperatorOutcome, copies: Copies, keyed: Written, operator: Written) -> OperatorState:
     subtasks = {}
     for index in range(outcome.parallelism):
-        copy = copies.get((outcome.before.uid_hash, index), OperatorSubtaskState(index))
+        copy = copies.get((outcome.identifier.uid_hash, index), OperatorSubtaskState(index))
         new_keyed = keyed[index].handle if index in keyed else SubtaskHandles(copy.managed_keyed)
         subtasks[index] = SubtaskHandles(
             keyed=new_keyed.keyed,
@@ -125,7 +130,7 @@ def _assembled(outcome: OperatorOutcome, copies: Copies, keyed: Written, operato
 def _copied(outcome: OperatorOutcome, copies: Copies) -> OperatorState:
     assert outcome.source is not None
     old = outcome.source.operator
-    subtasks = tuple(copies[(old.operator_id, s.index)] for s in old.subtasks)
+    subtasks = tuple(copies[(outcome.identifier.uid_hash, s.index)] for s in old.subtasks)
     return replace(old, subtasks=subtasks, operator_id=outcome.identifier.uid_hash, uid=outcome.identifier.uid)
 
 

@@ -158,7 +158,8 @@ class OperatorOutcome:
     def is_reshaped(self) -> bool:
         """True if the operator is new, or more than its states changes."""
         requested = (self.changes.renamed, self.changes.coordinator, self.changes.asynchronous)
-        return self.source is None or self.is_redistributed or any(one is not None for one in requested)
+        is_new = self.source is None or self.source.is_copied
+        return is_new or self.is_redistributed or any(one is not None for one in requested)
 
 
 def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome:

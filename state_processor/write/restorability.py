@@ -143,16 +143,18 @@ def _states(source: SourceOperator, draft: OperatorDraft | None) -> Iterator[Reg
             yield RegisteredState(operator, migrated.get(name, meta))
 
 
-def refusal(found: Sequence[Obstacle], flink_version: str) -> str:
-    """Return the message about states that a release does not restore."""
+def refusal(found: Sequence[Obstacle], flink_version: str, *, is_label: bool) -> str:
+    """Return the message about states that a release does not restore; the label is the user's, or of the source savepoint."""
     convertible = any(obstacle.note.advice == MIGRATE for obstacle in found)
     advice = f"call migrate({flink_version!r}), which converts what it can" if convertible else "do what each line says"
     lines = [str(obstacle) for obstacle in found[:_LISTED]]
     more = [f"and {len(found) - _LISTED} more"] if len(found) > _LISTED else []
+    whose = "the source savepoint as they are" if is_label else "copied operators as they are, and the source savepoint is for it"
+    remedy = f"{advice}, or leave flink_version out" if is_label else advice
     return "\n".join(
         [
-            f"flink_version={flink_version!r}: Flink {flink_version} does not restore {len(found)} parts of the states of the "
-            f"source savepoint as they are; {advice}, or leave flink_version out:",
+            f"flink_version={flink_version!r}: Flink {flink_version} does not restore {len(found)} parts of the states of "
+            f"{whose}; {remedy}:",
             *lines,
             *more,
         ]

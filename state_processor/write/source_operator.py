@@ -1,4 +1,4 @@
-"""Operators of the source savepoint."""
+"""Operators of the source savepoint, and operators of other snapshots that are copied."""
 
 from __future__ import annotations
 
@@ -23,30 +23,45 @@ from state_processor.backends.state.descriptions import (
     key_of,
 )
 from state_processor.backends.write.keyed_formats import KeyedFormat
+from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.format_versions import Release, release_of
 from state_processor.serializers.locks import cached_property
 from state_processor.serializers.merge_snapshots import merged
+from state_processor.types.identifier import OperatorIdentifier
 
 _FIRST_ASYNCHRONOUS: Final = 2
 """The first major version of Flink that registers states of the asynchronous API separately."""
 
 
 class SourceOperator:
-    """Operator of the source savepoint.
+    """Operator of the source savepoint, or of another snapshot.
 
     Parameters
     ----------
     snapshot
-        The source savepoint.
+        The source savepoint, or the other snapshot.
     operator
         The metadata of the operator.
+    access
+        The options that the other snapshot was opened with; ``None`` for the source savepoint.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState) -> None:
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, access: SnapshotAccess | None = None) -> None:
         self.snapshot = snapshot
         self.operator = operator
+        self.access = access
+
+    @property
+    def identifier(self) -> OperatorIdentifier:
+        """The identifier in its snapshot."""
+        return OperatorIdentifier(self.operator.uid, self.operator.operator_id)
+
+    @property
+    def is_copied(self) -> bool:
+        """True if it is an operator of another snapshot than the source savepoint."""
+        return self.access is not None
 
     @cached_property
     def handles(self) -> list[KeyedHandle]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import Self
@@ -15,15 +16,16 @@ from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.compatibility import check_compatibility
+from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.types.declared_types import DeclaredTypes
 from state_processor.types.durations import duration_ms, instant_ms
-from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, with_type
 from state_processor.write import keyed_changes, time_to_live
 from state_processor.write.build import Uid
+from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine
 from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.migration_decisions import TypesOfStates
@@ -41,8 +43,8 @@ class StateWriter(OperatorStateWriter):
     """
 
     @abstractmethod
-    def _stored_rows(self, operator: OperatorIdentifier, new: KeyedDescription, *, metadata: bool) -> Rows:
-        """Return the rows of a state of the source savepoint, as reading gives them with ``flatten=False``.
+    def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> Rows:
+        """Return the rows of a state in the source of an operator, as reading gives them with ``flatten=False``.
 
         Values are of the type that a new state of the same name has.
         """
@@ -254,6 +256,37 @@ class StateWriter(OperatorStateWriter):
             keyed_changes.set_key_hash(draft, key_hash)
         return self
 
+    def copy_operator(self, other: SnapshotReader | str | PathLike[str], uid: Uid, as_uid: Uid | None = None) -> Self:
+        """Copy an operator of another snapshot as it is: all states with their types and time-to-live, timers, coordinator state.
+
+        The operator keeps its parallelism and max parallelism, unless :meth:`with_max_parallelism` was called for all operators.
+        Its files are copied; entries are framed again, with the same bytes of keys and values, for another format, backend,
+        parallelism or max parallelism. Later calls can change its state like the state of the source savepoint.
+
+        Parameters
+        ----------
+        other
+            The directory of the other snapshot, which is opened with the storage options of this writer; or an open reader of it.
+        uid
+            The operator in the other snapshot.
+        as_uid
+            Its uid in the new savepoint; by default the same.
+
+        Raises
+        ------
+        NotFoundError
+            If the other snapshot does not have the operator.
+        OptionError
+            If the new savepoint has an operator with this uid and with state.
+        """
+        if isinstance(other, SnapshotReader):
+            snapshot, access = other._snapshot, other._access
+        else:
+            access = replace(self._access(other), plan=None, uids=None, path_mapping={})
+            snapshot = access.open(other)
+        self._build.copy_operator(snapshot, access, uid, as_uid)
+        return self
+
     def remove_operator(self, uid: Uid) -> Self:
         """Leave out an operator of the source savepoint, or one that was added."""
         self._build.remove_operator(uid)
@@ -309,7 +342,7 @@ class StateWriter(OperatorStateWriter):
             verdict = check_compatibility(draft.source.snapshot, draft.source.operator, state, new_type)
             if verdict.is_incompatible:
                 raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")
-            keyed_changes.replace_state(draft, new, self._stored_rows(draft.identifier, new, metadata=old.has_ttl))
+            keyed_changes.replace_state(draft, new, self._stored_rows(draft, new, metadata=old.has_ttl))
         return self
 
     def expire(self, uid: Uid, state: str, ttl: str | timedelta, as_of: str | int | datetime = "now") -> Self:
@@ -363,7 +396,7 @@ class StateWriter(OperatorStateWriter):
         """
         with self._build.change(uid, existing=True) as draft:
             new = time_to_live.with_time_to_live(draft, state, enabled=enabled)
-            keyed_changes.replace_state(draft, new, self._stored_rows(draft.identifier, new, metadata=False))
+            keyed_changes.replace_state(draft, new, self._stored_rows(draft, new, metadata=False))
         return self
 
     def touch(self, uid: Uid, state: str, as_of: str | int | datetime = "now") -> Self:

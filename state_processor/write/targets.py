@@ -70,7 +70,9 @@ class Target:
         """Return the target for the outcome of an operator, with the fields that only this class has."""
         sizes = (outcome.parallelism, outcome.max_parallelism)
         settings = (outcome.settings.serializers, outcome.settings.time_zone)
-        return cls(outcome.before.uid_hash, outcome.label, header_bytes(header), outcome.flink_major, *sizes, *settings, **own)
+        return cls(
+            outcome.identifier.uid_hash, outcome.label, header_bytes(header), outcome.flink_major, *sizes, *settings, **own
+        )
 
     def _open(self) -> DataInput:
         """Open the header, for serializers of users, too."""

@@ -63,6 +63,7 @@ class OperatorSummary:
     broadcast states. ``has_unread_keyed`` is true if it has keyed state, too, whose headers were not read.
     ``rewritten`` has the reasons why all entries were, instead of copying the files of a native savepoint. ``changes`` has the
     states that were changed. ``renamed_from`` is the uid, or hash, in the source savepoint if the operator has another one now.
+    ``copied_from`` is the other snapshot that the operator was copied from; ``renamed_from`` is then its uid there.
     """
 
     uid: str | None
@@ -77,6 +78,7 @@ class OperatorSummary:
     changes: tuple[StateChanges, ...] = ()
     renamed_from: str | None = None
     has_unread_keyed: bool = False
+    copied_from: str | None = None
 
     @property
     def label(self) -> str:
@@ -141,7 +143,9 @@ class WriteSummary:
         if self.removed_operators:
             yield f"Left out with all their state: {', '.join(self.removed_operators)}"
         for o in self.operators:
-            if o.renamed_from is not None:
+            if o.copied_from is not None:
+                yield f"{o.label} was copied from {o.renamed_from or 'the operator'} of {redacted(o.copied_from)}"
+            elif o.renamed_from is not None:
                 yield f"{o.label} was {o.renamed_from}"
             absent = [f"{c.counts.absent} in {c.state}" for c in o.changes if c.counts.absent]
             if absent:

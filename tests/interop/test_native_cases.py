@@ -26,6 +26,7 @@ ENTRIES: list[Case] = [
     *((name, "2.3.0", "forst") for name in CHAINS),
     *(("all kinds in 512 key groups", version, "rocksdb") for version in BOTH),
     *(("native with shared files", version, "rocksdb") for version in BOTH),
+    *(("copied operators", version, "rocksdb") for version in BOTH),
     ("native with shared files", "2.3.0", "forst"),
     ("heap timers in 512 key groups", "1.20.5", "hashmap"),
     ("heap timers in 512 key groups", "2.3.0", "rocksdb"),
@@ -38,6 +39,7 @@ GOING_ON: list[Case] = [
     *(("windows that go on", version, "rocksdb") for version in BOTH),
     ("a job that goes on", "2.3.0", "forst"),
     ("a job that goes on", "1.20.5", "hashmap"),
+    *(("a copied job that goes on", version, "rocksdb") for version in BOTH),
     *(("a job that claims", version, "rocksdb") for version in BOTH),
     ("a job that claims", "2.3.0", "forst"),
 ]

@@ -321,13 +321,27 @@ GO_ON = [
 ]
 
 
-def going_on(source: str, *, claimed: bool = False) -> Callable[[Workshop, Path], Written]:
+def copied(workshop: Workshop, target: Path) -> Written:
+    """Every kind of state under other uids, copied into a savepoint with an operator ``orders``."""
+    base, operators = workshop.fixture("orders-hashmap-native")
+    source, writer = workshop.written("bootstrapped"), workshop.from_existing(base)
+    for operator in source.operators:
+        writer.copy_operator(source.target, operator["uid"], f"copied {operator['uid']}")
+    workshop.write(writer, target)
+    return Written(target, [*operators, *({**o, "uid": f"copied {o['uid']}"} for o in source.operators)])
+
+
+def going_on(source: str, *, claimed: bool = False, copied: bool = False) -> Callable[[Workshop, Path], Written]:
     """A job that goes on with all kinds of state: it sees and changes them, and timers of both domains fire."""
 
     def write(workshop: Workshop, target: Path) -> Written:
         base = workshop.written(source)
-        workshop.write(workshop.from_existing(base.target).remove_operator("windows").with_max_parallelism(512), target)
         operators = [o for o in base.operators if o["uid"] != "windows"]
+        writer = workshop.new() if copied else workshop.from_existing(base.target).remove_operator("windows")
+        writer.with_max_parallelism(512)
+        for operator in operators if copied else ():
+            writer.copy_operator(base.target, operator["uid"])
+        workshop.write(writer, target)
         watermark = START + 20_000
         final, by_event = e.fired(e.after(operators, GO_ON), e.EVENT, watermark)
         final, by_clock = e.fired(final, e.PROCESSING, FAR - 1000)
@@ -547,6 +561,8 @@ CASES = {
     "orders in 32768 key groups": Case(rescaled("orders-rocksdb-native", 32768, 3)),
     "orders in as many key groups as subtasks": Case(rescaled("orders-rocksdb-native", 4, 4)),
     "a job that goes on": Case(going_on("bootstrapped")),
+    "copied operators": Case(copied),
+    "a copied job that goes on": Case(going_on("bootstrapped", copied=True)),
     "a job that claims": Case(going_on("bootstrapped", claimed=True)),
     "asynchronous": Case(bootstrapped_asynchronous, ("2.0.2", "2.3.0")),
     "an asynchronous job that goes on": Case(going_on("asynchronous"), ("2.0.2", "2.3.0")),

@@ -80,6 +80,10 @@ COMMANDS = {
     "convert": (["ORDERS", "NEW", "--format", "native", "--backend", "hashmap"], ["ORDERS", "NEW", "--async-state", UID[:-1]]),
     "convert-state": (["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1], "--job", "ORDERS"],),
     "rename-uid": (["ORDERS", "NEW", "--from", UID, "--to", "\x1bother"], ["ORDERS", "NEW", "--from", UID[:-1], "--to", "x"]),
+    "copy-operator": (
+        ["ORDERS", "NEW", "--from", "ORDERS", "--uid", UID, "--as", "\x1bother"],
+        ["ORDERS", "NEW", "--from", "ORDERS", "--uid", UID],
+    ),
     "drop-state": (["ORDERS", "NEW", "--uid", UID, "--state", STATE], ["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1]]),
     "set-max-parallelism": (["ORDERS", "NEW", "64"], ["ORDERS", "NEW", "1"]),
     "sink-state": (["ORDERS", "--uid", UID],),
