@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,16 +27,18 @@ from state_processor.backends.metadata.checkpoint_pointers import CheckpointPoin
 from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.properties import SAVEPOINT
+from state_processor.backends.retention.file_shapes import (
+    directory_of_job,
+    is_made_by_flink,
+    is_merged,
+    is_name_of_flink,
+    is_savepoint_name,
+)
 from state_processor.backends.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
 from state_processor.backends.write.staging import is_name_of_write
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import StateProcessorError, WriteError
 
-_SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
-_SHARED: Final = frozenset({"shared", "dstl"})
-_TASK_OWNED: Final = "taskowned"
-_FILE_NAME: Final = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
-"""Names of the files that Flink makes in these directories (``FsCheckpointStreamFactory``: random UUIDs)."""
 _CLOSE: Final = timedelta(minutes=10)
 """Times of copies of checkpoints are this close: they do not tell which checkpoint is newer."""
 _READINGS: Final = 8
@@ -326,11 +327,6 @@ def check_not_named(snapshots: Iterable[StoredSnapshot], named: Mapping[str, Che
             )
 
 
-def is_savepoint_name(name: str) -> bool:
-    """Check if a directory has the name that Flink gives to a savepoint."""
-    return bool(_SAVEPOINT.fullmatch(name))
-
-
 def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[StoredSnapshot], older_than: Age) -> Removal:
     """Plan the removal of snapshots with all of their files that no other snapshot uses.
 
@@ -381,6 +377,22 @@ def _in_use(snapshot: StoredSnapshot, paths: list[str], users: list[str]) -> str
     return f"{snapshot.directory} can't be removed: {who} {len(paths)} of its files, such as {paths[0]}.\nRemove {which} first"
 
 
+def check_has_snapshots(uses: FileUses, orphans: Sequence[ListedFile]) -> None:
+    """Check that orphans are beside at least one snapshot: all snapshots may lie elsewhere (Flink: ``s3.entropy.key``).
+
+    Raises
+    ------
+    WriteError
+        If there are orphans, but no snapshot was found.
+    """
+    if orphans and not uses.snapshots:
+        raise WriteError(
+            f"nothing is removed: {len(orphans)} files, such as {orphans[0].path}, seem unused, but no snapshot was found. "
+            "Snapshots elsewhere may use them: Flink writes files of the state below other prefixes if entropy is set.\n"
+            f"Name the directories of these snapshots with {spelled('also')}, or remove the directory yourself"
+        )
+
+
 def check_claims(uses: FileUses, orphans: Iterable[ListedFile]) -> None:
     """Check that no orphan is in a directory that a job elsewhere may have claimed.
 
@@ -416,15 +428,7 @@ def _claimable_directory(location: Location) -> str | None:
     directory = location.parent
     if is_savepoint_name(directory.name):
         return str(directory)
-    return None if is_checkpoint_name(directory.name) else _directory_of_job(location)
-
-
-def _directory_of_job(location: Location) -> str | None:
-    directory = location.parent
-    for folder in (directory, directory.parent):
-        if is_checkpoint_name(folder.name) or folder.name in (*_SHARED, _TASK_OWNED):
-            return str(folder.parent)
-    return None
+    return None if is_checkpoint_name(directory.name) else directory_of_job(location)
 
 
 class _RunningJobs:
@@ -446,17 +450,16 @@ class _RunningJobs:
         self._uses = uses
         self._older_than = older_than
         young = (file.location for file in uses.files.values() if not older_than.is_exceeded(file.modified))
-        self._directories = {_directory_of_job(location) for location in young} - {None}
+        self._directories = {directory_of_job(location) for location in young} - {None}
         self._last: dict[str, datetime | None] = {}
 
     def may_append(self, file: ListedFile) -> bool:
         """Check if a job may append to a merged file."""
-        is_merged = file.location.parent.parent.name in (*_SHARED, _TASK_OWNED)
-        return is_merged and _directory_of_job(file.location) in self._directories
+        return is_merged(file.location) and directory_of_job(file.location) in self._directories
 
     def may_name(self, file: ListedFile) -> bool:
         """Check if the next checkpoint of a job may name a file: it is not older than the last checkpoint by the guard."""
-        job = _directory_of_job(file.location)
+        job = directory_of_job(file.location)
         if job is None or job not in self._directories:
             return False
         if job not in self._last:
@@ -485,7 +488,7 @@ def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Remov
         for path, file in uses.files.items()
         if is_below(path, directory)
         and not uses.users_of(path)
-        and _is_made_by_flink(file.location)
+        and is_made_by_flink(file.location)
         and older_than.is_exceeded(file.modified)
         and not running.may_append(file)
         and not running.may_name(file)
@@ -497,24 +500,8 @@ def _is_of_snapshot(location: Location, snapshots: Collection[str]) -> bool:
     """Check if a file has the name and the place of a file of one of some snapshots, by their directories."""
     if str(location.parent) in snapshots:
         name = location.name
-        return name == METADATA_FILE or bool(_FILE_NAME.fullmatch(name)) or is_name_of_write(name)
-    return _is_made_by_flink(location)
-
-
-def _is_made_by_flink(location: Location) -> bool:
-    """Check if a file has the name and the place of a file of a checkpoint or savepoint.
-
-    Files in ``taskowned`` belong to operators, and state may name them. Only the directories that file merging makes there hold
-    files of checkpoints.
-    """
-    directory = location.parent
-    if not _FILE_NAME.fullmatch(location.name):
-        return False
-    if _TASK_OWNED in directory.segments:
-        return directory.name != _TASK_OWNED
-    if is_checkpoint_name(directory.name) or is_savepoint_name(directory.name):
-        return True
-    return bool(_SHARED & {directory.name, directory.parent.name})
+        return name == METADATA_FILE or is_name_of_flink(name) or is_name_of_write(name)
+    return is_made_by_flink(location)
 
 
 def _whole_seconds(age: timedelta) -> timedelta:

@@ -15,6 +15,7 @@ from state_processor.backends.metadata.checkpoint_pointers import CheckpointPoin
 from state_processor.backends.metadata.discovery import POINTER_PREFIX, is_checkpoint_name
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot import locate_metadata
+from state_processor.backends.retention.file_shapes import is_savepoint_name
 from state_processor.backends.retention.file_uses import FileUses, find_file_uses, is_below, real_path
 from state_processor.backends.retention.removal import (
     Age,
@@ -22,11 +23,11 @@ from state_processor.backends.retention.removal import (
     agreed,
     check_all_readable,
     check_claims,
+    check_has_snapshots,
     check_not_named,
     check_old_enough,
     clock_of_storage,
     is_checkpoint,
-    is_savepoint_name,
     named_by_pointers,
     removal_of_orphans,
     removal_of_snapshots,
@@ -158,7 +159,7 @@ def orphans(
     """Find the files that Flink has made below a directory and that no snapshot uses; remove them on request.
 
     Flink leaves such files if a job fails or is killed. Only files with a name that Flink gives, in a directory that Flink makes
-    (``chk-…``, ``savepoint-…``, ``shared``, ``dstl``, merged files in ``taskowned``), are orphans.
+    (``chk-…``, ``savepoint-…``, ``shared``, ``dstl``, merged files in ``taskowned``, files of ForSt), are orphans.
 
     Parameters
     ----------
@@ -178,7 +179,8 @@ def orphans(
     NotASnapshotError
         If a directory does not exist.
     WriteError
-        If the ``_metadata`` of a snapshot can't be read, so that its files are unknown, or a file can't be removed.
+        If the ``_metadata`` of a snapshot can't be read, so that its files are unknown, no snapshot is found beside orphans, or
+        a file can't be removed.
     OptionError
         If ``older_than`` is not a duration.
     """
@@ -191,6 +193,7 @@ def orphans(
         removal = removal_of_orphans(uses, str(root), age)
         if not also:
             check_claims(uses, removal.files)
+        check_has_snapshots(uses, removal.files)
         return _Planned(removal, uses)
 
     return _carried_out(partial(_find, _searched(root, also), access), plan, access.storage(), delete=delete)
