@@ -454,6 +454,12 @@ class Storage:
             filesystem, inner = self.filesystem(path)
             return _ask(Location.parse(path), lambda: function(filesystem, inner))
 
+    def forget_listings(self, path: str | os.PathLike[str]) -> None:
+        """Drop listings that some file systems of fsspec keep: changes by others have to be seen."""
+        handler = getattr(self.filesystem(path)[0], "handler", None)
+        if handler is not None and hasattr(handler, "fs"):
+            handler.fs.invalidate_cache()
+
     def list(self, path: str | os.PathLike[str]) -> list[Entry]:
         """Return files and directories in a directory, sorted by name; an empty list if the directory does not exist.
 

@@ -25,8 +25,6 @@ from datetime import timedelta
 from typing import Final
 from uuid import uuid4
 
-import pyarrow.fs as pafs
-
 from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage, StoredFile
@@ -200,7 +198,7 @@ class Staging:
 
     def is_open(self) -> bool:
         """Return whether the write goes on; files that a late task adds would never be removed."""
-        self._forget_listings()
+        self.storage.forget_listings(self.directory)
         return self.storage.exists(self._path(self._mark))
 
     def check_open(self) -> None:
@@ -266,7 +264,7 @@ class Staging:
 
     def _remove_all(self, names: Iterable[str]) -> None:
         """Remove files; one that can't be removed does not keep the others."""
-        self._inner("")  # connects, before threads do
+        self.storage.filesystem(self.directory)  # connects, before threads do
         with ThreadPoolExecutor(1 if self.is_local else _DELETING_THREADS) as threads:
             removals = [threads.submit(self.remove, name) for name in names]
         for removal in removals:
@@ -465,26 +463,17 @@ class Staging:
 
     def _entries(self) -> list[Entry]:
         """Return the files of the directory, of whichever write."""
-        self._forget_listings()
+        self.storage.forget_listings(self.directory)
         return [e for e in self.storage.list(self.directory) if not e.is_directory]
-
-    def _forget_listings(self) -> None:
-        """Drop listings that some file systems of fsspec keep: changes by others have to be seen."""
-        handler = getattr(self._inner("")[0], "handler", None)
-        if isinstance(handler, pafs.FSSpecHandler):
-            handler.fs.invalidate_cache()
 
     def present_metadata(self) -> memoryview | None:
         """Return the ``_metadata`` of the savepoint in the target directory."""
-        self._forget_listings()
+        self.storage.forget_listings(self.directory)
         path = self._path(METADATA_FILE)
         return self.storage.read_all(path) if self.storage.is_file(path) else None
 
     def _path(self, name: str) -> str:
         return str(Location.parse(self.directory).joined(name))
-
-    def _inner(self, name: str) -> tuple[pafs.FileSystem, str]:
-        return self.storage.filesystem(self._path(name))
 
 
 class NewFile:

@@ -38,7 +38,7 @@ class DeltaTarget:
     def position(self) -> Position | None:
         """Return the position of the last commit of this library, see :class:`~state_processor.lake.targets.Target`."""
         with self._errors():
-            if not self._delta.DeltaTable.is_deltatable(self._place, storage_options=self._options):
+            if not self._is_table():
                 return None
             self._table = self._delta.DeltaTable(self._place, storage_options=self._options)
             commits: list[dict[str, Any]] = self._table.history()
@@ -53,12 +53,15 @@ class DeltaTarget:
                 )
         raise WriteError(f"{self._place}: its log does not name a checkpoint any more. Choose a new directory for the table")
 
+    def _is_table(self) -> bool:
+        return bool(self._delta.DeltaTable.is_deltatable(self._place, storage_options=self._options))
+
     def schema(self) -> pa.Schema:
         """Return the columns."""
         return pa.schema(self._table.schema().to_arrow())
 
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
-        """Overwrite the table, also its columns."""
+        """Make the table, or overwrite it, also its columns."""
         failures: list[StateProcessorError] = []
 
         def noted() -> Iterator[pa.RecordBatch]:
@@ -70,10 +73,15 @@ class DeltaTarget:
 
         rows = pa.RecordBatchReader.from_batches(schema, noted())
         try:
-            self._write(rows, position, mode="overwrite", schema_mode="overwrite")
+            if self._table is None:
+                self._write(rows, position, mode="error")
+            else:
+                self._write(rows, position, mode="overwrite", schema_mode="overwrite")
         except WriteError:
             for failure in failures:  # Delta has only the text of an error in the rows
                 raise failure from None
+            if self._table is None and self._is_table():
+                raise ConflictError(f"{self._place}: another process has made the table meanwhile") from None
             raise
 
     def apply(self, changes: Changes, position: Position) -> None:

@@ -84,7 +84,7 @@ class IcebergTarget:
         with self._errors():
             if self._table is None:
                 self._catalog.create_namespace_if_not_exists(self._namespace)
-                self._table = self._catalog.create_table_if_not_exists(self._place, schema=schema, properties=_ONE_ATTEMPT)
+                self._table = self._catalog.create_table(self._place, schema=schema, properties=_ONE_ATTEMPT)
             with self._table.transaction() as transaction:
                 self._with_columns(transaction, schema)
                 transaction.overwrite(rows, snapshot_properties=position.properties())
@@ -133,7 +133,8 @@ class IcebergTarget:
                 warnings.filterwarnings("ignore", "Delete operation did not match any records")
                 yield
         except kinds as error:
-            kind = ConflictError if isinstance(error, exceptions.CommitFailedException) else WriteError
+            conflicts = (exceptions.CommitFailedException, exceptions.TableAlreadyExistsError)
+            kind = ConflictError if isinstance(error, conflicts) else WriteError
             raise kind(f"{self._place}: {error}") from error
 
 

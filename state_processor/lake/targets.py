@@ -114,7 +114,13 @@ class Target(Protocol):
         """Return the columns of the table that :meth:`position` has found."""
 
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
-        """Make the table, or replace all of its rows, in one commit."""
+        """Make the table, or replace all of its rows, in one commit.
+
+        Raises
+        ------
+        ConflictError
+            If something else has written the table since :meth:`position`.
+        """
 
     def apply(self, changes: Changes, position: Position) -> None:
         """Insert, replace and delete rows in one commit.
