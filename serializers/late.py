@@ -6,13 +6,20 @@ Their import takes longer than a small read, or their packages are installed for
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.errors import OptionError
 
-__all__ = ["cramjam", "pc", "require"]
+__all__ = ["cramjam", "pc", "require", "requirement"]
+
+_WITHOUT: Final = {"spark": "; sp.open and sp.arrow work without Spark"}
+"""What serves where an extra is not installed."""
+_DISTRIBUTIONS: Final = {"google": "protobuf", "yaml": "pyyaml"}
+"""Packages that are installed by another name than they are imported."""
 
 
 def require(module: str, extra: str, what: str) -> Any:
@@ -32,13 +39,36 @@ def require(module: str, extra: str, what: str) -> Any:
     OptionError
         If the package is not installed.
     """
-    package = module.partition(".")[0]
-    try:
+    with requirement(extra, what, module.partition(".")[0]):
         return import_module(module)
+
+
+@contextmanager
+def requirement(extra: str, what: str, *packages: str) -> Iterator[None]:
+    """Name the extra in the error if an import of one of its packages fails.
+
+    Parameters
+    ----------
+    extra
+        The extra.
+    what
+        What needs the package, in the plural, for the message.
+    *packages
+        The packages, as they are imported.
+
+    Raises
+    ------
+    OptionError
+        If a package is not installed.
+    """
+    try:
+        yield
     except ModuleNotFoundError as problem:
-        if problem.name != package:
+        package = (problem.name or "").partition(".")[0]
+        if package not in packages:
             raise
-        raise OptionError(f"{what} need the package {package}: pip install 'state-processor[{extra}]'") from None
+        remedy = f"pip install 'state-processor[{extra}]'{_WITHOUT.get(extra, '')}"
+        raise OptionError(f"{what} need the package {_DISTRIBUTIONS.get(package, package)}: {remedy}") from None
 
 
 def imported_class(module: str, name: str) -> Any:

@@ -30,13 +30,11 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(_MODULES[name])
         value = import_module(f"{__name__}.{name}") if module.__name__ == __name__ else getattr(module, name)
-    except ModuleNotFoundError as problem:
-        if (problem.name or "").partition(".")[0] not in ("py4j", "pyspark"):
-            raise
-        from state_processor.errors import OptionError
+    except ModuleNotFoundError:
+        from state_processor.serializers.late import requirement
 
-        without = "sp.arrow, sp.polars, sp.duckdb and the command line work without it"
-        raise OptionError(f"{name} needs Spark, which is not installed: pip install pyspark; {without}") from None
+        with requirement("spark", f"sp.{name} and other uses of Spark", "pyspark", "py4j"):
+            raise
     globals()[name] = value
     return value
 

@@ -12,7 +12,8 @@ from state_processor import __version__
 from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.late import require
 from state_processor.types.answers import Answer
 
 NO: Final = Answer.NO.exit_code
@@ -75,11 +76,7 @@ def command_parser(called: str | None = None) -> Parser:
 
 
 def _print_completion(parser: Parser, shell: str) -> None:
-    try:
-        import shtab
-    except ImportError:
-        raise OptionError("completion needs the package shtab: pip install 'state-processor[completion]'") from None
-    print(shtab.complete(parser, shell))
+    print(require("shtab", "completion", "scripts that complete commands").complete(parser, shell))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

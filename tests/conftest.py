@@ -16,7 +16,8 @@ from hypothesis.internal.conjecture import engine
 
 from state_processor.serializers import registrations
 from state_processor.serializers.kernel.interpreter import interpreter as kernel_interpreter
-from tests import both_engines, limits, spark_jvms
+from tests import both_engines, limits
+from tests.absent_packages import ABSENT, can_import, can_run
 from tests.corpus import CORPUS
 from tests.distribution import ModuleScheduling
 from tests.interop.selection import EVERY_CASE
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
 
-# Spark's JVMs, including JVMs of child processes.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_jvms.options_of_sessions())
+if "spark" not in ABSENT:
+    from tests import spark_jvms
+
+    # Spark's JVMs, including JVMs of child processes.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_jvms.options_of_sessions())
 
 # Without limits of time: the first call of a kernel loads or compiles it, and machines are busy.
 settings.register_profile(
@@ -69,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         for name in ("COLUMNS", "LINES"):
             os.environ.pop(name, None)
-    elif config.getoption("numprocesses", None):
+    elif config.getoption("numprocesses", None) and "spark" not in ABSENT:
         making = subprocess.Popen([sys.executable, "-m", "tests.spark_jvms"], cwd=TESTS.parent, stderr=subprocess.DEVNULL)
         config.add_cleanup(lambda: end_soon(making))
 
@@ -78,6 +82,24 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
     """Give modules to processes in a way that survives the end of a process."""
     return ModuleScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out modules whose packages are not installed."""
+    return True if ABSENT and collection_path.suffix == ".py" and not can_import(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests whose packages are not installed."""
+    deselected = [item for item in items if not can_run(item)] if ABSENT else []
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if can_run(item)]
+
+
+def pytest_report_header() -> list[str]:
+    """Name the packages without which tests are left out."""
+    return [f"left out: tests that need {' or '.join(sorted(ABSENT))}"] if ABSENT else []
 
 
 def pytest_collection_finish() -> None:

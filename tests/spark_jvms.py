@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import pyspark
-
 _CACHE: Final = Path(__file__).resolve().parents[1] / ".cache" / "spark"
 _SHORT_LIVED: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
@@ -45,6 +43,8 @@ def archive() -> Path | None:
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin") or shutil.which("java")
     if java is None or any(map(str.isspace, str(_CACHE))):
         return None
+    import pyspark
+
     classes = Path(java).resolve().parents[1] / "lib" / "modules"
     made_for = f"{pyspark.__file__} {pyspark.__version__} {classes} {classes.stat().st_mtime_ns if classes.exists() else ''}"
     return _CACHE / f"classes-{hashlib.sha256(made_for.encode()).hexdigest()[:12]}.jsa"

@@ -14,6 +14,7 @@ from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from state_processor.serializers.kryo.writer import KryoWriter
+from state_processor.serializers.late import require
 
 
 def register_protobuf(class_name: str, message: Any, descriptor_set: bytes | None = None) -> None:
@@ -51,10 +52,9 @@ class _Messages:
 
     def message_class(self) -> Any:
         """Return the Python class of the messages."""
+        require("google.protobuf", "protobuf", "messages of Protocol Buffers")
         try:
             return self.message if self.descriptor_set is None else _class_of(self.descriptor_set, self.message)
-        except ImportError:
-            raise OptionError("messages of Protocol Buffers need the package protobuf: pip install protobuf") from None
         except Exception as error:  # of protobuf, for a name or a set that it does not accept
             raise OptionError(f"the descriptor set does not have the message {self.message!r}: {error}") from None
 

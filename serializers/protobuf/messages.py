@@ -14,9 +14,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.serializers.late import require
 
 _UNSIGNED: Final = pa.decimal128(20, 0)
-_MISSING: Final = "messages of Protocol Buffers need the package protobuf: pip install protobuf"
 
 
 def message_class(message: Any, descriptor_set: bytes | None = None) -> Any:
@@ -34,11 +34,10 @@ def message_class(message: Any, descriptor_set: bytes | None = None) -> Any:
     OptionError
         The package ``protobuf`` is missing, or the descriptor set does not have the message.
     """
+    require("google.protobuf", "protobuf", "messages of Protocol Buffers")
     try:
         found = message if descriptor_set is None else _class_of(descriptor_set, message)
         found.DESCRIPTOR.full_name  # noqa: B018 - an attribute of generated classes
-    except ImportError:
-        raise OptionError(_MISSING) from None
     except Exception as error:  # of protobuf, for a name or a set that it does not accept
         what = "is not a class that protoc generated" if descriptor_set is None else "is not in the descriptor set"
         raise OptionError(f"the message {message!r} {what}: {error}") from None

@@ -12,10 +12,8 @@ from state_processor import arrow
 from state_processor.commands.command import argument, flag
 from state_processor.options.flags import flag_values
 from state_processor.options.table import STATE_KIND
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import requirement
 from state_processor.types.identifier import OperatorIdentifier
-
-_SPARK: Final = ("pyspark", "py4j")
 
 WHERE: Final = argument(
     "--where",
@@ -48,11 +46,6 @@ def state_batches(
     values = {**shape, **more, **flag_values(options)}
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
-    try:
+    with requirement("spark", "conditions of --where", "pyspark", "py4j"):
         from state_processor.spark.filtered import filtered_batches  # starts a JVM; other commands don't need it
-    except ModuleNotFoundError as problem:
-        if problem.name not in _SPARK:
-            raise
-        raise OptionError("--where needs Spark: pip install pyspark") from None
-
     return filtered_batches(options.path, operator, state, options.where, values)

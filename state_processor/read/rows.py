@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from state_processor.backends.read.column_comments import comments_of
 from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.late import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,6 +104,8 @@ class Rows(Iterator[pa.RecordBatch]):
 
         Raises
         ------
+        OptionError
+            If pandas is not installed.
         StateProcessorError
             If a batch was taken by iteration.
         """
@@ -150,8 +153,7 @@ class Rows(Iterator[pa.RecordBatch]):
 
 
 def _nullable_types() -> dict[pa.DataType, Any]:
-    import pandas as pd
-
+    pd = require("pandas", "pandas", "data frames of pandas")
     numbers = {pa.int8(): pd.Int8Dtype, pa.int16(): pd.Int16Dtype, pa.int32(): pd.Int32Dtype, pa.int64(): pd.Int64Dtype}
     numbers |= {pa.float32(): pd.Float32Dtype, pa.float64(): pd.Float64Dtype}
     return {type_: dtype() for type_, dtype in (*numbers.items(), (pa.bool_(), pd.BooleanDtype))}

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
+from importlib.util import find_spec
 from logging import getLogger
 from types import ModuleType
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
-from pyspark.errors.exceptions import captured
 
 from state_processor import errors
 from state_processor.serializers.doors import Door, entered
@@ -33,6 +33,11 @@ _PUSHDOWN_IS_OFF: Final = "DATA_SOURCE_PUSHDOWN_DISABLED] KeyFilteringStateReade
 _WORKER: Final = "pyspark.worker_util"
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 """The variable behind Spark's setting ``spark.sql.execution.pyspark.udf.hideTraceback.enabled``."""
+_HAS_JVM: Final = find_spec("py4j") is not None
+"""The package pyspark-client has sessions of Spark Connect alone."""
+_CLASSIC: Final = import_module("pyspark.errors.exceptions.captured") if _HAS_JVM else None
+_JAVA_ERRORS: Final = (import_module("py4j.protocol").Py4JJavaError,) if _HAS_JVM else ()
+_NETWORK_ERRORS: Final = (import_module("py4j.protocol").Py4JNetworkError,) if _HAS_JVM else ()
 _CONNECT_CLIENT: Final = "pyspark.sql.connect.client.core"
 _CONVERT: Final = "convert_exception"
 
@@ -65,7 +70,7 @@ def raise_errors_of_tasks() -> None:
     PySpark does not offer a hook. Its conversion of Java's exceptions is wrapped, once per process, and the conversion of Spark
     Connect once it is used.
     """
-    for module in (captured, sys.modules.get(_CONNECT_CLIENT)):
+    for module in (_CLASSIC, sys.modules.get(_CONNECT_CLIENT)):
         if module is not None:
             _wrap_conversion(module)
 
@@ -88,7 +93,7 @@ def unwrap_spark_errors() -> Iterator[None]:
     """Raise the errors of tasks instead of Spark's errors that wrap them."""
     try:
         yield
-    except (PySparkException, Py4JJavaError) as failure:  # the second from iterators over rows
+    except (PySparkException, *_JAVA_ERRORS) as failure:  # the second from iterators over rows
         found = translated(str(failure))
         if found is None:
             raise
@@ -101,7 +106,7 @@ def failures_of_tasks() -> Iterator[None]:
     try:
         with unwrap_spark_errors():
             yield
-    except Py4JJavaError as failure:
+    except _JAVA_ERRORS as failure:
         text = str(failure.java_exception.getMessage())
         raise translated(text) or errors.WriteError(_JVM_TRACE.split(text, maxsplit=1)[0].strip()) from failure
 
@@ -111,7 +116,7 @@ def lost_sessions() -> Iterator[None]:
     """Raise the end of Spark's JVM in the midst of a write as an error of this library."""
     try:
         yield
-    except (Py4JNetworkError, ConnectionError, EOFError) as failure:
+    except (*_NETWORK_ERRORS, ConnectionError, EOFError) as failure:
         raise errors.WriteError(
             f"the JVM of Spark does not answer any more ({describe(failure)}); start a new session and write again"
         ) from failure

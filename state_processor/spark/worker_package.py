@@ -7,15 +7,15 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 from zipimport import zipimporter
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 _WHEEL: Final = ".whl"
-_SENT: Final[WeakSet[SparkContext]] = WeakSet()
+_SENT: Final[WeakSet[Any]] = WeakSet()
+"""Contexts of Spark. The package pyspark-client does not have their class."""
 
 
 def send_package(spark: SparkSession) -> None:

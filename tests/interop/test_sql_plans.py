@@ -78,7 +78,7 @@ def uid_of(savepoint: str, plan: Path, operation: str) -> str:
     return str(uid)
 
 
-Change = Callable[["SparkSession", str, Path], sp.SavepointWriter]
+Change = Callable[["SparkSession", str, Path], "sp.SavepointWriter"]
 
 GROUPS = [
     "+I[dan, 1, 3, 3, 3, pen]",

@@ -1,6 +1,6 @@
 """Virtual environments with nothing in them but the project, as wheel or sdist, and the versions of packages that it declares.
 
-``python -m tests.packaging.environments`` runs the first steps with every Python of this machine and every Spark.
+``python -m tests.packaging.environments`` runs the first steps with every Python of this machine, with every Spark and without.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "environments"
 SAVEPOINT = ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 _LEFT_OUT = (".git", ".venv", ".cache", "build", "dist", "*.egg-info", "__pycache__")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter, and pinned packages in addition to the project's requirements.
+    """An interpreter, and pinned packages in addition to the project's requirements and those of an extra.
 
     With ``links``, the newest versions: those in the environment of this process are not unpacked again.
     """
@@ -45,10 +45,17 @@ class Environment:
     python: str
     pins: tuple[str, ...] = ()
     links: bool = False
+    extra: str = "spark"
 
     @property
     def interpreter(self) -> Path:
         return CACHE / self.name / "bin" / "python"
+
+    @property
+    def modules(self) -> Path:
+        """The directory of the installed packages."""
+        (found,) = (CACHE / self.name).glob("lib/python*/site-packages")
+        return found
 
     def install(self, package: Path) -> None:
         """Install a wheel or sdist of the project, with all that it requires."""
@@ -58,11 +65,11 @@ class Environment:
         else:
             _run(self.python, "-m", "venv", "--clear", "--without-pip", str(CACHE / self.name))
             if self.links:
-                (modules,) = (CACHE / self.name).glob("lib/python*/site-packages")
-                link_requirements(modules)
+                link_requirements(self.modules, self.extra)
         newest = ("--upgrade", "--upgrade-strategy", "eager") if self.links else ()
+        wanted = f"{package}[{self.extra}]" if self.extra else str(package)
         # uncompiled: most of the modules are never imported
-        _run(*pip, "install", "--no-compile", *newest, str(package), *self.pins)
+        _run(*pip, "install", "--no-compile", *newest, wanted, *self.pins)
 
     def first_steps(self, folder: Path, how: str) -> dict[str, Any]:
         """Run the first steps in a folder. Python finds modules there before installed modules."""
@@ -79,17 +86,19 @@ class Environment:
         return found
 
 
-def link_requirements(modules: Path) -> None:
+def link_requirements(modules: Path, extra: str) -> None:
     """Link the files of the packages that the project requires, and of those that they require, into a directory of modules."""
     seen: dict[str, Distribution] = {}
     names = ["state-processor"]
     for name in names:
+        extras = (extra, "") if name == "state-processor" else ("",)
         try:
             seen[name] = seen.get(name) or distribution(name)
         except PackageNotFoundError:  # pip installs it
             continue
         required = map(Requirement, seen[name].requires or ())
-        names += [r.name for r in required if r.name not in names and (r.marker is None or r.marker.evaluate({"extra": ""}))]
+        chosen = (r for r in required if r.marker is None or any(r.marker.evaluate({"extra": e}) for e in extras))
+        names += [r.name for r in chosen if r.name not in names]
     for found in list(seen.values())[1:]:
         for file in found.files or ():
             if ".." not in file.parts:
@@ -102,8 +111,9 @@ def link_requirements(modules: Path) -> None:
 
 
 def lower_bounds() -> tuple[str, ...]:
-    """Return the oldest version that is declared of each required package, pinned."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    """Return the oldest version that is declared of each package that is required with Spark, pinned."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["spark"], *project["optional-dependencies"]["pandas"]]
     bounds = [re.match(r"([\w-]+)>=([\d.]+)", requirement) for requirement in declared]
     return tuple(f"{b[1]}=={b[2]}{'.0' if b[2].count('.') < 2 else ''}" for b in bounds if b)
 
@@ -136,11 +146,12 @@ def _run(*command: str, folder: Path | None = None, settings: dict[str, str] | N
 def main() -> int:
     """Run the first steps with all combinations, and with the oldest versions; return the number of failed ones."""
     pythons = {version: interpreter(version) for version in PYTHONS}
+    present = {version: python for version, python in pythons.items() if python}
     every = [
         Environment(f"python{version}-pyspark{spark}", python, (f"pyspark=={spark}.*",))
-        for (version, python), spark in product(pythons.items(), SPARKS)
-        if python
+        for (version, python), spark in product(present.items(), SPARKS)
     ]
+    every += [Environment(f"python{version}-without-spark", python, extra="") for version, python in present.items()]
     if pythons[PYTHONS[0]]:
         every.insert(0, Environment("oldest", str(pythons[PYTHONS[0]]), lower_bounds()))
     failed = 0
@@ -149,7 +160,7 @@ def main() -> int:
         for environment in every:
             try:
                 environment.install(wheel)
-                outcome = json.dumps(environment.first_steps(Path(folder), "spark"))
+                outcome = json.dumps(environment.first_steps(Path(folder), environment.extra or "arrow"))
             except RuntimeError as failure:
                 failed, outcome = failed + 1, f"FAILED\n{failure}"
             print(f"{environment.name}: {outcome}", flush=True)

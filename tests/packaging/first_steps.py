@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import state_processor as sp
@@ -53,7 +53,14 @@ def with_spark(path: str, target: str) -> dict[str, Any]:
     return found
 
 
+def version_of_spark() -> str | None:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return None
+
+
 if __name__ == "__main__":
     savepoint, new, how = sys.argv[1:]
     result = with_arrow(savepoint) if how == "arrow" else with_spark(savepoint, new)
-    print(json.dumps(result | {"module": sp.__file__, "pyspark": version("pyspark")}))
+    print(json.dumps(result | {"module": sp.__file__, "pyspark": version_of_spark()}))

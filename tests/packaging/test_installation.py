@@ -1,15 +1,18 @@
-"""Wheel and sdist, each in an empty environment: the oldest versions that are declared, and the newest there are."""
+"""Wheel and sdist in empty environments: the oldest versions that are declared, the newest there are, and without Spark."""
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.environments import PYTHONS, ROOT, Environment, interpreter, lower_bounds
+from tests.packaging.environments import PYTHONS, ROOT, SAVEPOINT, Environment, interpreter, lower_bounds
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +43,7 @@ def test_wheel_and_sdist_hold_every_module(packages: tuple[Path, Path]) -> None:
     assert {m for m in installed if m not in names} == set()
 
 
+@pytest.mark.spark
 def test_oldest_versions_from_the_wheel(packages: tuple[Path, Path], tmp_path: Path) -> None:
     oldest = Environment("oldest", interpreter(PYTHONS[0]) or sys.executable, lower_bounds())
     oldest.install(packages[0])
@@ -49,6 +53,7 @@ def test_oldest_versions_from_the_wheel(packages: tuple[Path, Path], tmp_path: P
     assert SPARK.items() <= oldest.first_steps(tmp_path, "spark").items()
 
 
+@pytest.mark.spark
 def test_newest_versions_from_the_sdist(packages: tuple[Path, Path], tmp_path: Path) -> None:
     newest = Environment("newest", sys.executable, links=True)
     newest.install(packages[1])
@@ -56,3 +61,32 @@ def test_newest_versions_from_the_sdist(packages: tuple[Path, Path], tmp_path: P
     assert ARROW.items() <= found.items()
     assert ".cache/environments/newest/" in found["module"]
     assert SPARK.items() <= newest.first_steps(ROOT, "spark").items()
+
+
+def test_the_installation_without_spark_is_small(packages: tuple[Path, Path], tmp_path: Path) -> None:
+    small = Environment("small", sys.executable, links=True, extra="")
+    small.install(packages[0])
+    installed = small.modules
+    assert not [name for name in ("pyspark", "py4j", "pandas", "duckdb", "polars") if (installed / name).exists()]
+    assert sum(path.stat().st_size for path in installed.rglob("*") if path.is_file()) < 500e6
+    found = small.first_steps(tmp_path, "arrow")
+    assert ARROW.items() <= found.items()
+    assert found["pyspark"] is None
+    count = ["-m", "state_processor.cli", "count", str(SAVEPOINT), "--uid", "orders", "--state", "total"]
+    done = subprocess.run([small.interpreter, *count], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "50\n"
+
+
+def test_every_extra_that_a_message_names_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    modules = [p for room in ("state_processor", "serializers", "backends") for p in (ROOT / room).rglob("*.py")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {e for p in {*modules, *pages} for e in re.findall(r"state-processor\[([\w,-]+)\]", p.read_text("utf-8"))}
+    call = re.compile(r"""(?:require\("[\w.]+", |requirement\()"([\w-]+)",""")
+    required = {extra for path in modules for extra in call.findall(path.read_text("utf-8"))}
+    assert {"spark", "pandas", "duckdb", "serve", "completion"} <= required
+    assert {e for group in named | required for e in group.split(",")} <= extras.keys()
+    for_users = extras.keys() - {"all", "all-without-spark", "dev", "docs", "tests", "s3", "planner", "pandas"}
+    everything = {e for line in (*extras["all"], *extras["all-without-spark"]) for e in re.split(r"[\[\],]", line)[1:-1]}
+    assert everything - {"all-without-spark"} == for_users

@@ -98,7 +98,8 @@ def test_the_package_alone_imports_nothing_else() -> None:
 def test_without_spark(name: str) -> None:
     without = "import sys; sys.modules['pyspark'] = None"
     attempt = f"{READ}\ntry: sp.{name}\nexcept sp.OptionError as error: print(error)"
-    assert f"{name} needs Spark, which is not installed: pip install pyspark" in printed(f"{without}\n{attempt}")
+    expected = f"sp.{name} and other uses of Spark need the package pyspark: pip install 'state-processor[spark]'"
+    assert expected in printed(f"{without}\n{attempt}")
 
 
 def test_public_names_are_listed_and_nothing_else() -> None:

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
 import state_processor as sp
 from state_processor import cli
 from state_processor.types.flink_types import Types
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LINE = 130
 LINES = 3
@@ -165,6 +166,7 @@ def check_message(message: str, expected: str, place: Path) -> None:
     assert not re.search(r"Traceback|\bat org\.|<function|object at 0x", shown)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(("command", "expected"), [pytest.param(c, m, id=what) for what, c, m in COMMANDS])
 def test_commands(
     command: str, expected: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -202,6 +204,8 @@ def test_a_java_on_which_spark_does_not_run(
         (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
         (tmp_path / "bin" / "java").chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    from pyspark.sql import SparkSession
+
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     assert cli.main(WHERE) == cli.BAD_INPUT
     expected = f"--where starts Spark, which needs Java 17 or later; set JAVA_HOME to a JDK: TMP/bin/java {found}"
@@ -213,7 +217,8 @@ def test_spark_is_not_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if "site-packages" not in entry])
     assert cli.main(WHERE) == cli.BAD_INPUT
-    check_message(capsys.readouterr().err.strip(), "--where needs Spark: pip install pyspark", tmp_path)
+    expected = r"conditions of --where need the package pyspark: pip install 'state-processor\[spark\]'; sp\.open and sp\.arrow"
+    check_message(capsys.readouterr().err.strip(), expected, tmp_path)
 
 
 class Trial:
@@ -246,13 +251,23 @@ def row_type(ddl: str) -> dict[str, Any]:
     return {"v": sp.ValueState(Types.ROW_DATA(ddl))}
 
 
+def pandas_frame(columns: dict[str, list[Any]] | None = None) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(columns)
+
+
 Call = Callable[[Trial], Any]
 TOTALS = "key string, value bigint"
 READ_SESSION = "session"
 
 CALLS: list[tuple[str, Call, str]] = [
     ("no path", lambda t: sp.SavepointReader.read(t.spark, None), "path: expected the directory of a savepoint .*, found None"),  # type: ignore[arg-type]
-    ("DataFrame as a path", lambda t: sp.arrow.operators(pd.DataFrame()), "path: expected the directory .*, found a DataFrame"),  # type: ignore[arg-type]
+    (
+        "DataFrame as a path",
+        lambda t: sp.arrow.operators(pandas_frame()),
+        "path: expected the directory .*, found a DataFrame",
+    ),  # type: ignore[arg-type]
     ("session and path exchanged", lambda t: sp.SavepointReader.read(ORDERS_PATH, t.spark), "the session comes before the path"),  # type: ignore[arg-type]
     ("typo in a uid", lambda t: t.reader.read_keyed_state("ordres"), "no operator 'ordres' .* Did you mean 'orders'"),
     ("typo in a state", lambda t: t.reader.read_keyed_state("orders", "totl"), r"Did you mean 'total'\?"),
@@ -273,7 +288,7 @@ CALLS: list[tuple[str, Call, str]] = [
     ("key of another type", lambda t: t.reader.lookup("orders", 5), "has keys of type STRING, found 5 of type int"),
     (
         "keys in another column",
-        lambda t: t.reader.read_keyed_state("orders", "total", keys=pd.DataFrame({"user": ["a"]})),
+        lambda t: t.reader.read_keyed_state("orders", "total", keys=pandas_frame({"user": ["a"]})),
         "expected the column 'key', found 'user'",
     ),
     (
@@ -310,7 +325,7 @@ CALLS: list[tuple[str, Call, str]] = [
     ),
     ("array of numpy", lambda t: t.update("total", np.zeros((2, 2))), "expected rows as a DataFrame .* found a ndarray"),
     ("name of a file", lambda t: t.update("total", "rows.csv"), "expected rows as a DataFrame of Spark, .* found a str"),
-    ("empty frame of pandas", lambda t: t.update("total", pd.DataFrame()), "the rows have no columns"),
+    ("empty frame of pandas", lambda t: t.update("total", pandas_frame()), "the rows have no columns"),
     (
         "null as a key",
         lambda t: t.write(t.update("total", t.frame(TOTALS, (None, 1)))),

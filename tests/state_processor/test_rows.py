@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 
 import duckdb
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -99,6 +99,15 @@ def test_all_types_survive(uid: str, state: str) -> None:
     expected = rows.read_all()
     assert same(pl.DataFrame(rows).to_arrow(), expected)
     assert same(in_duckdb(rows), expected)
+
+
+@pytest.mark.pandas
+@pytest.mark.parametrize(("uid", "state"), TYPED, ids=[state for _, state in TYPED])
+def test_all_types_survive_in_pandas(uid: str, state: str) -> None:
+    import pandas as pd
+
+    rows = sp.arrow.read_state(TYPES_PATH, uid, state, nanos="truncate")
+    expected = rows.read_all()
     assert same(pa.Table.from_pandas(rows.to_pandas(types_mapper=pd.ArrowDtype), expected.schema), expected)
 
 
@@ -115,7 +124,16 @@ def test_duckdb_reads_anew_for_each_query() -> None:
     assert same(in_duckdb(limits()), LIMITS)
 
 
+def test_pandas_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(sp.OptionError, match=r"need the package pandas: pip install 'state-processor\[pandas\]'"):
+        limits().to_pandas()
+
+
+@pytest.mark.pandas
 def test_pandas() -> None:
+    import pandas as pd
+
     frame = limits().to_pandas()
     assert (frame["long"][0], frame["long"].dtype, frame["boolean"].dtype) == (2**63 - 1, "Int64", "boolean")
     assert same(pa.Table.from_pandas(frame, LIMITS.schema), LIMITS)

@@ -6,9 +6,9 @@ import math
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -17,15 +17,12 @@ from state_processor.serializers.errors import OptionError
 
 DAY = datetime(2024, 1, 1)
 AWARE = DAY.replace(tzinfo=UTC)
-NANOS = pd.Timestamp("2024-01-01 00:00:00.000000001")
 
 REFUSED: dict[str, tuple[list[Any], str]] = {
     "a local time among points in time": ([AWARE, DAY], "'v' of row 1 .*without a time zone, in a column of times with one"),
     "a point in time among local times": ([DAY, None, AWARE], "'v' of row 2 .*with a time zone, in a column of times without"),
     "a local time in a field": ([{"at": AWARE}, {"at": DAY}], r"'v\.at' of row 1 .*without a time zone"),
     "a local time in a list": ([[AWARE], [AWARE, DAY]], r"'v\.element' of row 1 .*without a time zone"),
-    "pandas' local time": ([pd.Timestamp(AWARE), pd.Timestamp(DAY)], "'v' of row 1 .*without a time zone"),
-    "nanoseconds": ([DAY, NANOS], "'v' of row 1 .*nanoseconds, which microseconds can't hold"),
     "a time among dates": ([date(2024, 1, 1), datetime(2024, 1, 1, 5)], "'v' of row 1 .*a time of day, in a column of dates"),
     "a date among times": ([datetime(2024, 1, 1, 5), date(2024, 1, 1)], "'v' of row 1 can't become a value of Arrow"),
     "a time of day with a zone": ([time(1, 2), time(1, 2, tzinfo=UTC)], "'v' of row 1 .*a time of day with a time zone"),
@@ -48,16 +45,34 @@ def test_values_of_another_type_are_refused(values: list[Any], message: str) -> 
         column_of_values("v", values)
 
 
+@pytest.mark.pandas
+def test_times_of_pandas_that_are_refused() -> None:
+    import pandas as pd
+
+    with pytest.raises(OptionError, match=r"'v' of row 1 .*without a time zone"):
+        column_of_values("v", [pd.Timestamp(AWARE), pd.Timestamp(DAY)])
+    with pytest.raises(OptionError, match=r"'v' of row 1 .*nanoseconds, which microseconds can't hold"):
+        column_of_values("v", [DAY, pd.Timestamp("2024-01-01 00:00:00.000000001")])
+
+
 def test_nulls_and_nan() -> None:
-    assert column_of_values("v", [1, pd.NA, pd.NaT, None]).to_pylist() == [1, None, None, None]
-    assert column_of_values("v", [pd.NaT, AWARE]).to_pylist() == [None, AWARE]
-    for values in ([1.5, math.nan, None], [1, np.float64("nan"), pd.NA]):
+    for values in ([1.5, math.nan, None], [1, np.float64("nan"), None]):
         column = column_of_values("v", values)
         assert (column.null_count, math.isnan(column[1].as_py())) == (1, True)
 
 
+@pytest.mark.pandas
+def test_nulls_of_pandas() -> None:
+    import pandas as pd
+
+    assert column_of_values("v", [1, pd.NA, pd.NaT, None]).to_pylist() == [1, None, None, None]
+    assert column_of_values("v", [pd.NaT, AWARE]).to_pylist() == [None, AWARE]
+    column = column_of_values("v", [1, np.float64("nan"), pd.NA])
+    assert (column.null_count, math.isnan(column[1].as_py())) == (1, True)
+
+
 def test_times_of_several_zones_are_points_in_time() -> None:
-    berlin = pd.Timestamp(AWARE).tz_convert("Europe/Berlin")
+    berlin = AWARE.astimezone(ZoneInfo("Europe/Berlin"))
     assert column_of_values("v", [berlin, AWARE]).cast(pa.int64()).to_pylist() == [1_704_067_200_000_000] * 2
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 T = sp.Types
 Sql = Callable[[str], "DataFrame"]
-Call = Callable[[sp.SavepointWriter, Sql], Any]
+Call = Callable[["sp.SavepointWriter", Sql], Any]
 
 ROW = "SELECT 'amelia' AS key, 1L AS value"
 TIMER = "SELECT 'amelia' AS key, 1000L AS timestamp"

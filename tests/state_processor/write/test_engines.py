@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -226,6 +225,8 @@ def test_native_formats(backend: Any, tmp_path: Path) -> None:
 
 
 def as_pandas(rows: list[dict[str, Any]]) -> Any:
+    import pandas as pd
+
     return pd.DataFrame(rows)
 
 
@@ -248,7 +249,7 @@ class OnlyAnArray:
         lambda rows: pa.Table.from_pylist(rows).to_reader(),
         lambda rows: OnlyAnArray(pa.RecordBatch.from_pylist(rows)),
         pl.DataFrame,
-        as_pandas,
+        pytest.param(as_pandas, marks=pytest.mark.pandas),
     ],
     ids=["dictionaries", "table", "batch", "reader", "array", "polars", "pandas"],
 )

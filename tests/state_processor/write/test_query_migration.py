@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-Open = Callable[..., sp.SavepointWriter]
+Open = Callable[..., "sp.SavepointWriter"]
 
 
 @pytest.fixture

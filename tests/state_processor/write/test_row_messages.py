@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -115,6 +114,8 @@ def test_null_elements_of_lists_are_refused(spark: SparkSession, tmp_path: Path)
 
 
 def test_nan_of_pandas_is_a_number(spark: SparkSession, tmp_path: Path) -> None:
+    import pandas as pd
+
     rows = pd.DataFrame({"key": [1, 2, 3], "value": pd.array([0.0, None, 1.0], "Float64") / pd.array([0.0, 0.0, 1.0], "Float64")})
     sp.SavepointWriter.new(spark).with_keyed_state("op", rows, states={"value": T.DOUBLE()}).write(tmp_path / "new")
     found = sp.SavepointReader.read(spark, tmp_path / "new").read_keyed_state("op", "value").collect()
