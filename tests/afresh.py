@@ -9,7 +9,9 @@ from typing import Any, Final
 from tests.waiting import SECONDS
 
 _FORKS: Final = get_context("forkserver")
-_FORKS.set_forkserver_preload(["state_processor.testing.plugin", "tests.faults.children", "tests.numba_tables"])
+_FORKS.set_forkserver_preload(
+    ["state_processor.testing.plugin", "tests.faults.children", "tests.numba_tables", "state_processor.serving.query_imports"]
+)
 
 
 def run_afresh(function: Callable[..., None], *arguments: Any) -> int:

@@ -59,11 +59,18 @@ TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
             metavar="N",
             help="requests at the same time (default: 8)",
         ),
+        argument(
+            "--query-memory",
+            type=positive,
+            default=Limits.memory >> 20,
+            metavar="MB",
+            help=f"memory of DuckDB for a query of SQL; its process may use twice as much (default: {Limits.memory >> 20})",
+        ),
     ),
     flags(Kind.SIZES),
 )
 def _serve(options: argparse.Namespace) -> None:
-    limits = Limits(options.max_rows, float(options.time_limit), options.parallel)
+    limits = Limits(options.max_rows, float(options.time_limit), options.parallel, options.query_memory << 20)
     serve(
         options.directory,
         options.host,
@@ -85,7 +92,7 @@ def _say_at_once(text: str) -> None:
 
 def _token(file: str | None) -> str | None:
     if file is None:
-        return os.environ.get(TOKEN_SETTING) or None
+        return os.environ.pop(TOKEN_SETTING, None) or None  # processes that run queries do not get it
     try:
         with open(file, encoding="ascii") as opened:
             return opened.read().strip()

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any, Final, Self
 
@@ -18,8 +19,8 @@ from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serving.access import Permission
 from state_processor.serving.following import READING, Followed, ServedSnapshot
-from state_processor.serving.limits import BusyError, Limits
-from state_processor.sql.session import SqlSession
+from state_processor.serving.limits import BusyError, Limits, TimeLimitError
+from state_processor.serving.queries import QueryProcesses
 from state_processor.types.identifier import OperatorIdentifier
 
 CHECKPOINT_ID: Final = b"checkpoint_id"
@@ -63,42 +64,22 @@ class Scan:
             raise OptionError(f"the request names neither an operator nor a query; expected {example}")
         return cls(**given, **lists)
 
-    def open(self, served: ServedSnapshot, limits: Limits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def open(self, served: ServedSnapshot, queries: QueryProcesses) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the columns, and an iterator that reads the batches."""
         if self.sql is not None:
-            return _queried(served, self.sql, limits)
+            return queries.run(served, self.sql)
+        scan = self._scan(served)
+        return scan.schema, scan.read()
+
+    def schema(self, served: ServedSnapshot, queries: QueryProcesses) -> pa.Schema:
+        """Return the columns."""
+        return self._scan(served).schema if self.sql is None else queries.columns(served, self.sql)
+
+    def _scan(self, served: ServedSnapshot) -> StateScan:
         options = {**READING, **({} if self.columns is None else {"columns": self.columns})}
         options |= {} if self.keys is None else {"keys": self.keys}
         request = StateRequest(OperatorIdentifier.of(self.uid or ""), self.state, self.kind, None, options)
-        scan = StateScan.of(request.find(served.snapshot), request)
-        return scan.schema, scan.read()
-
-
-def _queried(served: ServedSnapshot, sql: str, limits: Limits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Run a query, and end it at the limit of time."""
-    session = SqlSession.isolated(served.snapshot, {"nanos": "check"})
-    timer = threading.Timer(limits.seconds, session.interrupt)
-    timer.daemon = True
-    timer.start()
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from result.batches
-        except OptionError:
-            if timer.finished.is_set():  # DuckDB reports that the query was interrupted
-                raise limits.too_long() from None
-            raise
-        finally:
-            timer.cancel()
-
-    try:
-        result = session.execute(sql)
-    except StateProcessorError:
-        if timer.finished.is_set():
-            raise limits.too_long() from None
-        timer.cancel()
-        raise
-    return result.schema, batches()
+        return StateScan.of(request.find(served.snapshot), request)
 
 
 class _Slot:
@@ -152,6 +133,21 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         self._followed = followed
         self._limits = limits
         self._slots = threading.Semaphore(limits.parallel)
+        self._queries = QueryProcesses(followed.access, limits)
+
+    def start_queries(self) -> None:
+        """Start a process for queries, so that the first one does not wait for it."""
+        if find_spec("duckdb") is not None:
+            with suppress(StateProcessorError):  # which queries will raise
+                self._queries.start(self._followed.current)
+
+    def shutdown(self) -> None:
+        """End the server, and the processes of queries."""
+        self._queries.close()
+        super().shutdown()
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
         """Yield a flight for each state, and for the timers of each operator."""
@@ -173,7 +169,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         with _clear_errors():
             scan, slot = Scan.parse(ticket.ticket), self._slot()
             try:
-                schema, batches = self._followed.ask(lambda served: _begun(served, scan, self._limits))
+                schema, batches = self._followed.ask(lambda served: _begun(served, scan, self._queries))
             except BaseException:
                 slot.release()
                 raise
@@ -198,7 +194,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _schema(self, command: bytes) -> pa.Schema:
         scan = Scan.parse(command)
-        return self._followed.ask(lambda served: _named(served, scan.open(served, self._limits)[0]))
+        return self._followed.ask(lambda served: _named(served, scan.schema(served, self._queries)))
 
     def _info(self, command: bytes) -> flight.FlightInfo:
         endpoint = flight.FlightEndpoint(flight.Ticket(command), [])
@@ -217,9 +213,9 @@ def _all_commands(served: ServedSnapshot) -> list[bytes]:
     return found
 
 
-def _begun(served: ServedSnapshot, scan: Scan, limits: Limits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _begun(served: ServedSnapshot, scan: Scan, queries: QueryProcesses) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Open a request and read its first batch: until then, a newer checkpoint can be read instead."""
-    schema, batches = scan.open(served, limits)
+    schema, batches = scan.open(served, queries)
     first = list(islice(batches, 1))
     return _named(served, schema), chain(first, batches)
 
@@ -249,5 +245,7 @@ def _clear_errors() -> Iterator[None]:
         yield
     except BusyError as problem:
         raise flight.FlightUnavailableError(str(problem)) from None
+    except TimeLimitError as problem:
+        raise flight.FlightTimedOutError(f"TimeLimitError: {problem}") from None
     except StateProcessorError as problem:
         raise flight.FlightServerError(f"{type(problem).__name__}: {problem}") from None

@@ -149,7 +149,7 @@ class Followed:
     directory
         A directory with the checkpoints of one job, or a snapshot.
     options
-        Keyword arguments of opening snapshots.
+        Keyword arguments of opening snapshots. Files with a plan or uids are read once.
 
     Raises
     ------
@@ -159,7 +159,7 @@ class Followed:
 
     def __init__(self, directory: str | PathLike[str], options: Mapping[str, Any]) -> None:
         self._directory = directory
-        self._access = SnapshotAccess.among(options)
+        self.access = SnapshotAccess.among(options).with_content()
         self._lock = process_lock()
         self._stopped = threading.Event()
         self._seen: list[SnapshotInfo] = []
@@ -218,7 +218,7 @@ class Followed:
 
     def _found(self) -> list[SnapshotInfo]:
         """Return the snapshots that may be complete, newest first. Only new and changed ``_metadata`` files are read."""
-        self._seen = find_snapshots(self._directory, self._access.storage(), DEPTH, self._seen).snapshots
+        self._seen = find_snapshots(self._directory, self.access.storage(), DEPTH, self._seen).snapshots
         return [info for info in self._seen if info.is_complete is not False]
 
     def _newest(self, current: ServedSnapshot | None) -> ServedSnapshot:
@@ -237,16 +237,27 @@ class Followed:
 
     def _is_stored(self, served: ServedSnapshot) -> bool:
         """Return whether `_metadata` has the same content: a path can get another snapshot with the same time."""
-        return stored_digest(served.path, self._access.storage()) == served.snapshot.digest
+        return stored_digest(served.path, self.access.storage()) == served.snapshot.digest
 
     def _opened(self, info: SnapshotInfo) -> ServedSnapshot:
-        snapshot = self._access.open(info.path, KeptFiles(self._access.storage_options))
-        checked = check_files(snapshot)
-        if checked.problems:
-            raise MissingFileError(checked.problems[0])
-        served = ServedSnapshot(info, snapshot)
+        served = ServedSnapshot(info, open_kept(self.access, info.path))
         _ = served.surveyed  # headers are read before the first request
         return served
+
+
+def open_kept(access: SnapshotAccess, path: str) -> Snapshot:
+    """Open a snapshot and all its files, which stay readable if Flink removes them.
+
+    Raises
+    ------
+    MissingFileError
+        A file is missing.
+    """
+    snapshot = access.open(path, KeptFiles(access.storage_options))
+    checked = check_files(snapshot)
+    if checked.problems:
+        raise MissingFileError(checked.problems[0])
+    return snapshot
 
 
 class KeptFiles(Storage):

@@ -29,6 +29,15 @@ class TimeLimitError(LimitError):
     """A request takes longer than allowed."""
 
 
+class MemoryLimitError(LimitError):
+    """A query needs more memory than allowed."""
+
+    @classmethod
+    def of_query(cls) -> MemoryLimitError:
+        """Return the error of a query."""
+        return cls("the query needs more memory than the server allows; read fewer columns or keys, or aggregate them")
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of requests.
@@ -41,11 +50,14 @@ class Limits:
         Maximal time of a request, in seconds.
     parallel
         Requests that read at the same time. Others wait for one of them.
+    memory
+        Bytes that DuckDB may use for a query. The process of a query may use twice as much.
     """
 
     rows: int = 1_000_000
     seconds: float = 30.0
     parallel: int = 8
+    memory: int = 1 << 30
 
     def too_long(self) -> TimeLimitError:
         """Return the error of a request that takes too long."""

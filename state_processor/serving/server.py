@@ -79,6 +79,7 @@ def serve(
     from state_processor.serving.flight import FlightServer
 
     with FlightServer((shown, flight_port), followed, permission, limits) as flights:
+        flights.start_queries()
         started(f"Arrow Flight: grpc://{shown}:{flights.port}")
         threading.Thread(target=flights.serve, name="flight", daemon=True).start()
         server.run([listener])

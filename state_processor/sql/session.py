@@ -35,8 +35,7 @@ _IDENTIFIERS: Final = re.compile(r'"((?:[^"]|"")+)"|([^\W\d]\w*|[0-9a-f]{32})')
 _ISOLATED: Final = {
     "python_enable_replacements": "false",
     "enable_external_access": "false",
-    "memory_limit": "1GB",
-    "threads": "2",
+    "temp_directory": "",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
 }
@@ -95,8 +94,15 @@ class SqlSession:
         return cls(views_of(snapshot, options), connection)
 
     @classmethod
-    def isolated(cls, snapshot: Snapshot, options: Mapping[str, Any]) -> Self:
+    def isolated(cls, snapshot: Snapshot, options: Mapping[str, Any], memory: int, threads: int) -> Self:
         """Return a session for queries of others: they read the views of an open snapshot, and no files of the machine.
+
+        Parameters
+        ----------
+        snapshot, options
+            The snapshot, and keyword arguments of reading.
+        memory, threads
+            Bytes and threads that DuckDB may use. It does not count all memory, and does not write to a disk.
 
         Raises
         ------
@@ -104,12 +110,9 @@ class SqlSession:
             DuckDB is not installed.
         """
         duckdb = require("duckdb", "duckdb", "queries of SQL")
-        connection = duckdb.connect(":memory:", config=_ISOLATED)
+        connection = duckdb.connect(":memory:", config={**_ISOLATED, "memory_limit": f"{memory}B", "threads": str(threads)})
+        connection.execute("SET enable_progress_bar = false")
         return cls(views_of(snapshot, options), connection, only_select=True)
-
-    def interrupt(self) -> None:
-        """End the query that runs in another thread."""
-        self._connection.interrupt()
 
     def connection_to_all(self) -> duckdb.DuckDBPyConnection:
         """Make all views that can be read, and return the connection. The log names the views that can't be read."""

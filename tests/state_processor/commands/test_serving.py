@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ def test_arguments_reach_the_server(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     (tmp_path / "token").write_text("a-token-of-the-tests\n")
     assert main(["serve", ORDERS_PATH]) == 0
     flags = ["--host", "0.0.0.0", "--port", "9000", "--flight-port", "9001", "--token-file", str(tmp_path / "token")]
-    limits = ["--interval", "3", "--max-rows", "7", "--time-limit", "5", "--parallel", "2"]
+    limits = ["--interval", "3", "--max-rows", "7", "--time-limit", "5", "--parallel", "2", "--query-memory", "64"]
     assert main(["serve", ORDERS_PATH, *flags, *limits, "--uids", "orders"]) == 0
     assert calls == [
         (ORDERS_PATH, "127.0.0.1", 8080, None, None, Limits(), 1.0, {}),
-        (ORDERS_PATH, "0.0.0.0", 9000, 9001, "a-token-of-the-tests", Limits(7, 5.0, 2), 3.0, {"uids": "orders"}),
+        (ORDERS_PATH, "0.0.0.0", 9000, 9001, "a-token-of-the-tests", Limits(7, 5.0, 2, 64 << 20), 3.0, {"uids": "orders"}),
     ]
 
 
@@ -35,6 +36,7 @@ def test_the_token_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(serving, "serve", lambda *arguments: calls.append(arguments[4]))
     assert main(["serve", ORDERS_PATH]) == 0
     assert calls == ["a-token-of-the-tests"]
+    assert serving.TOKEN_SETTING not in os.environ  # processes of queries inherit it otherwise
 
 
 @pytest.mark.parametrize(
