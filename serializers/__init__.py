@@ -10,6 +10,7 @@ from state_processor.serializers.base import (
     TypeSerializer,
     TypeSerializerSnapshot,
     read_versioned_snapshot,
+    simple_snapshots,
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
@@ -18,17 +19,36 @@ from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.user_registrations import registrations
 
 if TYPE_CHECKING:
+    from state_processor.serializers.core.arrays import SimpleArraySerializer
+    from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer, StringValueSerializer
     from state_processor.serializers.core.fixed_width import FixedWidthSerializer
-    from state_processor.serializers.core.pojo_fields import register_pojo_class, register_primitive_fields
+    from state_processor.serializers.core.pojo import PojoSerializer
+    from state_processor.serializers.core.pojo_fields import PojoField, register_pojo_class, register_primitive_fields
     from state_processor.serializers.core.self_written import register_value_class
+    from state_processor.serializers.core.tuples import TupleSerializer, TupleSerializerSnapshot
     from state_processor.serializers.flinkx.case_classes import register_case_class
     from state_processor.serializers.kryo.protobuf import register_protobuf
+    from state_processor.serializers.kryo.serializer import KryoSerializer
     from state_processor.serializers.kryo.user_classes import register_kryo_class
     from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
     from state_processor.serializers.runtime.beam import register_coder
+    from state_processor.serializers.table.operator_records import SortedMapSerializerSnapshot
+    from state_processor.serializers.table.rowdata import RowDataSerializer
 
 _HOMES: Final = {
+    "CharSerializer": "core.basic",
     "FixedWidthSerializer": "core.fixed_width",
+    "KryoSerializer": "kryo.serializer",
+    "NumberSerializer": "core.basic",
+    "PojoField": "core.pojo_fields",
+    "PojoSerializer": "core.pojo",
+    "RowDataSerializer": "table.rowdata",
+    "SimpleArraySerializer": "core.arrays",
+    "SortedMapSerializerSnapshot": "table.operator_records",
+    "StringSerializer": "core.basic",
+    "StringValueSerializer": "core.basic",
+    "TupleSerializer": "core.tuples",
+    "TupleSerializerSnapshot": "core.tuples",
     "register_case_class": "flinkx.case_classes",
     "register_coder": "runtime.beam",
     "register_kryo_class": "kryo.user_classes",
@@ -41,17 +61,30 @@ _HOMES: Final = {
 """Modules that few processes need."""
 
 __all__ = [
+    "CharSerializer",
     "CompositeTypeSerializerSnapshot",
     "DataInput",
     "DataOutput",
     "DecodeOptions",
     "FixedWidthSerializer",
+    "KryoSerializer",
+    "NumberSerializer",
+    "PojoField",
+    "PojoSerializer",
+    "RowDataSerializer",
     "SchemaCompatibility",
+    "SimpleArraySerializer",
     "SimpleSerializer",
     "SimpleTypeSerializerSnapshot",
+    "SortedMapSerializerSnapshot",
+    "StringSerializer",
+    "StringValueSerializer",
+    "TupleSerializer",
+    "TupleSerializerSnapshot",
     "TypeSerializer",
     "TypeSerializerSnapshot",
     "read_serializer_snapshot",
+    "read_versioned_snapshot",
     "register_case_class",
     "register_coder",
     "register_kryo_class",
@@ -62,6 +95,7 @@ __all__ = [
     "register_snapshot",
     "register_value_class",
     "registrations",
+    "simple_snapshots",
 ]
 
 

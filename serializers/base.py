@@ -224,12 +224,18 @@ class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
         return self._serializer
 
 
+def simple_snapshots(*serializers: SimpleSerializer) -> dict[str, type[SimpleTypeSerializerSnapshot]]:
+    """Return the snapshot classes of serializers without configuration, by the names of these classes in Java."""
+    return {serializer.snapshot_class: _simple_snapshot(serializer) for serializer in serializers}
+
+
+def _simple_snapshot(serializer: SimpleSerializer) -> type[SimpleTypeSerializerSnapshot]:
+    return type("SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer})
+
+
 def register_simple(serializer: SimpleSerializer, *other_names: str) -> None:
     """Register the snapshot class of a serializer without configuration, under all names that Flink has given it."""
-    snapshot: type[SimpleTypeSerializerSnapshot] = type(
-        "SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer}
-    )
-    provide_snapshots((serializer.snapshot_class, *other_names), snapshot)
+    provide_snapshots((serializer.snapshot_class, *other_names), _simple_snapshot(serializer))
 
 
 COMPOSITE_MAGIC: Final = 911108

@@ -41,12 +41,10 @@ _FAMILIES: Final = (
     "runtime.stream_records",
     "runtime.two_phase_commit",
     "runtime.java_objects",
-    "runtime.pulsar",
     "runtime.beam",
     "runtime.cep",
     "kryo.serializer",
     "avro.records",
-    "runtime.gelly",
     "core.legacy",
     "table.rowdata",
     "runtime.scala",
@@ -60,6 +58,12 @@ _FAMILIES: Final = (
     "protobuf.statefun",
 )
 """Modules with the snapshot classes of Flink, flink-scala-api, Stateful Functions and Apache Beam, common ones first."""
+
+_PLUGINS: Final = {
+    "org.apache.flink.graph.": "gelly",
+    "org.apache.flink.streaming.connectors.pulsar.": "pulsar",
+}
+"""Plug-ins with snapshot classes, by the packages of these: ``SNAPSHOTS`` in their module ``serializers``."""
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
@@ -154,6 +158,11 @@ def _check(known: FormatVersions | None, version: int, source: DataInput, offset
 
 def _of_flink(class_name: str) -> SnapshotReader | None:
     """Return the reader of one of Flink's own classes, and import families until one has it."""
+    for package, plugin in _PLUGINS.items():
+        if class_name.startswith(package):
+            snapshots = import_module(f"state_processor.plugins.{plugin}.serializers").SNAPSHOTS
+            reader: SnapshotReader | None = snapshots.get(class_name)
+            return reader
     families = iter(_FAMILIES if class_name in SNAPSHOT_VERSIONS else _SCALARS)
     while class_name not in _FLINK and (family := next(families, None)) is not None:
         import_module(f"state_processor.serializers.{family}")

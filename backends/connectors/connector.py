@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import getLogger
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from state_processor.serializers.errors import ForeignCodeError, InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
 from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
+
+if TYPE_CHECKING:
+    from state_processor.backends.connectors.source_splits import SourceState
 
 _LOG: Final = getLogger("state_processor")
 
@@ -250,12 +253,38 @@ def fits(connector: str, decode: Callable[[], object]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumer:
+    """A source of before FLIP-27, which a source replaced: its Java class, and the name of its list state.
+
+    ``values`` returns the row of the new source's split that an element of the list becomes.
+    """
+
+    what: str
+    state: str
+    values: Callable[[Mapping[str, Any]], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """How a source shows the splits of other sources that its own splits wrap.
+
+    ``read`` gets the bytes of the source's state and its rows, and returns rows with more columns, and these columns. ``write``
+    gets numbered rows in these columns and the state to replace, if any, and returns numbered rows in the source's own columns.
+    """
+
+    read: Callable[[SourceState, Sequence[Values]], tuple[list[Values], Sequence[pa.Field]]]
+    write: Callable[[Iterable[tuple[int, Values]], SourceState | None], Iterable[tuple[int, Values]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Connector:
     """A connector: its name for users, the columns of its splits, and how its splits and its enumerator's state are written.
 
     A split needs the columns ``required``, and a split of a reader also needs ``required_of_readers``. ``keeps_assigned``: the
     enumerator remembers the splits of readers. ``complete`` fills in derived columns. ``layouts`` are the codecs of its
-    serializers, by Java class and version. ``about`` is the meaning of the columns, for users.
+    serializers, by Java class and version. ``about`` is the meaning of the columns, for users. ``consumer`` is the source of
+    before FLIP-27 that this one replaced: ``NAME-consumer`` reads its state. ``wrapping`` shows the splits of other sources in
+    its splits.
     """
 
     name: str
@@ -268,6 +297,8 @@ class Connector:
     complete: Callable[[Values], Values] = dict
     layouts: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
     about: str = ""
+    consumer: Consumer | None = None
+    wrapping: Wrapping | None = None
 
 
 def _keep(values: Values, dropped: Collection[Values]) -> Values:

@@ -10,6 +10,7 @@ Offsets below zero are marks that the broker resolves: :data:`EARLIEST`, :data:`
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from state_processor.backends.connectors.connector import (
     ASSIGNED,
     SPLIT_ID,
     Connector,
+    Consumer,
     EnumeratedSplit,
     EnumeratorState,
     Format,
@@ -133,7 +135,7 @@ def _enumerator_format(codec: Codec) -> Format[EnumeratorState]:
     return Format(read, lambda state, target: codec.write(_state(state), target))
 
 
-KAFKA: Final = Connector(
+_SOURCE: Final = Connector(
     name="kafka",
     fields=(
         pa.field(TOPIC, pa.string()),
@@ -173,7 +175,7 @@ _CONSUMER_MARKS: Final = {
 }
 
 
-def consumer_values(element: dict[str, Any]) -> Values:
+def consumer_values(element: Mapping[str, Any]) -> Values:
     """Return a partition of ``FlinkKafkaConsumer`` as one of ``KafkaSource``.
 
     The consumer kept the last offset it had read; ``starting_offset`` is the one after it.
@@ -181,6 +183,9 @@ def consumer_values(element: dict[str, Any]) -> Values:
     topic, partition = element["f0"]["topic"], element["f0"]["partition"]
     last = element["f1"]
     return _partition(topic, partition) | {STARTING: _CONSUMER_MARKS[last] if last in _CONSUMER_MARKS else last + 1}
+
+
+KAFKA: Final = replace(_SOURCE, consumer=Consumer("FlinkKafkaConsumer", CONSUMER_STATE, consumer_values))
 
 
 # DynamicKafkaSource: partitions of topics in several clusters

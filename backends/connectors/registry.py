@@ -7,48 +7,35 @@ connector, a list of connectors, or a function that calls :func:`register_connec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
+from importlib.metadata import EntryPoint
 from logging import getLogger
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.aws import DYNAMODB, DYNAMODB_SINK, FIREHOSE_SINK, KINESIS, KINESIS_SINK, SQS_SINK
-from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Format, Formats, SinkConnector
+from state_processor.backends.connectors.connector import RAW, SPLIT_ID, Connector, Format, Formats, SinkConnector
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.file_sink import FILE_SINK
-from state_processor.backends.connectors.flink_cdc import CDC, MYSQL_CDC
-from state_processor.backends.connectors.hybrid import HYBRID
-from state_processor.backends.connectors.iceberg import DYNAMIC_SINK, FILES_COMMITTER, ICEBERG, ICEBERG_SINK
 from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFKA_SINK
 from state_processor.backends.connectors.layouts.choices import Versions
-from state_processor.backends.connectors.layouts.tables import LAYOUTS
-from state_processor.backends.connectors.paimon import PAIMON, PAIMON_SINK
-from state_processor.backends.connectors.pulsar import PULSAR, PULSAR_SINK
+from state_processor.backends.connectors.layouts.tables import LAYOUTS, Layouts, combined
 from state_processor.backends.connectors.sequence import SEQUENCE
-from state_processor.backends.connectors.write_ahead import WRITE_AHEAD
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.installed_packages import entry_points
 from state_processor.serializers.user_registrations import current_registrations, install, register
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"
-RESERVED: Final = ("raw", "kafka-consumer", "kinesis-consumer", "pulsar-consumer")
-"""Names with a meaning of their own."""
+CONSUMER: Final = "-consumer"
+"""The end of the name of a connector's :class:`~.connector.Consumer`."""
 
-SOURCES: Final[tuple[Connector, ...]] = (
-    *(SEQUENCE, KAFKA, DYNAMIC_KAFKA, FILE, HYBRID),
-    *(MYSQL_CDC, CDC, KINESIS, DYNAMODB, ICEBERG, PAIMON, PULSAR),
-)
-SINKS: Final[tuple[SinkConnector, ...]] = (
-    *(KAFKA_SINK, FILE_SINK, ICEBERG_SINK, DYNAMIC_SINK, FILES_COMMITTER, PAIMON_SINK, PULSAR_SINK),
-    *(KINESIS_SINK, FIREHOSE_SINK, SQS_SINK, DYNAMODB_SINK, WRITE_AHEAD),
-)
+PLUGINS: Final = ("hybrid", "flink_cdc", "aws", "iceberg", "paimon", "pulsar", "write_ahead")
+"""Packages of ``state_processor.plugins`` with connectors. They are loaded as those of installed packages are."""
+
+OWN: Final[tuple[Connector | SinkConnector, ...]] = (SEQUENCE, KAFKA, DYNAMIC_KAFKA, FILE, KAFKA_SINK, FILE_SINK)
 
 _LOG: Final = getLogger("state_processor")
 
@@ -60,7 +47,7 @@ def register_connectors(*connectors: Connector | SinkConnector) -> None:
     for connector in connectors:
         if not isinstance(connector, (Connector, SinkConnector)):
             raise OptionError(f"expected a SourceConnector or a SinkConnector, found {type(connector).__name__}: {connector!r}")
-        if connector.name in RESERVED or not connector.name:
+        if connector.name == RAW or connector.name.endswith(CONSUMER) or not connector.name:
             raise OptionError(f"the name {connector.name!r} of a connector is reserved; choose another name")
         _check(connector)
         register(lambda registered, c=connector: registered.with_connector(_key(c), c))  # type: ignore[misc]
@@ -97,28 +84,37 @@ def _key(connector: Connector | SinkConnector) -> str:
 
 def sources() -> dict[str, Connector]:
     """Return the connectors of sources by name; registered ones take precedence."""
-    return _of_kind(Connector, SOURCES)
+    return _of_kind(Connector)
 
 
 def sinks() -> dict[str, SinkConnector]:
     """Return the connectors of sinks by name; registered ones take precedence."""
-    return _of_kind(SinkConnector, SINKS)
+    return _of_kind(SinkConnector)
 
 
-def _of_kind(kind: type[K], own: Iterable[K]) -> dict[str, K]:
+def _of_kind(kind: type[K]) -> dict[str, K]:
     _load_installed()
-    registered = current_registrations().connectors.values()
-    found = {connector.name: connector for connector in own}
-    return found | {connector.name: connector for connector in registered if isinstance(connector, kind)}
+    connectors = (*built_in(), *current_registrations().connectors.values())
+    return {connector.name: connector for connector in connectors if isinstance(connector, kind)}
 
 
-def layouts() -> Mapping[str, Versions]:
-    """Return the layouts of all serializers by Java class."""
+@cache
+def built_in() -> tuple[Connector | SinkConnector, ...]:
+    """Return the connectors of this package: those of its core, then those of its plug-ins."""
+    plugins = [EntryPoint(name, f"state_processor.plugins.{name}.connectors:CONNECTORS", ENTRY_POINT_GROUP) for name in PLUGINS]
+    return (*OWN, *(connector for plugin in plugins for connector in plugin.load()))
+
+
+@cache
+def _built_in_layouts() -> Mapping[str, Versions]:
+    return combined((LAYOUTS, *(connector.layouts for connector in built_in())))
+
+
+def layouts() -> Layouts:
+    """Return the layouts of all serializers; those of registered connectors take precedence."""
     _load_installed()
-    found = dict(LAYOUTS)
-    for connector in current_registrations().connectors.values():
-        found |= connector.layouts
-    return found
+    registered = combined(connector.layouts for connector in current_registrations().connectors.values())
+    return Layouts({**_built_in_layouts(), **registered}, frozenset(registered) - _built_in_layouts().keys())
 
 
 @cache

@@ -6,15 +6,14 @@ Flink: ``SourceOperator`` (state ``SourceReaderState``), ``SourceCoordinator`` (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from state_processor.backends.connectors import connector as c
-from state_processor.backends.connectors.aws import KINESIS, consumer_shard
 from state_processor.backends.connectors.connector import (
     ASSIGNMENT,
     RAW,
@@ -22,17 +21,13 @@ from state_processor.backends.connectors.connector import (
     SUBTASK,
     VERSION,
     Connector,
+    Consumer,
     EnumeratedSplit,
     Values,
     Versioned,
 )
-from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
-from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
-from state_processor.backends.connectors.layouts.aws import CONSUMER_STATE_NAME as KINESIS_STATE
 from state_processor.backends.connectors.list_elements import list_elements, versioned_elements
-from state_processor.backends.connectors.pulsar import CONSUMER_STATE as PULSAR_STATE
-from state_processor.backends.connectors.pulsar import PULSAR, consumer_topic
-from state_processor.backends.connectors.registry import sources
+from state_processor.backends.connectors.registry import CONSUMER, sources
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import operator_label, state_variants
@@ -129,7 +124,7 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     snapshot, operator
         Where the source is.
     connector
-        The name of a source, a name in :data:`CONSUMERS`, or ``raw`` for bytes; ``None`` to find out which of them the bytes
+        The name of a source, a name in :func:`consumers`, or ``raw`` for bytes; ``None`` to find out which of them the bytes
         fit, and ``raw`` where none does.
 
     Returns
@@ -148,13 +143,14 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
         The bytes don't fit the named connector.
     """
     known_sources = sources()
-    if connector not in (None, RAW, *CONSUMERS, *known_sources):
-        known = ", ".join(map(repr, (*known_sources, *CONSUMERS, RAW)))
+    by_consumer = consumers()
+    if connector not in (None, RAW, *by_consumer, *known_sources):
+        known = ", ".join(map(repr, (*known_sources, *by_consumer, RAW)))
         raise OptionError(f"{spelled('connector', connector)} is not one of {known}")
     states = state_variants(snapshot, operator)
-    for name, consumer in CONSUMERS.items():
+    for name, (consumer, successor) in by_consumer.items():
         if connector == name or (connector is None and consumer.state in states and READER_STATE not in states):
-            return _consumer_table(snapshot, operator, consumer)
+            return _consumer_table(snapshot, operator, consumer, successor)
     state = source_state(snapshot, operator)
     if connector == RAW:
         return _table(_raw_rows(state), ())
@@ -173,10 +169,10 @@ def shown_splits(state: SourceState, connector: Connector) -> tuple[list[Values]
         The bytes don't fit the connector.
     """
     rows = decoded(state, connector)
-    if connector is not HYBRID:
+    if connector.wrapping is None:
         return rows, connector.fields
-    rows, inner = _unwrapped(state, rows)
-    return rows, (*connector.fields, *inner)
+    rows, inside = connector.wrapping.read(state, rows)
+    return rows, (*connector.fields, *inside)
 
 
 def recognized(state: SourceState) -> Connector | None:
@@ -241,49 +237,13 @@ def _raw_rows(state: SourceState) -> list[Values]:
     return rows
 
 
-def _unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values], list[pa.Field]]:
-    """Return rows of a hybrid source with the columns of the sources in it, as far as their splits are known."""
-    current = None
-    if state.coordinator is not None:
-        current = HYBRID.enumerator.read(state.coordinator.enumerator, state.label).details
-    indices = {row[SOURCE_INDEX] for row in rows} | ({current[SOURCE_INDEX]} if current else set())
-    found: list[Values] = []
-    fields: dict[str, pa.Field] = {}
-    for index in sorted(indices):
-        outer = [row for row in rows if row[SOURCE_INDEX] == index]
-        coordinator = CoordinatorState(current[WRAPPED]) if current and current[SOURCE_INDEX] == index else None
-        splits = tuple((row[SUBTASK], Versioned(row[WRAPPED_VERSION], row[WRAPPED])) for row in outer)
-        inner = SourceState(f"{state.label}, source {index}", splits, coordinator)
-        known = fitting(inner)
-        if len(known) != 1:
-            found += outer
-            continue
-        fields |= {f.name: f for f in known[0].fields}
-        rows_inside = decoded(inner, known[0])
-        found += [inside | row for row, inside in zip(outer, rows_inside, strict=False)]
-        of_enumerator = {SOURCE_INDEX: index, VERSION: None, RAW_BYTES: None}
-        found += [inside | of_enumerator for inside in rows_inside[len(outer) :]]
-    return found, list(fields.values())
+def consumers() -> dict[str, tuple[Consumer, Connector]]:
+    """Return the sources of before FLIP-27 and the sources that replaced them, by the names under which their state is read."""
+    known = sources().items()
+    return {f"{name}{CONSUMER}": (source.consumer, source) for name, source in known if source.consumer is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """A source of before FLIP-27: its list state, and the split of the new source that an element becomes."""
-
-    what: str
-    state: str
-    connector: Connector
-    values: Callable[[Any], Values]
-
-
-CONSUMERS: Final = {
-    "kafka-consumer": Consumer("FlinkKafkaConsumer", CONSUMER_STATE, KAFKA, consumer_values),
-    "kinesis-consumer": Consumer("FlinkKinesisConsumer", KINESIS_STATE, KINESIS, consumer_shard),
-    "pulsar-consumer": Consumer("FlinkPulsarSource", PULSAR_STATE, PULSAR, consumer_topic),
-}
-
-
-def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consumer) -> pa.Table:
+def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consumer, successor: Connector) -> pa.Table:
     if consumer.state not in state_variants(snapshot, operator):
         raise NotFoundError(
             f"{operator_label(operator)} lacks the state {consumer.state!r}; every {consumer.what} has this state"
@@ -295,7 +255,7 @@ def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consu
                 f"{operator_label(operator)}: state {consumer.state!r} expected a partition, found {element!r}"
             )
         rows.append(_row(consumer.values(element), subtask, c.ASSIGNED, None))
-    return _table(rows, consumer.connector.fields)
+    return _table(rows, successor.fields)
 
 
 def splits_schema(fields: Sequence[pa.Field]) -> pa.Schema:

@@ -23,8 +23,6 @@ from state_processor.backends.connectors.connector import (
     Values,
     Versioned,
 )
-from state_processor.backends.connectors.hybrid import HYBRID
-from state_processor.backends.connectors.hybrid_writer import wrapped_again
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, recognized, splits_schema
 from state_processor.serializers.doors import spelled
@@ -60,7 +58,9 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
         A row lacks a value or has an invalid one, or two rows are the same split.
     """
     chosen = _connector(base, connector)
-    numbered = enumerate(rows) if chosen is not HYBRID else wrapped_again(enumerate(rows), base)
+    numbered: Iterable[tuple[int, Values]] = enumerate(rows)
+    if chosen.wrapping is not None:
+        numbered = chosen.wrapping.write(numbered, base)
     splits = [_complete(chosen, row, number) for number, row in numbered]
     _check_unique(splits)
     held = sorted((row for row in splits if row[SUBTASK] is not None), key=lambda row: int(row[SUBTASK]))
@@ -153,7 +153,7 @@ def _raw_values(connector: Connector, raw: Versioned, label: str) -> Values:
 
 def _coordinator(connector: Connector, rows: Sequence[Values], base: SourceState | None) -> bytes | None:
     before = base.coordinator if base is not None else None
-    if connector is HYBRID or (base is not None and before is None):
+    if connector.wrapping is not None or (base is not None and before is None):
         return before.to_bytes() if before is not None else None
     old = connector.enumerator.read(before.enumerator, "the enumerator's state") if before is not None else EnumeratorState(())
     new = EnumeratorState(_enumerated(connector, rows, old), old.details)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from state_processor.backends.connectors.layouts import (
-    aws,
-    element_serializers,
-    flink_cdc,
-    iceberg,
-    java_states,
-    kafka,
-    paimon,
-    pulsar,
-)
+from state_processor.backends.connectors.layouts import java_states, kafka
 from state_processor.backends.connectors.layouts.choices import OneOf, Versions, of_version
-from state_processor.backends.connectors.layouts.codecs import NOTE, read_all, to_bytes
+from state_processor.backends.connectors.layouts.codecs import NOTE, Codec, read_all, to_bytes
 from state_processor.serializers.errors import (
     UNWRITABLE,
     ForeignCodeError,
@@ -30,23 +22,32 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.third_party import message_of
 
-_BEFORE_DONATION: Final = "com.ververica.cdc.connectors"
-"""The package of Flink CDC before 3.1."""
-TUPLES: Final = "org.apache.flink.api.java.typeutils.runtime.TupleSerializer"
+LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType({**java_states.LAYOUTS, **kafka.LAYOUTS})
+"""Layouts of the sources and sinks of this room; others come with their connectors."""
 
-LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType(
-    {
-        **flink_cdc.LAYOUTS,
-        **aws.LAYOUTS,
-        **iceberg.LAYOUTS,
-        **paimon.LAYOUTS,
-        **pulsar.LAYOUTS,
-        **element_serializers.LAYOUTS,
-        **java_states.LAYOUTS,
-        **kafka.LAYOUTS,
-        TUPLES: {0: OneOf((aws.STREAM_SHARD, paimon.WRITER_STATE))},
-    }
-)
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """The layouts of the serializers of all connectors, by Java class; ``foreign`` are those of other packages."""
+
+    by_class: Mapping[str, Versions]
+    foreign: Collection[str] = ()
+
+
+def combined(layouts: Iterable[Mapping[str, Versions]]) -> dict[str, Versions]:
+    """Return layouts by Java class. Several codecs of one class and version are tried in order."""
+    codecs: dict[str, dict[int, list[Codec]]] = {}
+    for by_class in layouts:
+        for name, versions in by_class.items():
+            for version, codec in versions.items():
+                known = codecs.setdefault(name, {}).setdefault(version, [])
+                if codec not in known:
+                    known.append(codec)
+    return {name: {version: _one_of(choices) for version, choices in versions.items()} for name, versions in codecs.items()}
+
+
+def _one_of(codecs: Sequence[Codec]) -> Codec:
+    return codecs[0] if len(codecs) == 1 else OneOf(tuple(codecs))
 
 
 def full_name(serializer: str, layouts: Mapping[str, Versions]) -> str:
@@ -59,21 +60,20 @@ def full_name(serializer: str, layouts: Mapping[str, Versions]) -> str:
     OptionError
         Several packages have a class of this name.
     """
-    now = serializer.replace(_BEFORE_DONATION, flink_cdc.PACKAGE, 1)
-    if now in layouts:
-        return now
-    found = [name for name in layouts if name.rpartition(".")[2] == serializer]
-    if len(found) > 1:
-        raise OptionError(f"serializer {serializer!r} is ambiguous; name one of {', '.join(found)}")
-    if not found:
+    if serializer in layouts:
+        return serializer
+    names = [name for name in layouts if name.rpartition(".")[2] == serializer]
+    if not names:
         raise NotFoundError.naming_nearest("layout of the serializer", serializer, layouts, "the registered connectors")
-    return found[0]
+    if any(layouts[name] != layouts[names[0]] for name in names):
+        raise OptionError(f"serializer {serializer!r} is ambiguous; name one of {', '.join(names)}")
+    return names[0]
 
 
-def decode(serializer: str, version: int, data: bytes, layouts: Mapping[str, Versions] = LAYOUTS) -> dict[str, Any]:
+def decode(serializer: str, version: int, data: bytes, layouts: Layouts) -> dict[str, Any]:
     """Return the content of bytes; see :func:`state_processor.connectors.decode`."""
-    name = full_name(serializer, layouts)
-    codec = of_version(layouts[name], version, name)
+    name = full_name(serializer, layouts.by_class)
+    codec = of_version(layouts.by_class[name], version, name)
     source = DataInput(data, f"{name} version {version}")
     try:
         found: dict[str, Any] = read_all(codec, source)
@@ -84,23 +84,23 @@ def decode(serializer: str, version: int, data: bytes, layouts: Mapping[str, Ver
             raise
         raise source.corrupt(str(error)) from error  # of bytes inside
     except Exception as error:
-        if name not in LAYOUTS:
+        if name in layouts.foreign:
             raise ForeignCodeError(message_of(source.source, f"the layout of {name}", error)) from error
         raise source.corrupt(f"{type(error).__name__}: {error}") from error
     return found
 
 
-def encode(serializer: str, version: int, content: Mapping[str, Any], layouts: Mapping[str, Versions] = LAYOUTS) -> bytes:
+def encode(serializer: str, version: int, content: Mapping[str, Any], layouts: Layouts) -> bytes:
     """Return the bytes of content; see :func:`state_processor.connectors.encode`."""
-    name = full_name(serializer, layouts)
-    codec = of_version(layouts[name], version, name)
+    name = full_name(serializer, layouts.by_class)
+    codec = of_version(layouts.by_class[name], version, name)
     try:
         data = to_bytes(codec, content)
         refuse_lost(content, read_all(codec, DataInput(data, "what was written")))
     except UNWRITABLE as error:
         raise InvalidRowError(f"{name} version {version}: {error or type(error).__name__}") from error
     except Exception as error:
-        if name in LAYOUTS:
+        if name not in layouts.foreign:
             raise
         raise ForeignCodeError(message_of(f"{name} version {version}", f"the layout of {name}", error)) from error
     return data

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import Connector, Formats, SinkConnector
-from state_processor.backends.connectors.registry import SINKS, SOURCES
+from state_processor.backends.connectors.registry import built_in
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
 
 INTRODUCTION = """\
@@ -38,7 +38,9 @@ SERIALIZERS = """\
 
 def page() -> str:
     """Return the page."""
-    parts = [INTRODUCTION, "## Sources\n", *map(_source, SOURCES), "## Sinks\n", *map(_sink, SINKS), SERIALIZERS]
+    sources = [_source(connector) for connector in built_in() if isinstance(connector, Connector)]
+    sinks = [_sink(connector) for connector in built_in() if isinstance(connector, SinkConnector)]
+    parts = [INTRODUCTION, "## Sources\n", *sources, "## Sinks\n", *sinks, SERIALIZERS]
     known = connectors.serializers()
     rows = [(f"`{name}`", _numbers(versions)) for name, versions in known.items()]
     return "\n".join([*parts, _table(("class", "versions"), rows)])
@@ -56,7 +58,7 @@ def _sink(connector: SinkConnector) -> str:
 def _section(connector: Connector | SinkConnector, formats: Iterable[Formats[Any]]) -> str:
     about = connector.about.replace("``", "`")
     versions = "; ".join(f"{one.what} {_numbers(one.by_version)}" for one in formats if one.by_version)
-    written = ", ".join(f"`{name.rpartition('.')[2]}`" for name in connector.layouts)
+    written = ", ".join(dict.fromkeys(f"`{name.rpartition('.')[2]}`" for name in connector.layouts))
     rows = [
         ("columns", ", ".join(f"`{f.name}` {_type(f.type)}" for f in connector.fields)),
         ("versions", versions),

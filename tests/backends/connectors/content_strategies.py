@@ -9,22 +9,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from state_processor.backends.connectors.layouts import (
-    aws,
-    choices,
-    codecs,
-    debezium,
-    flink_cdc,
-    iceberg,
-    iceberg_first_split,
-    iceberg_manifests,
-    jackson,
-    java_values,
-    kafka,
-    paimon,
-    paimon_rows,
-    pulsar,
-)
+from state_processor.backends.connectors.layouts import choices, codecs, jackson, java_values, kafka
+from state_processor.plugins.aws import layouts as aws
+from state_processor.plugins.flink_cdc import debezium
+from state_processor.plugins.flink_cdc import layouts as flink_cdc
+from state_processor.plugins.iceberg import first_split as iceberg_first_split
+from state_processor.plugins.iceberg import layouts as iceberg
+from state_processor.plugins.iceberg import manifests as iceberg_manifests
+from state_processor.plugins.paimon import layouts as paimon
+from state_processor.plugins.paimon import rows as paimon_rows
+from state_processor.plugins.pulsar import layouts as pulsar
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo.wire import KryoInput
 

@@ -14,9 +14,9 @@ from state_processor.backends.connectors import file as connectors_file
 from state_processor.backends.connectors import kafka as connectors_kafka
 from state_processor.backends.connectors.connector import Connector, EnumeratorState, Versioned
 from state_processor.backends.connectors.file import FILE
-from state_processor.backends.connectors.hybrid import HYBRID
 from state_processor.backends.connectors.kafka import KAFKA
 from state_processor.backends.connectors.sequence import SEQUENCE
+from state_processor.plugins.hybrid.connectors import HYBRID
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 
 

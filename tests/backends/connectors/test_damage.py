@@ -15,10 +15,11 @@ import pytest
 import state_processor as sp
 from state_processor import connectors
 from state_processor.backends.connectors.connector import COMMITTABLE, Connector, EnumeratorState, Format, Formats, Versioned
-from state_processor.backends.connectors.layouts.tables import LAYOUTS
-from state_processor.backends.connectors.registry import sinks, sources
+from state_processor.backends.connectors.registry import layouts, sinks, sources
 from state_processor.serializers import registrations
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+
+LAYOUTS = layouts().by_class
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

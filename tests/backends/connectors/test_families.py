@@ -9,8 +9,7 @@ import pytest
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import Versioned
-from state_processor.backends.connectors.layouts import aws, flink_cdc, iceberg, kafka, paimon, pulsar
-from state_processor.backends.connectors.layouts.element_serializers import kinesis_snapshot
+from state_processor.backends.connectors.layouts import kafka
 from state_processor.backends.connectors.source_splits import (
     CoordinatorState,
     SourceState,
@@ -19,13 +18,19 @@ from state_processor.backends.connectors.source_splits import (
     shown_splits,
 )
 from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.plugins.aws import layouts as aws
+from state_processor.plugins.aws.consumer_state import kinesis_snapshot
+from state_processor.plugins.flink_cdc import layouts as flink_cdc
+from state_processor.plugins.iceberg import layouts as iceberg
+from state_processor.plugins.paimon import layouts as paimon
+from state_processor.plugins.pulsar import layouts as pulsar
+from state_processor.plugins.pulsar.serializers import MessageIdSerializer, TopicSubscriptionSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.java.object_input import JavaInstance
 from state_processor.serializers.java.object_output import JavaClassDescription, write_java_object
-from state_processor.serializers.runtime.pulsar import MessageIdSerializer, TopicSubscriptionSerializer
 from tests.backends import state_files as files
 from tests.backends.connectors.java_data import Data
 from tests.backends.connectors.test_source_splits import list_state

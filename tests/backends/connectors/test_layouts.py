@@ -16,7 +16,7 @@ from state_processor.backends.connectors.layouts.choices import KeptDict
 from state_processor.backends.connectors.layouts.codecs import read_all, to_bytes
 from state_processor.backends.connectors.layouts.java_times import time_content, time_data
 from state_processor.backends.connectors.layouts.java_values import ROW
-from state_processor.backends.connectors.layouts.tables import LAYOUTS
+from state_processor.backends.connectors.registry import layouts
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     InvalidRowError,
@@ -35,6 +35,7 @@ WITHOUT_STRATEGY = {
     "org.apache.flink.table.runtime.typeutils.SortedMapSerializerSnapshot",
     "org.apache.flink.runtime.state.JavaSerializer",
 }
+LAYOUTS = layouts().by_class
 GENERATED = [(name, version) for name, versions in LAYOUTS.items() for version in versions if name not in WITHOUT_STRATEGY]
 
 

@@ -19,13 +19,15 @@ from state_processor.backends.connectors.committables import (
     SubtaskCommittables,
 )
 from state_processor.backends.connectors.connector import Versioned
-from state_processor.backends.connectors.layouts import aws, iceberg, paimon
-from state_processor.backends.connectors.layouts.element_serializers import iceberg_snapshot
 from state_processor.backends.connectors.list_elements import undecoded_elements
 from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.cli import main
+from state_processor.plugins.aws import layouts as aws
+from state_processor.plugins.iceberg import layouts as iceberg
+from state_processor.plugins.iceberg.committer_state import iceberg_snapshot
+from state_processor.plugins.paimon import layouts as paimon
 from state_processor.serializers.errors import InvalidRowError, OptionError
 
 BYTES = sp.Types.PRIMITIVE_ARRAY(sp.Types.BYTE())

@@ -106,7 +106,7 @@ def test_layouts_of_others() -> None:
     assert connectors.serializers()["com.acme.MoneySerializer"] == (1, 2)
     assert connectors.decode("MoneySerializer", 1, bytes(8)) == {"cents": 0}
     assert connectors.encode("com.acme.MoneySerializer", 1, {"cents": 1}) == bytes(7) + b"\1"
-    assert layouts()["com.acme.MoneySerializer"] is own["com.acme.MoneySerializer"]
+    assert layouts().by_class["com.acme.MoneySerializer"] == own["com.acme.MoneySerializer"]
     with pytest.raises(
         ForeignCodeError, match=r"com\.acme\.MoneySerializer version 2: the layout of .* failed with RuntimeError: no"
     ):

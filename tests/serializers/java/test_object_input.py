@@ -23,6 +23,15 @@ def test_fields_of_all_classes() -> None:
     assert (found.class_name, found.fields, found.annotations) == ("a.B", {"flag": True, "n": 7, "s": "é\0"}, [])
 
 
+@given(st.text())
+def test_any_text(text: str) -> None:
+    """Hangul from U+D000 on begins with the byte that surrogates begin with."""
+    for value in (text, "\ud55c\uad6d \U0001f600", "\ud7ff\ue000\0"):
+        stream = js.stream(js.instance("a.B", {value: 7, "s": js.string(value)}))
+        content = read_java_object(DataInput(stream)).content
+        assert content.fields == {value: 7, "s": value}
+
+
 def test_constants_classes_lists() -> None:
     kind, of = js.enum("a.Kind", "ROWTIME"), js.java_class("a.B")
     content = read_java_object(DataInput(js.stream(js.array([kind, of, js.array_list([js.string("x")]), js.NULL])))).content

@@ -1,0 +1,5 @@
+"""Plug-ins: sources, sinks and serializers that stand on the interface for extensions alone.
+
+A plug-in imports :mod:`state_processor.connectors`, :mod:`state_processor.serializers` and :mod:`state_processor.errors`, as
+the package of a user does. ``connectors.py`` has its ``CONNECTORS``; the registry of connectors loads it when it is needed.
+"""

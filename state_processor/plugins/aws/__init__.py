@@ -1,0 +1,1 @@
+"""AWS: Kinesis and DynamoDB streams, and the sinks of Kinesis, Firehose, SQS and DynamoDB."""

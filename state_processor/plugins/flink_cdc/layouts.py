@@ -1,0 +1,380 @@
+"""Layouts of Flink CDC: splits and assigner states of the MySQL source, and of the incremental source of other databases.
+
+Flink CDC: ``MySqlSplitSerializer``, ``SourceSplitSerializer``, and ``PendingSplitsStateSerializer`` of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from state_processor.connectors.codecs import (
+    BOOL,
+    INT,
+    LONG,
+    TEXT,
+    UTF,
+    AtEnd,
+    Cases,
+    Codec,
+    Constant,
+    Content,
+    Enumerated,
+    FirstThatReads,
+    Framed,
+    Kept,
+    ListOf,
+    Mapped,
+    OptionalOf,
+    Struct,
+    Versions,
+    of_version,
+)
+from state_processor.connectors.java import (
+    ROW_TEXT,
+    HexText,
+    JavaClassDescription,
+    JavaInstance,
+    JavaObjectCodec,
+    described,
+    single,
+)
+from state_processor.plugins.flink_cdc.debezium import (
+    BACK_QUOTED,
+    DOUBLE_QUOTED,
+    OFFSET,
+    catalog_first,
+    change_codec,
+    id_codec,
+    table_id,
+    table_text,
+)
+
+PACKAGE: Final = "org.apache.flink.cdc.connectors"
+_FORMER_PACKAGE: Final = "com.ververica.cdc.connectors"
+"""The package before 3.1."""
+MYSQL_SPLITS: Final = f"{PACKAGE}.mysql.source.split.MySqlSplitSerializer"
+MYSQL_ASSIGNER: Final = f"{PACKAGE}.mysql.source.assigners.state.PendingSplitsStateSerializer"
+BASE_SPLITS: Final = f"{PACKAGE}.base.source.meta.split.SourceSplitSerializer"
+BASE_ASSIGNER: Final = f"{PACKAGE}.base.source.assigner.state.PendingSplitsStateSerializer"
+
+STATUSES: Final = {
+    0: "INITIAL_ASSIGNING",
+    1: "INITIAL_ASSIGNING_FINISHED",
+    2: "NEWLY_ADDED_ASSIGNING",
+    3: "NEWLY_ADDED_ASSIGNING_SNAPSHOT_FINISHED",
+    4: "NEWLY_ADDED_ASSIGNING_FINISHED",
+}
+
+
+# What both sources have
+
+
+def _position(position: Mapping[str, str]) -> dict[str, Any]:
+    return {"file": position["file"], "pos": str(position["pos"])}
+
+
+_FIRST_OFFSET: Final = Mapped(
+    Struct.of(("file", UTF), ("pos", LONG)), _position, lambda content: {"file": content["file"], "pos": int(content["pos"])}
+)
+
+
+def _snapshot_split(table: Codec, offset: Codec, schemas: Codec) -> Struct:
+    return Struct.of(
+        ("tableId", table),
+        ("splitId", UTF),
+        ("splitKeyType", UTF),
+        ("splitStart", ROW_TEXT),
+        ("splitEnd", ROW_TEXT),
+        ("highWatermark", offset),
+        ("tableSchemas", schemas),
+    )
+
+
+def _stream_split(offset: Codec, info: Codec, schemas: Codec) -> Struct:
+    return Struct.of(
+        ("splitId", UTF),
+        (None, Constant(UTF, "")),
+        ("startingOffset", offset),
+        ("endingOffset", offset),
+        ("finishedSnapshotSplitInfos", ListOf(info)),
+        ("tableSchemas", schemas),
+    )
+
+
+_TOTAL: Final = Struct.of(("totalFinishedSplitSize", INT))
+_CURRENT: Final = "currentSplittingTableId"
+_CHUNKS: Final = OptionalOf(Struct.of((_CURRENT, DOUBLE_QUOTED), ("nextChunkStart", single(ROW_TEXT)), ("nextChunkId", INT)))
+_STATUS: Final = Struct.of((None, Enumerated("assignerStatus", STATUSES, "assignerStatusCode")))
+_FINISHED: Final = Struct.of(("isAssignerFinished", BOOL))
+
+
+def _snapshots(splits: Mapping[int, Cases]) -> Versions:
+    """Return the codecs of the splits of an assigner. Flink fails for a split of the log there."""
+    return {version: Cases({1: split.by_number[1]}) for version, split in splits.items()}
+
+
+def _assigned(table: Codec, split: Codec, offset: Codec) -> Struct:
+    framed = Framed(split)
+    return Struct.of(
+        ("alreadyProcessedTables", ListOf(table)),
+        ("remainingSplits", ListOf(framed)),
+        ("assignedSplits", ListOf(Struct.of(("key", UTF), ("split", framed)))),
+        ("splitFinishedOffsets", ListOf(Struct.of(("splitId", UTF), ("offset", offset)))),
+    )
+
+
+def _left(table: Codec) -> Struct:
+    return Struct.of(("remainingTables", ListOf(table)), ("isTableIdCaseSensitive", BOOL))
+
+
+def _known_id(found: Content, state: Mapping[str, Any]) -> Content:
+    """Return an id of two parts. The rest of the state decides whether the first part is the catalog or the schema.
+
+    Two parts of Postgres, which alone has the offset ``lsn``, are a schema and a table.
+    """
+    if found["schema"] is not None or found["catalog"] is None:
+        return found
+    tables = [*state["alreadyProcessedTables"], *state.get("remainingTables", ())]
+    tables += [entry["tableId"] for entry in (*state["remainingSplits"], *state.get("tableSchemas", ()))]
+    tables += [entry["split"]["tableId"] for entry in state["assignedSplits"]]
+    other = found | {"catalog": None, "schema": found["catalog"]}
+    if found in tables or other in tables:
+        return found if found in tables else other
+    offsets = [entry["offset"] for entry in state["splitFinishedOffsets"]]
+    if any("lsn" in offset for offset in offsets if offset is not None):
+        return other
+    two_parts = [table for table in tables if (table["catalog"] is None) != (table["schema"] is None)]
+    return other if not two_parts or two_parts[0]["catalog"] is None else found
+
+
+def _with_known_id(state: dict[str, Any]) -> Content:
+    chunks = state["chunkSplitterState"]
+    if chunks is None:
+        return state
+    return state | {"chunkSplitterState": chunks | {_CURRENT: _known_id(chunks[_CURRENT], state)}}
+
+
+def _assigner(snapshot: Callable[[int], Codec], stream: str, assigned: str) -> Codec:
+    """Return the codec of an assigner's state: a phase of snapshots, a phase of the log, or a source with both."""
+
+    def cases(content: Mapping[str, Any]) -> Codec:
+        inner = snapshot(content["splitVersion"])
+        flag = Struct.of((assigned, BOOL))
+        both = Struct.of(("snapshotPendingSplits", inner)) + flag
+        return Cases({1: ("snapshot", inner), 2: (stream, flag), 3: ("hybrid", both)})
+
+    written = Struct.of(("splitVersion", INT), (None, cases))
+    return Mapped(written, _version_inside, _version_outside)
+
+
+def _version_inside(content: dict[str, Any]) -> Content:
+    if content["kind"] != "hybrid":
+        return content
+    inner = {"kind": "snapshot", "splitVersion": content["splitVersion"]} | content["snapshotPendingSplits"]
+    return {"kind": "hybrid"} | {n: v for n, v in content.items() if n != "splitVersion"} | {"snapshotPendingSplits": inner}
+
+
+def _version_outside(content: Content) -> Any:
+    return (
+        {**content, "splitVersion": content["snapshotPendingSplits"]["splitVersion"]} if content["kind"] == "hybrid" else content
+    )
+
+
+# MySQL
+
+
+def _mysql_split(version: int) -> Cases:
+    offset = OptionalOf(OFFSET if version >= 2 else _FIRST_OFFSET)
+    changes = change_codec(TEXT if version >= 2 else UTF, True)
+    schemas = ListOf(Struct.of(("tableId", DOUBLE_QUOTED), ("change", changes)))
+    info = Struct.of(
+        ("tableId", DOUBLE_QUOTED),
+        ("splitId", UTF),
+        ("splitStart", ROW_TEXT),
+        ("splitEnd", ROW_TEXT),
+        ("highWatermark", offset),
+    )
+    binlog = _stream_split(offset, info, schemas)
+    if version >= 3:
+        binlog += _TOTAL
+    if version >= 4:
+        binlog += Struct.of(("isSuspended", AtEnd(BOOL)))
+    return Cases({1: ("snapshot", _snapshot_split(BACK_QUOTED, offset, schemas)), 2: ("binlog", binlog)})
+
+
+MYSQL_SPLIT: Final = {version: _mysql_split(version) for version in range(1, 5)}
+"""4 since 2.2.0, whose releases up to 2.2.0 end before ``isSuspended``."""
+_MYSQL_SNAPSHOTS: Final = _snapshots(MYSQL_SPLIT)
+
+
+def _mysql_assigner(version: int) -> Codec:
+    def snapshot(split_version: int) -> Struct:
+        split = of_version(_MYSQL_SNAPSHOTS, split_version, MYSQL_SPLITS)
+        offset = OptionalOf(OFFSET if split_version >= 2 else _FIRST_OFFSET)
+        state = _assigned(DOUBLE_QUOTED, split, offset)
+        state += (_STATUS + _left(DOUBLE_QUOTED)) if version >= 3 else _FINISHED
+        if version >= 4:
+            changes = change_codec(TEXT if split_version >= 2 else UTF, True)
+            state += Struct.of(("tableSchemas", ListOf(Struct.of(("tableId", DOUBLE_QUOTED), ("change", changes)))))
+        if version >= 5:
+            state += Struct.of(("chunkSplitterState", _CHUNKS))
+        if version >= 6:
+            state += Struct.of(("isSnapshotMetaReleased", BOOL))
+        return state
+
+    return _assigner(snapshot, "binlog", "isBinlogSplitAssigned")
+
+
+# The incremental source
+
+
+def _flagged(table: Codec) -> Codec:
+    """Return the codec of an id after its flag. The flag is true if the first of two parts is the catalog."""
+
+    def read(content: Mapping[str, Any]) -> Content:
+        return table_id(content["text"], '"', content["first"])
+
+    def write(content: Content) -> Any:
+        return {"first": catalog_first(content), "text": table_text(content, '"')}
+
+    return Kept(Mapped(Struct.of(("first", BOOL), ("text", table)), read, write))
+
+
+_FLAGGED: Final = _flagged(UTF)
+_FACTORY: Final = "base.source.meta.offset.OffsetFactory"
+_PACKAGES: Final = (PACKAGE, _FORMER_PACKAGE)
+_FACTORIES: Final = {
+    f"{PACKAGE}.postgres.source.offset.PostgresOffsetFactory": -9086775444826524796,
+    **{f"{package}.oracle.source.meta.offset.RedoLogOffsetFactory": 1 for package in _PACKAGES},
+}
+"""Factories of offsets whose class is known by its number, which the compiler derives from most classes."""
+
+
+def _factory_content(found: Any) -> Content:
+    if not isinstance(found, JavaInstance):
+        raise TypeError("expected an OffsetFactory")
+    return found.class_name
+
+
+def _factory_object(content: Content) -> Any:
+    if content not in _FACTORIES:
+        raise ValueError(f"the serialVersionUID of {content} is not known, only of {', '.join(_FACTORIES)}")
+    return JavaInstance(content)
+
+
+_OFFSET_FACTORY: Final = Kept(
+    HexText(
+        JavaObjectCodec(
+            _factory_content,
+            _factory_object,
+            described(
+                *(JavaClassDescription(f"{package}.{_FACTORY}", 1) for package in _PACKAGES),
+                *(
+                    JavaClassDescription(name, uid, parent=f"{package}.{_FACTORY}")
+                    for name, uid in _FACTORIES.items()
+                    for package in _PACKAGES
+                    if name.startswith(package)
+                ),
+            ),
+        )
+    )
+)
+
+
+def _base_info(version: int, offset: Codec) -> Codec:
+    fields = Struct.of(
+        ("tableId", UTF),
+        ("splitId", UTF),
+        ("splitStart", ROW_TEXT),
+        ("splitEnd", ROW_TEXT),
+        ("offsetFactory", _OFFSET_FACTORY),
+        ("highWatermark", offset),
+    )
+    flag = "useCatalogBeforeSchema"
+
+    def read(content: dict[str, Any]) -> Content:
+        first = content.pop(flag, True)
+        return content | {"tableId": table_id(content["tableId"], "", first)}
+
+    def write(content: Content) -> Any:
+        table = content["tableId"]
+        return {**content, "tableId": table_text(table, ""), flag: catalog_first(table)}
+
+    return Kept(Mapped(fields + Struct.of((flag, BOOL)) if version >= 4 else fields, read, write))
+
+
+def _base_schemas(version: int) -> Codec:
+    """Return the codec of schemas. Releases before 2.4 wrote ids without their flag, although later ones expect it."""
+    texts = TEXT if version >= 2 else UTF
+    changes = {first: change_codec(texts, first) for first in (False, True)}
+    flagged = ListOf(
+        Struct.of(("tableId", _FLAGGED), ("change", lambda content: changes[catalog_first(content["tableId"])])),
+    )
+    if version >= 4:
+        return flagged
+    return Kept(FirstThatReads((ListOf(Struct.of(("tableId", DOUBLE_QUOTED), ("change", changes[True]))), flagged)))
+
+
+def _with_known_tables(split: dict[str, Any]) -> Content:
+    """Return a split of the log. Its schemas have the parts of ids whose names contain points."""
+    ids = [entry["tableId"] for entry in split["tableSchemas"]]
+    known = {(table_text(found, ""), catalog_first(found)): found for found in ids}
+    for info in split["finishedSnapshotSplitInfos"]:
+        found = info["tableId"]
+        info["tableId"] = known.get((table_text(found, ""), catalog_first(found)), found)
+    return split
+
+
+def _base_split(version: int) -> Cases:
+    offset = OptionalOf(OFFSET if version >= 2 else _FIRST_OFFSET)
+    schemas = _base_schemas(version)
+    stream = _stream_split(offset, _base_info(version, offset), schemas)
+    if version >= 3:
+        stream += _TOTAL
+    if version >= 5:
+        stream += Struct.of(("isSuspended", BOOL))
+    if version >= 6:
+        stream += Struct.of(("isSnapshotCompleted", BOOL))
+    table = _FLAGGED if version >= 4 else id_codec('"')
+    with_ids = Mapped(stream, _with_known_tables, lambda content: content)
+    return Cases({1: ("snapshot", _snapshot_split(table, offset, schemas)), 2: ("stream", with_ids)})
+
+
+BASE_SPLIT: Final = {version: _base_split(version) for version in range(1, 7)}
+_BASE_SNAPSHOTS: Final = _snapshots(BASE_SPLIT)
+
+
+def _base_assigner(version: int) -> Codec:
+    table = _FLAGGED if version >= 5 else id_codec('"')
+
+    def snapshot(split_version: int) -> Codec:
+        split = of_version(_BASE_SNAPSHOTS, split_version, BASE_SPLITS)
+        offset = OptionalOf(OFFSET if split_version >= 2 else _FIRST_OFFSET)
+        state = _assigned(table, split, offset) + (_STATUS if version >= 6 else _FINISHED)
+        if version >= 3:
+            state += _left(table)
+        if version >= 4:
+            state += Struct.of(("tableSchemas", _base_schemas(split_version)))
+        if version >= 7:
+            ids = ListOf(Struct.of(("splitId", UTF), ("checkpointId", LONG)))
+            state += Struct.of(("splitFinishedCheckpointIds", ids))
+        if version >= 8:
+            return Mapped(state + Struct.of(("chunkSplitterState", _CHUNKS)), _with_known_id, lambda content: content)
+        return state
+
+    return _assigner(snapshot, "stream", "isStreamSplitAssigned")
+
+
+LAYOUTS: Final[Mapping[str, Versions]] = {
+    MYSQL_SPLITS: MYSQL_SPLIT,
+    MYSQL_ASSIGNER: {version: _mysql_assigner(version) for version in range(1, 7)},
+    BASE_SPLITS: BASE_SPLIT,
+    BASE_ASSIGNER: {version: _base_assigner(version) for version in range(1, 9)},
+}
+
+
+def with_former_package(layouts: Mapping[str, Versions]) -> dict[str, Versions]:
+    """Return layouts with the names of their classes in Flink CDC before 3.1, too."""
+    former = {name.replace(PACKAGE, _FORMER_PACKAGE, 1): versions for name, versions in layouts.items()}
+    return {**layouts, **former}

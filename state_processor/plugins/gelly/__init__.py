@@ -1,0 +1,1 @@
+"""Gelly, Flink's graph library: serializers of its arrays of values."""

@@ -1,0 +1,1 @@
+"""Flink's hybrid source, which reads one source after the other."""

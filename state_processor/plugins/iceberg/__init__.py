@@ -1,0 +1,1 @@
+"""Apache Iceberg: its source, and the committables of its sinks."""

@@ -1,0 +1,256 @@
+"""Results of Iceberg's writers (Java objects).
+
+The bytes of other releases differ in the numbers of classes. Unchanged content is written with the bytes that it was read from.
+
+Iceberg: ``WriteResult``, ``BaseFile``, ``PartitionData``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from state_processor.connectors.codecs import Codec, Content, Kept
+from state_processor.connectors.java import (
+    OBJECTS,
+    JavaArray,
+    JavaEnum,
+    JavaInstance,
+    JavaObjectCodec,
+    array_bytes,
+    byte_array,
+    class_name,
+)
+from state_processor.errors import InvalidRowError, UnsupportedFormatError
+from state_processor.plugins.iceberg.classes import (
+    BOUNDS,
+    CLASSES,
+    DELETES,
+    FIELDS,
+    FILES,
+    ICEBERG,
+    NO_PARTITION,
+    PROJECTION,
+    TEXTS,
+    TYPES,
+)
+
+# Reading
+
+
+def _counts(found: Any) -> Content:
+    if found is None:
+        return None
+    objects = [element.get("value") for element in found.annotations[1:]]
+    return {str(key): value for key, value in zip(objects[::2], objects[1::2], strict=True)}
+
+
+def _bounds(found: Any) -> Content:
+    if found is None:
+        return None
+    values = [None if value is None else array_bytes(value).hex() for value in found.get("values")]
+    return {str(key): value for key, value in zip(found.get("keys"), values, strict=True)}
+
+
+def unboxed(found: Any) -> Content:
+    """Return the value of a boxed number; other values are returned unchanged."""
+    return found.get("value") if isinstance(found, JavaInstance) else found
+
+
+def file_content(found: JavaInstance) -> dict[str, Any]:
+    """Return the content of a data file or a delete file."""
+    metadata = found.get("keyMetadata")
+    return {
+        "class": found.class_name,
+        "content": found.get("content").constant,
+        "location": found.get("filePath"),
+        "format": found.get("format").constant,
+        "specId": found.get("partitionSpecId"),
+        "recordCount": unboxed(found.get("recordCount")),
+        "fileSizeInBytes": found.get("fileSizeInBytes"),
+        **{name: _counts(found.get(name)) for name in _COUNTS},
+        "keyMetadata": None if metadata is None else array_bytes(metadata).hex(),
+        "splitOffsets": found.get("splitOffsets"),
+        "equalityFieldIds": found.get("equalityIds"),
+        "sortOrderId": unboxed(found.get("sortOrderId")),
+        **{name: _bounds(found.get(name)) for name in _BOUND_NAMES},
+        "partition": [unboxed(value) for value in found.get("partitionData").get("data")],
+        **{name: value for name in _LATER if (value := unboxed(found.fields.get(name))) is not None},
+    }
+
+
+_COUNTS: Final = ("columnSizes", "valueCounts", "nullValueCounts", "nanValueCounts")
+_BOUND_NAMES: Final = ("lowerBounds", "upperBounds")
+_LATER: Final = {
+    "contentOffset": "Long",
+    "contentSizeInBytes": "Long",
+    "referencedDataFile": None,
+    "firstRowId": "Long",
+    "dataSequenceNumber": "Long",
+    "fileSequenceNumber": "Long",
+    "fileOrdinal": "Long",
+    "manifestLocation": None,
+}
+"""Fields that are part of the content only where they are set, such as those of deletion vectors: the class of the value."""
+_RESULTS: Final[Mapping[str, tuple[str, bool]]] = {
+    "dataFiles": (FILES, True),
+    "deleteFiles": (DELETES, True),
+    "referencedDataFiles": (TEXTS, False),
+    "rewrittenDeleteFiles": (DELETES, True),
+}
+"""The arrays of a result: their class, and whether they hold files."""
+
+
+def _result_content(found: JavaInstance) -> Content:
+    if class_name(found) != f"{ICEBERG}.io.WriteResult":
+        raise UnsupportedFormatError(f"expected a WriteResult, found {class_name(found)}")
+    return {name: [file_content(file) if files else file for file in found.get(name)] for name, (_, files) in _RESULTS.items()}
+
+
+# Writing
+
+_BOXED_ONCE: Final = range(-128, 128)
+"""Numbers that Java boxes into the same object each time."""
+_AVRO_TYPES: Final = {str: "string", bool: "boolean", int: "int", float: "double"}
+
+
+class FileObjects:
+    """The objects of one stream. Objects that Java shares are made once."""
+
+    def __init__(self) -> None:
+        self._boxed: dict[tuple[str, Any], JavaInstance] = {}
+        self._maps: list[tuple[Content, JavaInstance]] = []
+        self._unpartitioned: JavaInstance | None = None
+
+    def box(self, kind: str, value: Any) -> JavaInstance | None:
+        """Return a boxed value. Java has small integers once."""
+        if value is None:
+            return None
+        new = JavaInstance(f"java.lang.{kind}", {"value": value})
+        if kind == "Boolean" or (kind in ("Integer", "Long") and value in _BOXED_ONCE):
+            return self._boxed.setdefault((kind, value), new)
+        return new
+
+    def counts(self, content: Content) -> JavaInstance | None:
+        if content is None:
+            return None
+        for known, written in self._maps:
+            if known == content:
+                return written
+        capacity = 16
+        while len(content) > capacity * 3 // 4:
+            capacity *= 2
+        elements: list[Any] = [capacity.to_bytes(4, "big") + len(content).to_bytes(4, "big")]
+        for key, value in content.items():
+            elements += [self.box("Integer", int(key)), self.box("Long", value)]
+        found = JavaInstance("java.util.HashMap", {"loadFactor": 0.75, "threshold": capacity * 3 // 4}, elements)
+        self._maps.append((content, found))
+        return found
+
+    @staticmethod
+    def bounds(content: Content) -> JavaInstance | None:
+        if content is None:
+            return None
+        values = [None if value is None else byte_array(bytes.fromhex(value)) for value in content.values()]
+        return JavaInstance(BOUNDS, {"keys": JavaArray("[I", [*map(int, content)]), "values": JavaArray("[[B", values)})
+
+    def partition(self, content: Content) -> JavaInstance:
+        if content["partition"]:
+            return _partition(content)
+        if self._unpartitioned is None:
+            self._unpartitioned = _partition_data(NO_PARTITION, [], [])
+        return self._unpartitioned
+
+    def file(self, content: Content) -> JavaInstance:
+        partition = self.partition(content)
+        metadata = content["keyMetadata"]
+        later = {name: kind for name, kind in _LATER.items() if content.get(name) is not None}
+        return JavaInstance(
+            content["class"],
+            {
+                **dict.fromkeys(name for _, name in CLASSES[f"{ICEBERG}.BaseFile"].fields),
+                "fromProjectionPos": JavaArray("[I", range(PROJECTION)),
+                "fileSizeInBytes": content["fileSizeInBytes"],
+                "partitionSpecId": content["specId"],
+                **{name: self.counts(content[name]) for name in _COUNTS},
+                **{name: self.bounds(content[name]) for name in _BOUND_NAMES},
+                "content": JavaEnum(f"{ICEBERG}.FileContent", content["content"]),
+                "equalityIds": _array("[I", content["equalityFieldIds"]),
+                "filePath": content["location"],
+                "format": JavaEnum(f"{ICEBERG}.FileFormat", content["format"]),
+                "keyMetadata": None if metadata is None else byte_array(bytes.fromhex(metadata)),
+                "partitionData": partition,
+                "partitionType": partition.get("partitionType"),
+                "recordCount": self.box("Long", content["recordCount"]),
+                "sortOrderId": self.box("Integer", content["sortOrderId"]),
+                "splitOffsets": _array("[J", content["splitOffsets"]),
+                **{name: content[name] if kind is None else self.box(kind, content[name]) for name, kind in later.items()},
+            },
+        )
+
+
+def _array(name: str, content: Sequence[Any] | None) -> JavaArray | None:
+    return None if content is None else JavaArray(name, content)
+
+
+def _partition(content: Content) -> JavaInstance:
+    """Return the partition of a file. Its names are taken from the path, as content has only its values."""
+    values = content["partition"]
+    names = [part.partition("=")[0] for part in content["location"].split("/")[:-1] if "=" in part]
+    if len(names) != len(values) or not all(type(value) in _AVRO_TYPES for value in values):
+        raise InvalidRowError(
+            f"partition {values!r}: the names and types of its fields do not follow from the location "
+            f"{content['location']!r}; encode what decode returned, with changes to other files only"
+        )
+    return _partition_data(f"{ICEBERG}.PartitionData", names, values)
+
+
+def _partition_data(name: str, names: Sequence[str], values: Sequence[Any]) -> JavaInstance:
+    types = [_AVRO_TYPES[type(value)] for value in values]
+    numbered = list(enumerate(zip(names, types, strict=True), start=1000))
+    fields = [
+        JavaInstance(
+            f"{TYPES}.Types$NestedField",
+            {
+                "id": number,
+                "isOptional": True,
+                "doc": None,
+                "initialDefault": None,
+                "name": field,
+                "type": JavaInstance(f"{TYPES}.PrimitiveLikeHolder", {"typeAsString": type_}),
+                "writeDefault": None,
+            },
+        )
+        for number, (field, type_) in numbered
+    ]
+    avro = [{"name": field, "type": ["null", type_], "default": None, "field-id": number} for number, (field, type_) in numbered]
+    schema = {"type": "record", "name": "PartitionData", "namespace": ICEBERG, "fields": avro}
+    return JavaInstance(
+        name,
+        {
+            "size": len(values),
+            "data": JavaArray(OBJECTS, [_boxed_value(value) for value in values]),
+            "partitionType": JavaInstance(f"{TYPES}.Types$StructType", {"fields": JavaArray(FIELDS, fields)}),
+            "stringSchema": json.dumps(schema, ensure_ascii=False, separators=(",", ":")),
+        },
+    )
+
+
+def _boxed_value(value: Any) -> Any:
+    kind = {bool: "Boolean", int: "Integer", float: "Double"}.get(type(value))
+    return value if kind is None else JavaInstance(f"java.lang.{kind}", {"value": value})
+
+
+def _result_object(content: Content) -> Any:
+    objects = FileObjects()
+    return JavaInstance(
+        f"{ICEBERG}.io.WriteResult",
+        {
+            name: JavaArray(kind, [objects.file(file) if files else file for file in content[name]])
+            for name, (kind, files) in _RESULTS.items()
+        },
+    )
+
+
+WRITE_RESULT: Final[Codec] = Kept(JavaObjectCodec(_result_content, _result_object, CLASSES))

@@ -1,0 +1,1 @@
+"""Apache Paimon: its source, and the state of its sink."""

@@ -1,0 +1,1 @@
+"""Apache Pulsar: its sources and its sink."""

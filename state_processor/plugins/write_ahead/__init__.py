@@ -1,0 +1,1 @@
+"""Sinks with a write-ahead log, such as the one of Cassandra."""

@@ -1,0 +1,51 @@
+"""Value arrays of Flink's graph library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from state_processor.plugins.gelly.serializers import (
+    LongValueWithProperHashCodeSerializer,
+    NullValueArraySerializer,
+    StringValueArraySerializer,
+)
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from tests.serializers.harness import PLAIN, check_codec, check_specimen, specimens
+
+VALUES = {
+    "byte": [123, 89],
+    "char": ["\x17", '"', "-"],
+    "double": [1.2, 3.4],
+    "float": [1.2000000476837158, 3.4000000953674316],
+    "int": [123, 456],
+    "long": [123, 456],
+    "null": 2,
+    "short": [123, 456],
+    "string": ["123", "456"],
+}
+
+
+def test_strings() -> None:
+    serializer = StringValueArraySerializer()
+    check_codec(serializer, [[], ["a", "", "ä€😀"], ["x" * 200]])
+    assert serializer.serialize(["ä"]).hex() == "000000010000000301e401"
+    assert serializer.arrow_type(PLAIN) == pa.list_(pa.string())
+    for damaged in ("0000000200000002" + "0161", "0000000100000003" + "016100", "00000001ffffffff", "ffffffff00000000"):
+        with pytest.raises(CorruptSnapshotError):
+            serializer.deserialize(bytes.fromhex(damaged))
+
+
+def test_others() -> None:
+    check_codec(NullValueArraySerializer(), [0, 5])
+    check_codec(LongValueWithProperHashCodeSerializer(), [0, -1])
+    with pytest.raises(UnsupportedFormatError, match="hashCode"):
+        LongValueWithProperHashCodeSerializer().hash_code(1)
+
+
+@pytest.mark.corpus(instead="tests/serializers/runtime/test_gelly.py::test_others")
+@pytest.mark.parametrize("specimen", specimens("flink-gelly", "*"), ids=str)
+def test_official_specimens(specimen: Any) -> None:
+    assert check_specimen(specimen) == VALUES[specimen.name.partition("-")[0]]
