@@ -15,6 +15,7 @@ from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import KeyedStateOptions, OperatorStateOptions, SnapshotOptions, TimerOptions
 from state_processor.options.keywords import takes_options
+from state_processor.read.read_types import typed_schema
 from state_processor.read.rows import Rows
 from state_processor.read.scans import ArrowSchema, StateRequest, StateScan
 from state_processor.read.snapshot_reader import SnapshotReader
@@ -199,7 +200,7 @@ class SavepointReader(SnapshotReader):
         """Return the rows of a state; see :func:`state_processor.arrow.read_state`."""
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, {**options, **self._access.values()})
         scan = StateScan.of(request.find(self._snapshot), request)
-        return Rows(scan.schema, scan.read)
+        return Rows(typed_schema(scan), scan.read)
 
 
 __all__ = ["SavepointReader"]

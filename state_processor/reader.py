@@ -29,6 +29,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.source import READING_OPTIONS
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
+from state_processor.read.read_types import typed_schema
 from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshot_reader import SnapshotReader
@@ -40,7 +41,7 @@ from state_processor.spark.data_source_registration import format_of_read, regis
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
 from state_processor.spark.plots import SnapshotPlots
-from state_processor.spark.schemas import arrow_schema_of, spark_schema, spark_type, with_comments
+from state_processor.spark.schemas import arrow_schema_of, spark_schema, spark_type, with_comments, with_types_of
 from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
@@ -287,7 +288,7 @@ class SavepointReader(SnapshotReader, SnapshotPlots):
             raise NotFoundError(f"state {state!r} of {stored.label} is not in windows; read it with {read_with('KEYED')}")
         source = scan.source
         of_spark = asked if isinstance(asked, StructType) else spark_schema(scan.schema)
-        delivered = with_comments(of_spark, comments_of(scan.reader.schema))
+        delivered = with_types_of(with_comments(of_spark, comments_of(scan.reader.schema)), typed_schema(scan))
         projected = ProjectedReader.of(scan.reader, arrow_schema_of(delivered))
         if not can_plan(self._spark):
             if source.read.unpickle:

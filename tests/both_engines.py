@@ -33,6 +33,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.sink import SinkOptions
 from state_processor.options.source import SAVEPOINT_FORMAT
+from state_processor.read.read_types import with_metadata_of
 from state_processor.serializers.doors import Door, entered
 from state_processor.types import durations
 from state_processor.write import keyed_state_job
@@ -331,12 +332,20 @@ class _Twin:
         """Return arguments for the other engine: without Spark, DataFrames become tables; with Spark, lists of rows do."""
         if hasattr(given, "toArrow") or (self._is_spark and _is_only_without_spark(given)):
             if id(given) not in self._tables:
-                table = given.toArrow() if hasattr(given, "toArrow") else ArrowRows.of(given).to_arrow()
+                table = _collected(given) if hasattr(given, "toArrow") else ArrowRows.of(given).to_arrow()
                 self._tables[id(given)] = given, table
             return self._tables[id(given)][1]
         if isinstance(given, dict):
             return {name: self._converted(value) for name, value in given.items()}
         return tuple(map(self._converted, given)) if isinstance(given, tuple) else given
+
+
+def _collected(frame: Any) -> pa.Table:
+    """Return the rows of a DataFrame as a table, with the types that its columns were read with."""
+    from state_processor.spark.schemas import typed_schema_of
+
+    table = frame.toArrow()
+    return pa.Table.from_arrays(table.columns, schema=with_metadata_of(table.schema, typed_schema_of(frame.schema)))
 
 
 def _difference(

@@ -155,7 +155,8 @@ def with_plain_columns(table: pa.Table) -> pa.Table:
         If a value is not one of the plain type; the message names the column and both types.
     """
     columns = [_plain_column(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
-    return pa.Table.from_arrays(columns, names=table.column_names)
+    fields = [pa.field(f.name, column.type, metadata=f.metadata) for f, column in zip(table.schema, columns, strict=True)]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _plain_column(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

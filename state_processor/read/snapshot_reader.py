@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from state_processor.backends.metadata.snapshot_metadata import OperatorState
     from state_processor.options.access import SnapshotAccess
     from state_processor.read.key_contents import KeyContents
+    from state_processor.read.read_types import OperatorTypes
     from state_processor.serializers.base import TypeSerializer
     from state_processor.serializers.compatibility import SchemaCompatibility
 
@@ -82,6 +83,32 @@ class SnapshotReader:
         from state_processor.read.key_contents import KeyContents
 
         return KeyContents.find(self._snapshot, OperatorIdentifier.of(uid), key, state, options)
+
+    def types(self, uid: str | OperatorIdentifier) -> OperatorTypes:
+        """Return the types of the keyed states of an operator, as ``states`` of ``with_keyed_state`` takes them.
+
+        Parameters
+        ----------
+        uid
+            The operator.
+
+        Returns
+        -------
+        OperatorTypes
+            A dictionary of states (:class:`~state_processor.ValueState` and the like) by name. Its attribute ``key`` is the type
+            of the operator's keys.
+
+        Raises
+        ------
+        NotFoundError
+            If the operator does not exist, or does not have keyed state.
+        UnsupportedFormatError
+            If a state can't be read, or savepoints do not contain its type: states of PyFlink.
+        """
+        from state_processor.backends.read.stored_operator import StoredOperator
+        from state_processor.read.read_types import OperatorTypes
+
+        return OperatorTypes.of(StoredOperator(self._snapshot, self._operator(uid)))
 
     def check_compatibility(
         self, uid: str | OperatorIdentifier, state: str, new_type: TypeSerializer, *, schema_evolution: bool = False

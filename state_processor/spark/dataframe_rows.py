@@ -17,7 +17,7 @@ from state_processor.options.given_tables import as_table
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.locks import cached_property
 from state_processor.spark.same_keys import identity, quoted
-from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.schemas import spark_schema, typed_schema_of, with_types_of
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.timer_rows import timers
 from state_processor.write.arrow_keys import check_comparable
@@ -33,7 +33,7 @@ class SparkRows:
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
-        return arrow_schema_of(self.frame.schema)
+        return typed_schema_of(self.frame.schema)
 
     @property
     def case_sensitive(self) -> bool:
@@ -127,7 +127,7 @@ def _frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a table as a DataFrame. Without a schema, Spark would take local times for times in the zone of the session."""
     if not table.num_rows:
         table = table.schema.empty_table()  # Spark refuses nested columns without a chunk
-    return spark.createDataFrame(table, spark_schema(table.schema))
+    return spark.createDataFrame(table, with_types_of(spark_schema(table.schema), table.schema))
 
 
 def _sort_elements(elements: Column, type_: DataType) -> Column:

@@ -19,7 +19,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.durations import duration_ms
@@ -125,6 +125,40 @@ class MapState:
 
 
 StateSpec = ValueState | ReducingState | AggregatingState | ListState | MapState
+
+
+def spec_of(name: str, kind: str, whole: TypeSerializer, namespace: TypeSerializer | None, *, has_ttl: bool) -> StateSpec:
+    """Return a state that a snapshot has, as methods of writers take it.
+
+    Parameters
+    ----------
+    name, kind
+        The state.
+    whole
+        The type of its value, or of the whole list or map of a key.
+    namespace
+        The type of its namespace, unless it has none.
+    has_ttl
+        Whether it has time-to-live.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If writers do not write states of this kind from rows.
+    """
+    ttl = has_ttl or None
+    if isinstance(namespace, VoidNamespaceSerializer):
+        namespace = None
+    if kind == kinds.MAP and isinstance(whole, MapSerializer):
+        return MapState(whole.key, whole.value.inner, ttl, namespace)
+    if kind == kinds.LIST and isinstance(whole, ListSerializer):
+        return ListState(whole.element, ttl, namespace)
+    found = next((spec for spec in (ValueState, ReducingState, AggregatingState) if spec.kind == kind), None)
+    if found is None:
+        raise UnsupportedFormatError(
+            f"state {name!r} of kind {kind} can't be written from rows; copy_operator copies it as it is"
+        )
+    return found(whole, ttl, namespace)
 
 
 def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:

@@ -15,6 +15,7 @@ from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
 from state_processor.options.given_tables import as_table, open_stream, with_plain_columns
 from state_processor.options.value_columns import columns_of_dictionaries
+from state_processor.read.read_types import with_metadata_of
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
@@ -40,7 +41,7 @@ class _Stream:
     def __init__(self, schema: pa.Schema, opened: Callable[[], pa.RecordBatchReader]) -> None:
         self._open: Callable[[], pa.RecordBatchReader] | None = opened
         self._table: pa.Table | None = None
-        self.schema = _plain(schema.empty_table()).schema
+        self.schema = with_metadata_of(_plain(schema.empty_table()).schema, schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self._table is not None:
@@ -237,6 +238,11 @@ def _is_query(given: Any) -> bool:
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return columns in the types that Spark would hand to the encoder: one sort of text, lists and moments."""
+    plain = _plain_columns(table)
+    return pa.Table.from_arrays(plain.columns, schema=with_metadata_of(plain.schema, table.schema))
+
+
+def _plain_columns(table: pa.Table) -> pa.Table:
     table = with_plain_columns(table)  # casts do not support dictionaries and views
     types = [_plain_type(field.type) for field in table.schema]
     if types == table.schema.types:

@@ -118,11 +118,11 @@ def _new_states(
     for what, given in (("states", states), ("columns", columns)):
         if given is not None and not isinstance(given, Mapping):
             raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
-    if states is None:
-        states = rows.value_types()
+    found = rows.value_types() if states is None else {}
+    states = {column: spec for column, (_, spec) in found.items()} if states is None else states
     if not states:
         raise OptionError(f"there is no state to write: the rows have only {', '.join(rows.schema.names)}")
-    names = columns or {}
+    names = {**{column: name for column, (name, _) in found.items()}, **(columns or {})}
     unknown = [c for c in names if c not in states]
     if unknown:
         raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
@@ -226,6 +226,7 @@ def add_timers(
     """Write timers; see :meth:`~state_processor.SavepointWriter.with_timers`."""
     schema, key = checked_schema(given.rows), given.key
     times = [n for n in (TIMESTAMP, TIMESTAMP_MS, FIRES_AT) if n != key]
+    namespace = given.namespace_type() if namespace is None else namespace
     require(schema.names, [key, *([] if set(times) & set(schema.names) else [TIMESTAMP])])
     spaces = (NAMESPACE,) if namespace is None else NAMESPACES
     hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""

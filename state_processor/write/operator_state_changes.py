@@ -33,11 +33,10 @@ from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.types.type_of_column import type_of_column
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.changes import ElementEdits
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.row_columns import checked_schema, naming, refuse_others, require
+from state_processor.write.row_columns import checked_schema, field_type, naming, refuse_others, require
 from state_processor.write.row_protocol import OperatorRows
 
 _WRAPPED: Final = ByteArrayWrapperSerializer()
@@ -50,7 +49,7 @@ def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: T
         column = schema.names[0] if len(schema.names) == 1 else VALUE
         require(schema.names, [column])
         refuse_others(schema.names, [column])
-        value = type_ or type_of_column(schema.field(column).type, f"column {column!r}")
+        value = type_ or field_type(schema.field(column), f"column {column!r}")
         bind(value, schema.field(column).type, column)
         draft.add_operator_state(OperatorListDescription(name, kind, value), rows.select({VALUE: column}))
 
@@ -68,8 +67,8 @@ def add_broadcast_state(
     with naming(f"state {name!r}"):
         schema = checked_schema(rows, [KEY, VALUE])
         refuse_others(schema.names, [KEY, VALUE])
-        key = key_type or type_of_column(schema.field(KEY).type, "column 'key'")
-        value = value_type or type_of_column(schema.field(VALUE).type, "column 'value'")
+        key = key_type or field_type(schema.field(KEY), "column 'key'")
+        value = value_type or field_type(schema.field(VALUE), "column 'value'")
         stored = draft.stored(name)
         if python or (python is None and is_python_state(stored)):
             written = BroadcastDescription(PYTHON_PREFIX + shown_name(name), BROADCAST, BytesSerializer(), _WRAPPED)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
+from logging import getLogger
 from typing import Final
 
 import pyarrow as pa
@@ -19,11 +20,15 @@ from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, L
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
+from state_processor.read.read_types import ReadType, read_type
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.serializers.third_party import third_party_errors
+from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
 
@@ -33,6 +38,7 @@ _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
 """Columns that reading adds on request; the first two follow from the key, and are left alone."""
 
+_LOG: Final = getLogger("state_processor")
 _CASE: Final = "spark.sql.caseSensitive"
 
 _NAMED: Final[ContextVar[tuple[str, ...]]] = ContextVar("named", default=())
@@ -55,6 +61,12 @@ def naming(where: str) -> Iterator[None]:
 def later_message(message: str) -> str:
     """Return the message of an error that is raised after the blocks of :func:`naming`, with their names in front."""
     return ": ".join((*_NAMED.get(), message))
+
+
+def field_type(column: pa.Field, what: str) -> TypeSerializer:
+    """Return the type that a column was read with from a snapshot, or else the type that it suggests."""
+    read = read_type(column)
+    return type_of_column(column.type, what) if read is None else read.type
 
 
 def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Schema:
@@ -153,25 +165,64 @@ class KeyedRows:
         return {n: n for n in names}
 
     def key_type(self) -> TypeSerializer:
-        """Return the type that the column of the key suggests."""
-        return type_of_column(self.schema.field(self.key).type, f"column {self.key!r}")
+        """Return the type that the column of the key was read with, or suggests."""
+        return field_type(self.schema.field(self.key), f"column {self.key!r}")
 
-    def value_types(self) -> dict[str, TypeSerializer]:
-        """Return the types that all columns but the key suggest, for states that are not named.
+    def value_types(self) -> dict[str, tuple[str, StateSpec]]:
+        """Return the states that all columns but the key suggest, by column, if states are not named.
+
+        A column that was read from a snapshot has the kind and type that it was read with.
 
         Raises
         ------
         InvalidRowError
-            If a column qualifies entries.
+            If a column qualifies entries, or rows have an element of a list or map each.
         OptionError
             If Flink does not have a type for a column.
         """
-        names = [n for n in self.schema.names if n != self.key]
-        reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
-        if reserved:
+        columns = {f.name: (read_type(f), f) for f in self.schema if f.name != self.key}
+        stored = {name: read for name, (read, _) in columns.items() if read is not None and read.kind}
+        for name, read in stored.items():
+            if read.elements:
+                raise InvalidRowError(
+                    f"column {name!r}: each row has an element of the state {read.state!r} of kind {read.kind}, and one row per "
+                    f"key is expected: read it with {spelled('flatten', False)}"
+                )
+        others = {name: f for name, (_, f) in columns.items() if name not in stored}
+        reserved = [n for n in others if n in (*METADATA, *NAMESPACES)]
+        if reserved and not stored:
             listed = " and ".join(map(repr, reserved))
             raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
-        return {n: type_of_column(self.schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}
+        self._warn_of_losses(stored)
+        namespace = self.namespace_type()
+        states = {
+            name: (read.state if name == VALUE else name, spec_of(name, read.kind, read.type, namespace, has_ttl=read.has_ttl))
+            for name, read in stored.items()
+        }
+        inferred = {n: type_of_column(f.type, f"state {n!r}: column {n!r}") for n, f in others.items() if n not in reserved}
+        return {n: states[n] if n in states else (n, ValueState(inferred[n])) for n in columns if n in states or n in inferred}
+
+    def namespace_type(self) -> TypeSerializer | None:
+        """Return the type that a column of windows or namespaces was read with, unless the state has no namespaces."""
+        found = [read.type for f in self.schema if f.name in NAMESPACES and (read := read_type(f)) is not None]
+        return None if not found or isinstance(found[0], VoidNamespaceSerializer) else found[0]
+
+    def _warn_of_losses(self, states: Mapping[str, ReadType]) -> None:
+        """Name in the log what rows that were read from a snapshot do not have, although the snapshot has it."""
+        key = read_type(self.schema.field(self.key))
+        if key is not None and key.left_out:
+            _LOG.warning(
+                "these rows do not have %s of the operator that they were read from; copy_operator copies an operator with all "
+                "of its states and timers",
+                ", ".join(map(repr, map(shown_name, key.left_out))),
+            )
+        aged = [read.state for read in states.values() if read.has_ttl]
+        if aged and LAST_ACCESS not in self.schema.names:
+            _LOG.warning(
+                "rows of %s do not have times of last access, so that these become the time of writing; read them with %s",
+                ", ".join(map(repr, aged)),
+                spelled("metadata", True),
+            )
 
     def new_state_columns(self, state: KeyedDescription, column: str, *, uses_times: bool) -> dict[str, str]:
         """Return the columns that a new state is written from.

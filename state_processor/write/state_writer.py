@@ -90,8 +90,9 @@ class StateWriter(OperatorStateWriter):
         key_type
             The type of the key; by default the operator's, or the type that the column suggests.
         states
-            The states: name of the column, and of the state, to its kind and type. A type alone is value state. By default all
-            other columns are value states of the types that they suggest.
+            The states: name of the column, and of the state, to its kind and type. A type alone is value state. By default,
+            columns that were read from a snapshot are the states that they were, with kind, type and time-to-live (see
+            :meth:`SavepointReader.types`); other columns are value states of the types that they suggest.
         parallelism
             Number of subtasks, and files, of the operator. The job that restores the savepoint may use another parallelism.
         key_hash
