@@ -27,11 +27,14 @@ class FileCheck:
     claimed
         Number of files by the directory of a savepoint that they are in, although the snapshot refers to them as its own: Flink
         can't restore it (FLINK-39964).
+    claimed_missing
+        The problem with files of such a savepoint that are not found; empty if there are none.
     """
 
     checked: int = 0
     problems: list[str] = field(default_factory=list)
     claimed: Counter[str] = field(default_factory=Counter)
+    claimed_missing: str = ""
 
     @property
     def is_restorable(self) -> bool:
@@ -60,7 +63,8 @@ def check_files(snapshot: Snapshot) -> FileCheck:
         if is_reused and directory != snapshot.directory:
             check.claimed[directory] += 1
     if lost:  # all of one savepoint
-        check.problems.append(lost[0] if len(lost) == 1 else f"{lost[0]}. {len(lost)} files are missing for this reason")
+        check.claimed_missing = lost[0] if len(lost) == 1 else f"{lost[0]}. {len(lost)} files are missing for this reason"
+        check.problems.append(check.claimed_missing)
     return check
 
 

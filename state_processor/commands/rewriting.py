@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from state_processor.backends.files.location import Location
@@ -19,7 +21,9 @@ from state_processor.commands.command import (
     flag,
     flags,
     group,
+    pairs,
     positive,
+    repeated,
     several,
     switch,
 )
@@ -45,6 +49,7 @@ _COPIED: Final = several(
     argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read"),
     argument("target", metavar="OUT", help="directory of the new savepoint"),
     switch("--overwrite", "replace a savepoint in OUT when the new one is complete"),
+    switch("--dry-run", "write to a directory for temporary files instead of OUT, and remove it: only the summary is shown"),
     argument("--checkpoint-id", type=positive, metavar="N", help="its checkpoint number (default: the number of IN)"),
     switch(
         "--allow-lower-checkpoint-id",
@@ -90,16 +95,22 @@ def rewriting(name: str, text: str, *arguments: Argument, formats: Argument = _F
 
 def _write(options: argparse.Namespace) -> None:
     say(str(written(options)))
+    if options.dry_run:
+        say(f"{options.target} was not written (--dry-run)")
 
 
 def written(options: argparse.Namespace) -> WriteSummary:
-    """Write the savepoint of a command."""
+    """Write the savepoint of a command, or into a directory that is removed if nothing may be written."""
     access = SnapshotAccess.of(**flag_values(options))
     plan = SavepointBuild.from_existing(options.path, None, access, options.scratch)
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
     plan.choose_checkpoint_id(options.checkpoint_id, allow_lower=options.allow_lower_checkpoint_id)
-    return plan.write_to(options.target, LocalEngine(plan.scratch), overwrite=options.overwrite)
+    engine = LocalEngine(plan.scratch)
+    if not options.dry_run:
+        return plan.write_to(options.target, engine, overwrite=options.overwrite)
+    with TemporaryDirectory(dir=options.scratch, prefix="dry-run-") as directory:
+        return plan.write_to(Path(directory, "savepoint"), engine)
 
 
 @rewriting("copy", "a self-contained canonical copy", formats=several())
@@ -138,8 +149,8 @@ def _convert(plan: SavepointBuild, options: argparse.Namespace) -> None:
     argument("--to", dest="new", metavar="UID", help="its new uid"),
     argument(
         "--mapping",
-        metavar="FILE",
-        help="rename all operators of a file: the output of the command match, or a JSON object of old and new uids",
+        metavar="FILE|JSON",
+        help="rename several operators at once: the output of the command match, or a JSON object of old and new uids",
     ),
 )
 def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
@@ -149,7 +160,10 @@ def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
         plan.rename_operator(OperatorIdentifier.of(options.old), OperatorIdentifier.of(options.new))
         return
     try:
-        content = parse_json(bytes(plan.access.storage().read_all(str(Location.given(options.mapping)))).decode())
+        text = options.mapping
+        if not text.lstrip().startswith("{"):
+            text = bytes(plan.access.storage().read_all(str(Location.given(text)))).decode()
+        content = parse_json(text)
     except ValueError as error:
         raise OptionError(f"--mapping {options.mapping}: expected JSON: {error}") from None
     plan.rename_operators(read_mapping(content, options.mapping))
@@ -184,25 +198,69 @@ def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
     "convert-state",
     "a copy in which a state has the type of another job",
     UID,
-    _STATE,
+    argument("--state", help="name of the state; without it, the keys of all keyed states and timers get the type of NEW"),
     argument("--job", metavar="NEW", required=True, help="the job with the new type of the state, as for the command check"),
+    argument("--as", dest="name", metavar="NAME", help="name of the state in NEW (default: the same name)"),
+    repeated("--rename", "a field or enum constant and its new name, such as value.customer=client", metavar="PATH=NAME"),
+    repeated("--default", "the value of a new field as JSON, such as value.f2=0", metavar="PATH=VALUE"),
+    repeated("--drop-field", "a field to leave out, such as value.comment", metavar="PATH"),
 )
 def _convert_state(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Read the rows of a state and write them in another type; a value that does not fit it is refused."""
-    from state_processor.arrow import read_state  # the other commands do not read values
-    from state_processor.job.converting import OPTIONS, spec_of
-    from state_processor.job.opening import signature_of
+    from state_processor.job import converting  # the other commands do not read values
+    from state_processor.job.opening import signature_of, signature_of_snapshot
+    from state_processor.job.value_conversion import Edits
 
+    assert plan.snapshot is not None  # it is a copy
     identifier = plan.existing(OperatorIdentifier.of(options.uid)).identifier
     job = signature_of(options.job, replace(plan.access, plan=None, uids=None))
-    states = [o.states or {} for o in job.operators if identifier.uid_hash in o.hashes]
-    if not states or options.state not in states[0]:
-        raise NotFoundError(f"--job {options.job}: the job has no state {options.state!r} of operator {identifier}")
-    spec = spec_of(states[0][options.state])
-    how: dict[str, Any] = {"flatten": False, "metadata": bool(spec.ttl), "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
-    rows = read_state(options.path, identifier, options.state, **plan.access.values(), **how).read_all()
-    rows = rows.rename_columns([options.state if name == "value" else name for name in rows.column_names])
-    SavepointWriter(plan).with_keyed_state(identifier, rows, states={options.state: spec})
+    new = next((o for o in job.operators if identifier.uid_hash in o.hashes), None)
+    if new is None:
+        raise NotFoundError(f"--job {options.job}: the job has no operator {identifier}")
+    old = next(o for o in signature_of_snapshot(plan.snapshot).operators if o.uid_hash == identifier.uid_hash)
+    defaults = {path: _json(text) for path, text in pairs("--default", "PATH=VALUE", options.default).items()}
+    edits = Edits(pairs("--rename", "PATH=NAME", options.rename), defaults, frozenset(options.drop_field))
+    if options.state is None:
+        if options.name is not None:
+            raise OptionError("--as: expected --state, too")
+        converting.convert_keys(plan, identifier, old, new, edits)
+        return
+    name = options.name or options.state
+    states = [(old.states or {}).get(options.state), (new.states or {}).get(name)]
+    if states[0] is None:
+        raise NotFoundError.naming_nearest("state", options.state, list(old.states or {}), f"operator {identifier}")
+    if states[1] is None:
+        raise NotFoundError(f"--job {options.job}: the job has no state {name!r} of operator {identifier}")
+    converting.convert_state(plan, identifier, converting.Conversion.of(states[0], states[1], edits))
+
+
+def _json(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
+
+
+@rewriting(
+    "migrate",
+    "a copy for another major version of Flink",
+    argument("--flink", metavar="VERSION", default="2.x", help="the Flink that restores the copy (default: %(default)s)"),
+)
+def _migrate(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    """Convert what the serializers of the other version write differently."""
+    SavepointWriter(plan).migrate(options.flink)
+
+
+@rewriting(
+    "migrate-query",
+    "a copy that another query of Flink SQL continues",
+    argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
+    argument("new", metavar="NEW", help="file of the compiled plan of the new query"),
+    repeated("--drop", "an operator whose state is left out, such as 'join[5]'", metavar="OPERATOR"),
+)
+def _migrate_query(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    """Rewrite the state of a query by the plans of both queries."""
+    SavepointWriter(plan).migrate_query(options.old, options.new, drop=options.drop)
 
 
 @rewriting(

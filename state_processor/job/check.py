@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Final, Unpack
 
 from state_processor.backends.state.key_groups import default_max_parallelism
-from state_processor.job.advice import Advice
 from state_processor.job.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
-from state_processor.job.identity import contradicts, id_doubts, living_states, shares_states, takes_all
+from state_processor.job.identity import contradicts, has_names_of, id_doubts, living_states, shares_states, takes_all
 from state_processor.job.opening import described, signature_of, signature_of_snapshot
+from state_processor.job.repairs import Mismatch, Repairs
 from state_processor.job.rules import Target, state_verdict, worst_of
 from state_processor.job.signature import UNKNOWN_WRITER, JobSignature, OperatorSignature, StateSignature
 from state_processor.job.undescribed import class_names
 from state_processor.job.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
 from state_processor.job.windows import window_verdicts
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import flag_words
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
 from state_processor.write.format_choice import BackendName
 
+_UNREADABLE: Final = (Cause.FILES, Cause.CLAIMED_MISSING)
 _BACKENDS: Final = ("hashmap", "rocksdb", "forst")
 _FORST: Final = "forst"
 _CANONICAL: Final = "canonical"
@@ -89,17 +91,23 @@ def check_job(
         return compare(old, new, target, "IN" if isinstance(path, JobSignature) else fspath(path), job=described_by)
     snapshot = access.open(path)
     files = tuple(snapshot_verdicts(snapshot, target, contents=contents))
-    if any(verdict.cause is Cause.FILES and verdict.outcome is Outcome.REFUSED for verdict in files):
-        return JobReport(tuple(_of_snapshot(files, Advice(fspath(path), target))))
+    repairs = Repairs(fspath(path), target, described_by, flag_words(access))
+    if any(verdict.cause in _UNREADABLE and verdict.outcome is Outcome.REFUSED for verdict in files):
+        missing = [verdict for verdict in files if verdict.cause is not Cause.MOVED]  # a copy is impossible
+        return JobReport(tuple(_of_snapshot(missing, repairs)))
     values = SnapshotContents(snapshot) if contents else NO_CONTENTS
-    report = compare(signature_of_snapshot(snapshot), new, target, fspath(path), values, described_by)
-    return replace(report, operators=(*_of_snapshot(files, Advice(fspath(path), target)), *report.operators))
+    report = compare(signature_of_snapshot(snapshot), new, target, fspath(path), values, described_by, repairs.access)
+    return replace(report, operators=(*_of_snapshot(files, repairs), *report.operators))
 
 
-def _of_snapshot(verdicts: tuple[StateVerdict, ...], advice: Advice) -> Iterator[OperatorVerdict]:
+def _of_snapshot(verdicts: Iterable[StateVerdict], repairs: Repairs) -> Iterator[OperatorVerdict]:
     for verdict in verdicts:
-        repair = tuple(advice.for_snapshot(verdict))
-        yield OperatorVerdict(SNAPSHOT, None, verdict.outcome, verdict.reason, repair, cause=verdict.cause)
+        yield _operator_verdict(SNAPSHOT, None, replace(verdict, repair=repairs.of(Mismatch(verdict))))
+
+
+def _operator_verdict(label: str, uid_hash: str | None, verdict: StateVerdict) -> OperatorVerdict:
+    """Return the verdict on an operator, or on the snapshot, from the only rule that applies."""
+    return OperatorVerdict(label, uid_hash, verdict.outcome, verdict.reason, verdict.repair, (), verdict.cause, (verdict,))
 
 
 def compare(
@@ -109,6 +117,7 @@ def compare(
     source: str = "IN",
     contents: Contents = NO_CONTENTS,
     job: str = "NEW",
+    access: Sequence[str] = (),
 ) -> JobReport:
     """Predict the restore of the operators and states of a job in another job.
 
@@ -124,16 +133,19 @@ def compare(
         The values of the snapshot.
     job
         The path of the description of the new job, for commands.
+    access
+        Flags that open the snapshot, for commands.
     """
     changes_kryo = old.flink == "1.x" and (new.flink or target.flink or "")[:1] == "2"
     changes_kryo = changes_kryo or (old.flink == "1.x" and (target.version or (1, 0)) >= (2, 0))
-    return _Check(old, new, replace(target, changes_kryo=changes_kryo), source, contents, job).report()
+    repairs = Repairs(source, replace(target, changes_kryo=changes_kryo), job, access)
+    return _Check(old, new, repairs, contents).report()
 
 
 class _Check:
-    def __init__(self, old: JobSignature, new: JobSignature, target: Target, source: str, contents: Contents, job: str) -> None:
-        self._old, self._new, self._target, self._contents = old, new, target, contents
-        self._advice = Advice(source, target, job)
+    def __init__(self, old: JobSignature, new: JobSignature, repairs: Repairs, contents: Contents) -> None:
+        self._old, self._new, self._target, self._contents = old, new, repairs.target, contents
+        self._repairs = repairs
         self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
         self._known = {o.uid_hash for o in old.operators}
         states = (state for operator in new.operators for state in (operator.states or {}).values())
@@ -155,15 +167,16 @@ class _Check:
             return
         identifiers = {old.uid, old.uid_hash, old.name, new.uid, new.name}
         target = replace(self._target, is_unchanged=not self._target.unchanged.isdisjoint(identifiers))
-        whole = list(self._whole(old, new, target))
+        found = self._whole(old, new, target)
+        whole = tuple(replace(one, repair=self._operator_repairs(one, old, new)) for one in found)
         states = tuple(self._states(old, new, target))
         outcomes = [one.outcome for one in (*whole, *states) if one.outcome is not Outcome.NEW]
         worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
         outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
         reasons = "; ".join(one.reason for one in whole if one.outcome is outcome)
         cause = next((one.cause for one in whole if one.outcome is outcome), None)
-        repair = tuple(command for one in whole for command in self._advice.for_operator(one, old, new))
-        yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states, cause)
+        repair = tuple(dict.fromkeys(command for one in whole for command in one.repair))
+        yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states, cause, whole)
 
     def _without_operator(self, old: OperatorSignature) -> Iterator[OperatorVerdict]:
         """Yield the verdict for an operator that is not in the new job (Flink: ``Checkpoints.loadAndValidateCheckpoint``)."""
@@ -175,9 +188,23 @@ class _Check:
             yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason, cause=Cause.OPERATOR_MISSING)
             return
         reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"
-        takers = [new for new in self._new.operators if not self._known.intersection(new.hashes) and takes_all(old, new)]
-        repair = tuple(self._advice.for_missing(old, takers))
-        yield OperatorVerdict(old.label, old.uid_hash, Outcome.LOST, reason, repair, cause=Cause.OPERATOR_MISSING)
+        verdict = StateVerdict("", Outcome.LOST, reason, cause=Cause.OPERATOR_MISSING)
+        repair = self._repairs.of(Mismatch(verdict, old, takers=self._takers(old)))
+        yield _operator_verdict(old.label, old.uid_hash, replace(verdict, repair=repair))
+
+    def _operator_repairs(self, verdict: StateVerdict, old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
+        takers, partners = self._takers(old), self._partners(old, new)
+        return self._repairs.of(Mismatch(verdict, old, new, takers=takers, partners=partners, contents=self._contents))
+
+    def _takers(self, old: OperatorSignature) -> list[OperatorSignature]:
+        """Return the operators that the snapshot lacks, and that can take all states of another one, or states of these names."""
+        free = [new for new in self._new.operators if not self._known.intersection(new.hashes)]
+        return [new for new in free if takes_all(old, new)] or [new for new in free if has_names_of(old, new)]
+
+    def _partners(self, old: OperatorSignature, new: OperatorSignature) -> list[OperatorSignature]:
+        """Return the operators of the snapshot that may have exchanged their ids with another one."""
+        others = ((other, self._by_hash.get(other.uid_hash or "")) for other in self._old.operators if other is not old)
+        return [other for other, now in others if now is not None and takes_all(old, now) and takes_all(other, new)]
 
     def _whole(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
         """Yield the verdicts on an operator as a whole, except for harmless ones."""
@@ -258,7 +285,8 @@ class _Check:
                 continue
             after = new.states.get(name)
             verdict = self._state(old, state, after, target)
-            yield replace(verdict, repair=tuple(self._advice.for_state(verdict, old, state, after)))
+            mismatch = Mismatch(verdict, old, new, state, after, contents=self._contents)
+            yield replace(verdict, repair=self._repairs.of(mismatch))
         for name in sorted((new.states or {}).keys() - before.keys()):
             yield StateVerdict(name, Outcome.NEW)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, Protocol
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -14,6 +15,7 @@ from state_processor.backends.read.snapshot_checks import StructureCheck
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state import descriptions as kinds
+from state_processor.backends.state.python_states import stored_name
 from state_processor.backends.write.assembly import oldest_flink_version
 from state_processor.backends.write.claimed_repair import is_moved
 from state_processor.job.rules import Target
@@ -24,6 +26,10 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_contents import PojoContents
 from state_processor.serializers.errors import StateProcessorError, UndescribedClassError
 from state_processor.serializers.traversal import walk
+
+if TYPE_CHECKING:
+    from state_processor.job.converting import Conversion
+    from state_processor.job.value_conversion import Edits
 
 _OPTIONS: Final = ReadOptions(nanos="string")
 _SHOWN: Final = 3
@@ -43,9 +49,13 @@ def snapshot_verdicts(snapshot: Snapshot, target: Target, *, contents: bool) -> 
     """
     yield from _version(snapshot, target)
     files = check_files(snapshot)
+    if files.claimed_missing:
+        yield StateVerdict("", Outcome.REFUSED, files.claimed_missing, cause=Cause.CLAIMED_MISSING)
+    problems = [problem for problem in files.problems if problem != files.claimed_missing]
+    if problems:
+        more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        yield StateVerdict("", Outcome.REFUSED, "; ".join(problems[:_SHOWN]) + more, cause=Cause.FILES)
     if files.problems:
-        more = f"; {len(files.problems) - _SHOWN} more" if len(files.problems) > _SHOWN else ""
-        yield StateVerdict("", Outcome.REFUSED, "; ".join(files.problems[:_SHOWN]) + more, cause=Cause.FILES)
         return
     if files.claimed:
         text = f"the checkpoint refers to files of a claimed savepoint as its own: {', '.join(files.claimed)}"
@@ -106,6 +116,14 @@ class Contents(Protocol):
         """Return the verdict on a queue of timers that the new job does not register."""
         ...
 
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
+        """Return why a state can't be converted to another one; empty if it can."""
+        ...
+
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
+        """Return why keyed states and timers can't get the type of the keys of another job; empty if they can."""
+        ...
+
 
 class _NoContents:
     """The values of a snapshot that is not read."""
@@ -120,6 +138,12 @@ class _NoContents:
 
     def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
         return verdict
+
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
+        return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),))
+
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
+        return _misfit(lambda converting: converting.key_conversions(operator, new))
 
 
 class _TypesAlone(_NoContents):
@@ -164,7 +188,7 @@ class SnapshotContents:
             self._scan(operator, state, parts, found)
         except UndescribedClassError as error:
             if error.class_name not in target.unchanged:
-                yield StateVerdict(state.name, Outcome.UNKNOWN, str(error), cause=Cause.CODE)
+                yield StateVerdict(state.name, Outcome.UNKNOWN, str(error), cause=Cause.CODE, subject=error.class_name)
             return
         except StateProcessorError as error:
             yield StateVerdict(state.name, Outcome.UNKNOWN, f"values can't be read: {error}", cause=Cause.CODE)
@@ -175,7 +199,7 @@ class SnapshotContents:
         self, operator: OperatorSignature, state: StateSignature, parts: dict[str, TypeSerializer], found: PojoContents
     ) -> None:
         stored = self._stored(operator)
-        name = next(name for name in stored.survey()[0] if name == state.name or name.endswith(state.name))
+        name = stored_name(state.name, stored.survey()[0])
         reader = open_state(stored, name, options=_OPTIONS)
         for split in reader.splits():
             for batch in reader.read(split):
@@ -192,6 +216,27 @@ class SnapshotContents:
             return verdict
         text = f"the new job does not register this queue: its {count} timers never fire"
         return StateVerdict(verdict.state, Outcome.LOST, text, cause=Cause.STATE_UNUSED)
+
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
+        """Return why a state can't be converted to another one, by its types and values; empty if it can."""
+        return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),), self._stored(operator))
+
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
+        """Return why keys can't be converted, by their types and values; empty if they can."""
+        return _misfit(lambda converting: converting.key_conversions(operator, new), self._stored(operator))
+
+
+def _misfit(conversions: Callable[[ModuleType], Iterable[Conversion]], stored: StoredOperator | None = None) -> str:
+    """Return why conversions are impossible: by their types and, if the operator is there, by its values."""
+    from state_processor.job import converting  # it imports what writes
+
+    try:
+        for conversion in conversions(converting):
+            if stored is not None and (problem := conversion.misfit(stored)):
+                return problem
+    except StateProcessorError as error:
+        return str(error)
+    return ""
 
 
 _COLUMNS: Final = {

@@ -50,8 +50,13 @@ def contradicts(old: OperatorSignature, new: OperatorSignature) -> bool:
 
 def takes_all(old: OperatorSignature, new: OperatorSignature) -> bool:
     """Return whether an operator registers all states of another one, and can restore them."""
-    before, after = living_states(old), living_states(new)
-    return bool(before) and before.keys() <= after.keys() and not contradicts(old, new)
+    return has_names_of(old, new) and not contradicts(old, new)
+
+
+def has_names_of(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether an operator registers states with the names of all states of another one."""
+    before = living_states(old)
+    return bool(before) and before.keys() <= living_states(new).keys()
 
 
 def shares_states(old: OperatorSignature, new: OperatorSignature) -> bool:

@@ -129,7 +129,7 @@ def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: 
     for unseen in undescribed_parts(serializer, is_key=part == KEY):
         is_declared = unseen.subject in target.unchanged if unseen.subject else target.is_unchanged
         if not is_declared or (target.changes_kryo and unseen.is_kryo):
-            yield StateVerdict(old.name, Outcome.UNKNOWN, unseen.reason, cause=unseen.cause, part=part)
+            yield StateVerdict(*(old.name, Outcome.UNKNOWN, unseen.reason), cause=unseen.cause, part=part, subject=unseen.subject)
 
 
 def _migration(part: str, old: StateSignature, change: str, target: Target) -> tuple[Outcome, str]:

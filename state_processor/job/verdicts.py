@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
+from state_processor.job.repair_steps import drops, steps
 from state_processor.types.answers import Answer
 
 _COLUMNS: Final = ("operator", "state", "outcome", "reason")
@@ -35,6 +36,11 @@ class Outcome(StrEnum):
         """The place in the order from harmless to fatal."""
         return list(Outcome).index(self)
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether Flink refuses to start, or values are lost or changed."""
+        return self in (Outcome.CHANGED, Outcome.LOST, Outcome.REFUSED)
+
 
 class Cause(StrEnum):
     """The rule that leads to an outcome. Repairs are chosen by it."""
@@ -59,10 +65,8 @@ class Cause(StrEnum):
     FILES = "files"
     MOVED = "moved"
     CLAIMED = "claimed"
+    CLAIMED_MISSING = "claimed-missing"
     VERSION = "version"
-
-
-_BAD: Final = (Outcome.CHANGED, Outcome.LOST, Outcome.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class StateVerdict:
         The kind of the reason; ``None`` if the state restores unchanged.
     part
         The part of the state that it applies to: ``key``, ``namespace``, ``map_key`` or ``value``; empty for the whole state.
+    subject
+        The Java class whose code decides; empty if it is not about a class.
     """
 
     state: str
@@ -93,6 +99,7 @@ class StateVerdict:
     repair: tuple[str, ...] = ()
     cause: Cause | None = None
     part: str = ""
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,8 @@ class OperatorVerdict:
         As for states.
     states
         The outcome for each state of the snapshot and of the new job.
+    rules
+        The verdicts on the operator as a whole, each with its repair.
     """
 
     operator: str
@@ -116,6 +125,7 @@ class OperatorVerdict:
     repair: tuple[str, ...] = ()
     states: tuple[StateVerdict, ...] = ()
     cause: Cause | None = None
+    rules: tuple[StateVerdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +149,7 @@ class JobReport:
         """Whether Flink restores every value as before. State that is refused, lost or changed outweighs the rest."""
         outcomes = {operator.outcome for operator in self.operators}
         outcomes.update(state.outcome for operator in self.operators for state in operator.states)
-        return Answer.of(wrong=not outcomes.isdisjoint(_BAD), unchecked=Outcome.UNKNOWN in outcomes)
+        return Answer.of(wrong=any(outcome.is_bad for outcome in outcomes), unchecked=Outcome.UNKNOWN in outcomes)
 
     @property
     def restores(self) -> bool:
@@ -148,9 +158,21 @@ class JobReport:
 
     @property
     def repair(self) -> tuple[str, ...]:
-        """The commands that repair, each once."""
-        found = [(o.repair, *(state.repair for state in o.states)) for o in self.operators]
-        return tuple(dict.fromkeys(command for repairs in found for repair in repairs for command in repair))
+        """All commands that may repair, each once. A command that drops state comes after all others."""
+        commands = dict.fromkeys(command for verdict in self._verdicts for command in verdict.repair)
+        return tuple(sorted(commands, key=drops))
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The first command for each verdict that is bad, to be executed one after the other. The last one writes ``OUT``."""
+        bad = (verdict for verdict in self._verdicts if verdict.outcome.is_bad and verdict.repair)
+        return steps([verdict.repair[0] for verdict in bad])
+
+    @property
+    def _verdicts(self) -> Iterator[StateVerdict]:
+        for operator in self.operators:
+            yield from operator.rules
+            yield from operator.states
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each operator and each of its states."""
@@ -165,8 +187,10 @@ class JobReport:
 
     def __str__(self) -> str:
         parts = [render_records(_COLUMNS, self.rows()), *map(text_of, self.notes)]
-        if self.repair:
-            parts.append("\n".join(("To repair:", *(f"  {text_of(command)}" for command in self.repair))))
+        others = [command for command in self.repair if command not in self.steps]
+        for title, commands in (("To repair:", self.steps), ("Other repairs, each of the snapshot as it is:", others)):
+            if commands:
+                parts.append("\n".join((title, *(f"  {text_of(command)}" for command in commands))))
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
-from state_processor.options.access import SNAPSHOT_OPTIONS
+from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.values import FIELDS
 from state_processor.serializers.doors import flag_name
 from state_processor.serializers.errors import OptionError
 
+_SHARED: Final = ("path_mapping", "allow_paths", "uids")
+"""Options of opening a snapshot that every command with a snapshot has, and whose values are short."""
 _READING: Final = tuple(option for option in READ_OPTIONS if option.operand is not None)
 """Options of reading state that have a flag."""
 
@@ -67,6 +69,20 @@ def flag_values(given: argparse.Namespace) -> dict[str, Any]:
     """
     values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
     return {o.argument: _pairs(o, v) if "=" in (o.operand or "") else v for o, v in values if v is not None}
+
+
+def flag_words(access: SnapshotAccess) -> tuple[str, ...]:
+    """Return the flags of a command that opens a snapshot with the same options; settings of storage may be secret."""
+    words: list[str] = []
+    for option in (option for option in SNAPSHOT_OPTIONS if option.argument in _SHARED):
+        value = getattr(access, option.argument)
+        if isinstance(value, Mapping):
+            value = [f"{old}={new}" for old, new in value.items()]
+        if not isinstance(value, str) and not _is_repeated(option.operand or ""):
+            continue  # the flag takes the name of a file
+        for text in [value] if isinstance(value, str) else value or ():
+            words += [flag_name(option.argument), text]
+    return tuple(words)
 
 
 def _pairs(option: Option, given: list[str]) -> dict[str, Any]:

@@ -1,11 +1,13 @@
-"""Tests of the command ``check-query``."""
+"""Tests of the commands ``check-query`` and ``migrate-query``."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+import state_processor as sp
 from state_processor import cli
 from tests.archives import unpacked
 
@@ -37,3 +39,13 @@ def test_state_that_cannot_be_kept_is_an_exit_code(capsys: pytest.CaptureFixture
     code, lines = said(capsys, "inner-join", "left-join", "--drop", "join")
     assert code == 0
     assert any("_join (all states): left out: named by drop" in line for line in lines)
+
+
+def test_a_query_is_migrated_by_a_command(tmp_path: Path) -> None:
+    directory = unpacked("sql") / "2.3.0"
+    source, *plans = (str(directory / name) for name in ("inner-join/savepoint", "inner-join/plan.json", "left-join/plan.json"))
+    assert cli.main(["migrate-query", source, str(tmp_path / "1"), *plans]) == 2
+    assert cli.main(["migrate-query", source, str(tmp_path / "1"), *plans, "--drop", "join"]) == 0
+    names = sp.arrow.states(tmp_path / "1")["state_name"].to_pylist()
+    assert "left-records" in sp.arrow.states(source)["state_name"].to_pylist()
+    assert "left-records" not in names

@@ -79,6 +79,8 @@ COMMANDS = {
     "copy": (["ORDERS", "NEW\x1b"],),
     "convert": (["ORDERS", "NEW", "--format", "native", "--backend", "hashmap"], ["ORDERS", "NEW", "--async-state", UID[:-1]]),
     "convert-state": (["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1], "--job", "ORDERS"],),
+    "migrate": (["ORDERS", "NEW", "--flink", "\x1b"], ["ORDERS", "NEW\x1b", "--flink", "2.3"]),
+    "migrate-query": (["ORDERS", "NEW", "none\x1b", "none"],),
     "rename-uid": (["ORDERS", "NEW", "--from", UID, "--to", "\x1bother"], ["ORDERS", "NEW", "--from", UID[:-1], "--to", "x"]),
     "copy-operator": (
         ["ORDERS", "NEW", "--from", "ORDERS", "--uid", UID, "--as", "\x1bother"],

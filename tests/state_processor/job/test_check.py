@@ -238,11 +238,8 @@ def test_values_are_converted_before_they_are_dropped(old: Any, new: Any, value:
     writer.with_keyed_state("orders", rows, key_type=sp.Types.STRING(), states={"total": old}).write(one)
     *converts, drop = sp.check_job(one, other, flink="2.3").repair
     assert " drop-state " in drop
-    if new == sp.Types.STRING():
-        assert converts == []
-        return
     command = shlex.split(converts[0].replace("OUT", str(tmp_path / "3")), comments=True)
     assert main(command[1:]) == 0
     assert sp.check_job(tmp_path / "3", other, flink="2.3").answer is not Answer.NO
     found = sp.arrow.read_state(tmp_path / "3", "orders", "total", flatten=False).read_all().to_pylist()
-    assert found == [{"key": "a", "value": value}]
+    assert found == [{"key": "a", "value": str(value) if new == sp.Types.STRING() else value}]

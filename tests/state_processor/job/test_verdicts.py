@@ -10,6 +10,7 @@ import pytest
 import state_processor as sp
 from state_processor.cli import main
 from state_processor.job.matching import match_signatures
+from state_processor.job.repair_steps import command_name, drops
 from state_processor.job.signature import JobSignature
 from state_processor.job.signature_file import parse_signature
 from state_processor.job.verdicts import Cause, JobReport, Outcome
@@ -44,23 +45,26 @@ def check(old: JobSignature, new: JobSignature, **options: Any) -> JobReport:
 
 
 @pytest.mark.parametrize(
-    ("type_", "subject", "cause"),
+    ("type_", "subject", "cause", "commands"),
     [
-        ("KRYO<m.Money>", "m.Money", Cause.CODE),
-        ("KRYO<java.util.ArrayList>", "java.util.ArrayList", Cause.CODE),
-        ("LIST<KRYO<m.Money>>", "m.Money", Cause.CODE),
-        ("ROW_DATA<`a` INT, `b` INT>", "o", Cause.QUERY),
-        ("ROW<a INT, b INT>", "o", Cause.CODE),
-        ("POJO<m.P>(a STRING)", "m.P", Cause.FIELDS),
+        ("KRYO<m.Money>", "m.Money", Cause.CODE, ["check", "drop-state"]),
+        ("KRYO<java.util.ArrayList>", "java.util.ArrayList", Cause.CODE, ["check", "drop-state"]),
+        ("LIST<KRYO<m.Money>>", "m.Money", Cause.CODE, ["check", "drop-state"]),
+        ("ROW_DATA<`a` INT, `b` INT>", "o", Cause.QUERY, ["migrate-query"]),
+        ("ROW<a INT, b INT>", "o", Cause.CODE, ["check", "drop-state"]),
+        ("POJO<m.P>(a STRING)", "m.P", Cause.FIELDS, []),
     ],
 )
-def test_equal_types_are_no_evidence_where_code_decides(type_: str, subject: str, cause: Cause) -> None:
-    """The user's word for a class, or for an operator, is."""
+def test_equal_types_are_no_evidence_where_code_decides(type_: str, subject: str, cause: Cause, commands: list[str]) -> None:
+    """The user's word for a class, or for an operator, is: the advice names it first, and drops state only if Flink fails."""
     same = job(op({"s": type_}))
     report = check(same, same)
     assert report.answer is Answer.UNCHECKED
     assert causes(report) == {(Outcome.UNKNOWN, cause)}
-    assert report.repair == ()
+    assert [command_name(command) for command in report.repair] == commands
+    assert all(f"--unchanged {subject} " in command for command in report.repair if command_name(command) == "check")
+    assert all("only if Flink fails on it" in command for command in report.repair if drops(command))
+    assert report.steps == ()
     assert check(same, same, unchanged=[subject]).restores
 
 

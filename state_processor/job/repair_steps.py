@@ -1,0 +1,59 @@
+"""Repairs one after the other: each command reads what the one before has written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+TARGET: Final = "OUT"
+"""The directory of the repaired savepoint in commands."""
+_NOTE: Final = "  # "
+_ORDER: Final = (
+    "copy",
+    "migrate",
+    "migrate-query",
+    "convert-state",
+    "with-ttl",
+    "drop-state",
+    "rename-uid",
+    "set-max-parallelism",
+)
+"""The order of steps: later ones need the uids and the format that earlier ones leave. Other commands come last."""
+
+
+def command_name(command: str) -> str:
+    """Return the name of a command."""
+    return shlex.split(command, comments=True)[1]
+
+
+def drops(command: str) -> bool:
+    """Return whether a command drops state."""
+    return command_name(command) == "drop-state"
+
+
+def steps(commands: Sequence[str]) -> tuple[str, ...]:
+    """Return commands that can be executed one after the other. The last one writes ``OUT``.
+
+    Parameters
+    ----------
+    commands
+        A repair of each mismatch. All read the snapshot and write ``OUT``.
+    """
+    chosen = sorted(dict.fromkeys(commands), key=_rank)
+    if len(chosen) > 1 and command_name(chosen[0]) == "copy":  # each of the others writes a copy, too
+        del chosen[0]
+    result, source = [], ""
+    for number, command in enumerate(chosen, 1):
+        text, _, note = command.partition(_NOTE)
+        words = shlex.split(text)
+        target = TARGET if number == len(chosen) else f"{TARGET}.{number}"
+        words[2:4] = [source or words[2], target]
+        source = target
+        result.append(_NOTE.join(filter(None, (shlex.join(words), note))))
+    return tuple(result)
+
+
+def _rank(command: str) -> int:
+    name = command_name(command)
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)

@@ -1,0 +1,180 @@
+"""Conversion of the values of a column to another type, where a writer does not convert them itself.
+
+Other fields, renamed fields and constants, values in a tuple of one field, whole numbers as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.late import pc
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
+
+OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
+"""How rows are read: so that nothing of them is lost."""
+ONLY_FIELD: Final = "f0"
+"""The field of a tuple or row of one field."""
+_WHOLE: Final = frozenset({"BYTE", "SHORT", "INT", "LONG"})
+_TEXT: Final = "STRING"
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What a conversion of fields and constants can't know.
+
+    Attributes
+    ----------
+    renames
+        The new name of a field or of an enum constant, by its path: ``value.customer``, ``value.status.SENT``.
+    defaults
+        The value of a new field, by its path.
+    dropped
+        The paths of fields to leave out.
+    """
+
+    renames: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
+
+
+NO_EDITS: Final = Edits()
+
+
+def converted(
+    values: pa.Array, path: str, old: TypeSerializer | None, new: TypeSerializer | None, target: pa.DataType, edits: Edits
+) -> pa.Array:
+    """Return values in the shape of another type. The writer converts numbers, texts and times, or refuses them.
+
+    Parameters
+    ----------
+    values
+        The values, as reading gives them.
+    path
+        Their place, for ``edits`` and messages.
+    old, new
+        Both types; ``None`` inside types whose parts have no names here.
+    target
+        The type of the new column.
+    edits
+        Renamed, new and dropped fields.
+
+    Raises
+    ------
+    OptionError
+        If a field is gone, or a new one has no default.
+    """
+    is_struct = pa.types.is_struct
+    if is_struct(values.type) and is_struct(target):
+        return _struct(values, path, old, new, target, edits)
+    if is_struct(target) and target.names == [ONLY_FIELD]:
+        inner = converted(values, f"{path}.{ONLY_FIELD}", old, part_of(new, ONLY_FIELD), target.field(0).type, edits)
+        return pa.StructArray.from_arrays([inner], names=[ONLY_FIELD], mask=values.is_null())
+    if is_struct(values.type) and values.type.names == [ONLY_FIELD]:
+        return converted(pc.struct_field(values, ONLY_FIELD), path, part_of(old, ONLY_FIELD), new, target, edits)
+    if pa.types.is_list(values.type) and pa.types.is_list(target):
+        items = converted(values.flatten(), path, part_of(old, ""), part_of(new, ""), target.value_type, edits)
+        return pa.ListArray.from_arrays(_offsets(values), items)
+    if pa.types.is_map(values.type) and pa.types.is_map(target):
+        return _map(values, path, old, new, target, edits)
+    return _leaf(values, path, old, new, edits)
+
+
+def _struct(
+    values: pa.Array, path: str, old: TypeSerializer | None, new: TypeSerializer | None, target: pa.StructType, edits: Edits
+) -> pa.Array:
+    sources = {edits.renames.get(f"{path}.{name}", name): name for name in values.type.names}
+    gone = [name for now, name in sources.items() if now not in target.names and f"{path}.{name}" not in edits.dropped]
+    if gone:
+        raise OptionError(f"{path}.{gone[0]} is not in the new type: name its new field, or drop it")
+    fields = []
+    for new_field in target:
+        place, inner = f"{path}.{new_field.name}", part_of(new, new_field.name)
+        if new_field.name in sources:
+            name = sources[new_field.name]
+            column = pc.struct_field(values, name)
+            fields.append(converted(column, f"{path}.{name}", part_of(old, name), inner, new_field.type, edits))
+        else:
+            fields.append(_default(place, new, new_field, edits, len(values)))
+    return pa.StructArray.from_arrays(fields, names=target.names, mask=values.is_null())
+
+
+def _default(place: str, owner: TypeSerializer | None, new: pa.Field, edits: Edits, size: int) -> pa.Array:
+    """Return the values of a new field: the given value or, in a POJO, Java's default."""
+    if place in edits.defaults:
+        try:
+            return pa.repeat(pa.scalar(edits.defaults[place]).cast(new.type), size)
+        except pa.ArrowException as error:
+            raise OptionError(f"{place}: expected a value of type {new.type}, found {edits.defaults[place]!r}") from error
+    if not isinstance(owner, PojoSerializer):
+        raise OptionError(f"{place} is new, and its type has no default: give its value")
+    boxed = next(f for f in owner.fields if f.name == new.name).is_primitive(owner.class_name) is False
+    if boxed or not (pa.types.is_integer(new.type) or pa.types.is_floating(new.type) or pa.types.is_boolean(new.type)):
+        return pa.nulls(size, new.type)
+    return pa.repeat(pa.scalar(0).cast(new.type), size)
+
+
+def _map(
+    values: pa.Array, path: str, old: TypeSerializer | None, new: TypeSerializer | None, target: pa.MapType, edits: Edits
+) -> pa.Array:
+    entries = values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
+    flat = entries.flatten()
+    types = {"key": target.key_type, "value": target.item_type}
+    columns = [
+        converted(pc.struct_field(flat, name), f"{path}.{name}", part_of(old, name), part_of(new, name), type_, edits)
+        for name, type_ in types.items()
+    ]
+    return pa.MapArray.from_arrays(_offsets(entries), *columns)
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Return the places of lists in their flattened elements; null for a list that is null."""
+    sizes = np.asarray(pc.list_value_length(lists).fill_null(0), dtype=np.int32)
+    missing = np.append(np.asarray(lists.is_null()), False)
+    return pa.array(np.insert(np.cumsum(sizes, dtype=np.int32), 0, 0), pa.int32(), mask=missing)
+
+
+def _leaf(values: pa.Array, path: str, old: TypeSerializer | None, new: TypeSerializer | None, edits: Edits) -> pa.Array:
+    if str(old) in _WHOLE and str(new) == _TEXT:
+        return values.cast(pa.string())
+    if str(old) == _TEXT and str(new) in _WHOLE:
+        try:
+            return values.cast(pa.int64())
+        except pa.ArrowException as error:
+            raise InvalidRowError(f"{path}: expected a whole number as text: {error}") from error
+    if pa.types.is_string(values.type):
+        prefix = f"{path}."
+        for place, name in edits.renames.items():
+            if place.startswith(prefix):
+                values = pc.if_else(pc.equal(values, place.removeprefix(prefix)), name, values)
+    return values
+
+
+def part_of(serializer: TypeSerializer | None, name: str) -> TypeSerializer | None:
+    """Return the type of a field, of the elements of a list, or of the ``key`` and ``value`` of a map, if it is known."""
+    match serializer:
+        case WrappingSerializer():
+            return part_of(serializer.content, name)
+        case PojoSerializer():
+            return next((f.serializer for f in serializer.fields if f.name == name), None)
+        case TupleSerializer() | RowSerializer() if re.fullmatch(r"f\d+", name) and int(name[1:]) < len(serializer.fields):
+            return serializer.fields[int(name[1:])]
+        case ListSerializer() | SetSerializer():
+            element = serializer.children[0]
+            return element if isinstance(element, TypeSerializer) else None
+        case MapSerializer():
+            key, value = serializer.children
+            return key if name == "key" else value
+    return None
