@@ -38,7 +38,7 @@ _GROUPS: Final = {
     "exporting": ("count", "export"),
     "rewriting": (
         *("copy", "convert", "rename-uid", "copy-operator", "drop-state", "convert-state"),
-        *("expire", "with-ttl", "touch", "set-max-parallelism"),
+        *("migrate", "migrate-query", "expire", "with-ttl", "touch", "set-max-parallelism"),
     ),
     "sinks": ("sink-state", "change-sink"),
     "validating": ("validate",),

@@ -14,7 +14,8 @@ import pytest
 import state_processor as sp
 from state_processor.cli import main
 from state_processor.job.repair_steps import command_name, drops
-from state_processor.job.verdicts import Answer, Outcome
+from state_processor.job.verdicts import Outcome
+from state_processor.types.answers import Answer
 
 T = sp.Types
 LONG, INT, STRING = T.LONG(), T.INT(), T.STRING()

@@ -10,8 +10,8 @@ import pytest
 import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
 from state_processor.job.job_graph import graph_of
-from state_processor.job.verdicts import Answer
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 SNAPSHOTS = [ORDERS_PATH, TYPES_PATH, WINDOWS_PATH, str(FIXTURES / "1.20.5" / "orders-hashmap-canonical" / "savepoint")]
