@@ -40,6 +40,7 @@ _GROUPS: Final = {
         *("copy", "convert", "rename-uid", "copy-operator", "drop-state", "convert-state"),
         *("migrate", "migrate-query", "expire", "with-ttl", "touch", "set-max-parallelism"),
     ),
+    "changing": ("update", "new", "offsets", "set-offsets"),
     "sinks": ("sink-state", "change-sink"),
     "validating": ("validate",),
     "jobs": ("signature", "check", "match", "compile-plan", "check-query"),

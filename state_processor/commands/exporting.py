@@ -79,12 +79,12 @@ def _export(options: argparse.Namespace) -> None:
         raise OptionError(f"-o -: {form} may contain control characters of terminals; redirect the output, or name a file")
     batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state)
     first = next(batches)
-    rows = chain([first], batches)
+    rows, schema = chain([first], batches), getattr(batches, "schema", first.schema)  # with the types of the columns
     if to_output:
         file = UnclosedFile(sys.stdout.buffer)
-        write_rows(file, form, None, first.schema, rows, quote_formulas=options.quote_formulas)
+        write_rows(file, form, None, schema, rows, quote_formulas=options.quote_formulas)
         file.flush()
         return
     with new_file(options.output) as file:
-        number = write_rows(file, form, compression, first.schema, rows, quote_formulas=options.quote_formulas)
+        number = write_rows(file, form, compression, schema, rows, quote_formulas=options.quote_formulas)
     say(f"{number} rows")

@@ -88,6 +88,9 @@ COMMANDS = {
     ),
     "drop-state": (["ORDERS", "NEW", "--uid", UID, "--state", STATE], ["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1]]),
     "set-max-parallelism": (["ORDERS", "NEW", "64"], ["ORDERS", "NEW", "1"]),
+    "update": (["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1], "--rows", "NEW/\x1b.csv"],),
+    "offsets": (["ORDERS", "--uid", UID],),
+    "set-offsets": (["ORDERS", "NEW", "--uid", UID, "--earliest"],),
     "sink-state": (["ORDERS", "--uid", UID],),
     "change-sink": (["ORDERS", "NEW", "--uid", UID, "--drop-file", "\x1b"],),
     "validate": (["ORDERS"], ["ORDERS", "--values"], ["ORDERS/none\x1b"]),
@@ -119,8 +122,8 @@ COMMANDS = {
     "latest": (["ORDERS/../none\x1b"], ["ORDERS/..", "--depth", "0"], ["ORDERS/..", "--kind", "checkpoint"]),
 }
 """Arguments of every command that prints something of a snapshot, with and without mistakes."""
-WITHOUT_SNAPSHOT = {"warm-up", "completion", "compile-plan"}
-WITH_JSON = {"inspect", "states", "show", "get", "sizes", "diff", "sink-state", "validate", "list"}
+WITHOUT_SNAPSHOT = {"warm-up", "completion", "compile-plan", "new"}
+WITH_JSON = {"inspect", "states", "show", "get", "sizes", "diff", "sink-state", "validate", "list", "offsets"}
 
 
 def test_all_commands_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:

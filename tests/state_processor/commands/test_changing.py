@@ -1,0 +1,152 @@
+"""Commands that write rows of files into states, and offsets into sources."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import state_processor as sp
+from state_processor.cli import BAD_INPUT, main
+from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
+
+ORDERS = [ORDERS_PATH, "--uid", "orders"]
+
+
+def differing(path: Any, other: str) -> list[str]:
+    rows = sp.arrow.diff_summary(other, path).to_pylist()
+    return sorted(r["state_name"] for r in rows if r["inserts"] or r["deletes"] or r["updates"])
+
+
+def values(path: Any, state: str) -> dict[Any, Any]:
+    rows = sp.arrow.read_state(path, "orders", state, flatten=False).read_all().to_pylist()
+    return {row["key"]: row["value"] for row in rows}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "json", "ndjson", "parquet", "feather"])
+def test_exported_rows_change_nothing(suffix: str, tmp_path: Path) -> None:
+    """Every state and format: rows of export are the rows that update takes."""
+    for state in ("total", "profile", "history", "items"):
+        file, target = str(tmp_path / f"{state}.{suffix}"), str(tmp_path / state)
+        assert main(["export", *ORDERS, "--state", state, "-o", file]) == 0
+        assert main(["update", ORDERS_PATH, target, "--uid", "orders", "--state", state, "--rows", file]) == 0
+        assert differing(target, ORDERS_PATH) == []
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_text_of_every_type_is_read_back(suffix: str, tmp_path: Path) -> None:
+    states = [
+        s
+        for s in sp.open(TYPES_PATH).states().to_pylist()
+        if s["state_kind"] == "VALUE" and s["namespace_type"] == "VOID_NAMESPACE"
+    ]
+    assert len(states) > 20
+    for number, state in enumerate(states):
+        name, file, target = state["state_name"], str(tmp_path / f"{number}.{suffix}"), str(tmp_path / str(number))
+        common = ["--uid", state["operator_uid"], "--state", name]
+        assert main(["export", TYPES_PATH, *common, "-o", file]) == 0
+        assert main(["update", TYPES_PATH, target, *common, "--rows", file]) == 0, name
+        kinds_of_rows = [name] if "ROW" in state["value_type"] else []  # rows of an export are inserts
+        assert differing(target, TYPES_PATH) in ([], kinds_of_rows), name
+
+
+def test_rows_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "new")
+    command = ["update", ORDERS_PATH, target, "--uid", "orders", "--state", "total", "--rows", "-"]
+    assert main(command) == BAD_INPUT
+    assert "standard input needs a format" in capsys.readouterr().err
+    for more, expected in (([], {"amelia": 5, "someone": 7}), (["--delete", "--overwrite"], {})):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"key,value\namelia,5\nsomeone,7\n")))
+        assert main([*command, "--rows-format", "csv", *more]) == 0
+        found = values(target, "total")
+        assert {key: found[key] for key in ("amelia", "someone") if key in found} == expected
+    assert "deleted" in capsys.readouterr().out
+
+
+def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, target = tmp_path / "rows.ndjson", tmp_path / "new"
+    rows.write_text('{"key": "amelia", "value": 5}\n{"key": "someone", "value": 7}\n', "utf-8")
+    command = ["update", ORDERS_PATH, str(target), "--uid", "orders", "--state", "total", "--rows", str(rows), "--dry-run"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert printed.split("\n\n")[1].splitlines()[2].split() == ["orders", "total", "updated", "2", "1", "1", "0", "0"]
+    assert f"{target} was not written (--dry-run)" in printed
+    assert not target.exists()
+
+
+def test_a_new_savepoint(tmp_path: Path) -> None:
+    """Types of an exported file, of a snapshot, and declared ones."""
+    states = sp.arrow.states(ORDERS_PATH).to_pylist()
+    stored = {
+        s["state_name"]: (s["state_kind"], s["value_type"], s["map_key_type"]) for s in states if s["operator_uid"] == "orders"
+    }
+    for suffix, more in (
+        ("parquet", []),
+        ("csv", ["--types-from", ORDERS_PATH]),
+        ("json", ["--value", "total=LONG", "--list", "history=STRING", "--map", "items=MAP<STRING,LONG>"]),
+    ):
+        file, target = str(tmp_path / f"rows.{suffix}"), str(tmp_path / suffix)
+        columns = ["--columns", "key,total,history,items"] if suffix == "json" else []
+        assert main(["export", *ORDERS, *columns, "-o", file]) == 0
+        assert main(["new", target, "--uid", "orders", "--rows", file, "--flink-version", "2.3", *more]) == 0
+        for state in sp.arrow.states(target).to_pylist():
+            name = state["state_name"]
+            assert (state["state_kind"], state["value_type"], state["map_key_type"]) == stored[name], (suffix, name)
+            assert values(target, name) == values(ORDERS_PATH, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rows.csv", "key,value\namelia,five\n", "five"),
+        ("rows.json", '{"key": 1}', "expected a list of objects"),
+        ("rows.json", "[", "expected rows in the format json"),
+        ("rows.parquet", "no", "expected rows in the format parquet"),
+        ("rows.txt", "", "the suffix .txt is unknown"),
+        ("rows.csv", "key,vaule\namelia,5\n", "there is no column 'value'"),
+    ],
+)
+def test_mistakes(name: str, content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).write_text(content, "utf-8")
+    command = ["update", ORDERS_PATH, str(tmp_path / "new"), "--uid", "orders", "--state", "total"]
+    assert main([*command, "--rows", str(tmp_path / name)]) == BAD_INPUT
+    assert message in capsys.readouterr().err
+    assert main([*command, "--rows", str(tmp_path / "none.csv")]) == BAD_INPUT
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    splits = pa.table(
+        {
+            "topic": ["orders", "orders", "a:b"],
+            "partition": pa.array([0, 1, 0], pa.int32()),
+            "starting_offset": pa.array([100, 250, 7], pa.int64()),
+        }
+    )
+    writer = sp.arrow.SavepointWriter.new().with_source_splits("kafka", splits, connector="kafka")
+    writer.write(tmp_path / "source")
+    return str(tmp_path / "source")
+
+
+def test_offsets(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "new")
+    command = ["set-offsets", source, target, "--uid", "kafka"]
+    assert main([*command, "--set", "orders:1=200", "--set", "a:b:0=1", "--earliest"]) == 0
+    assert "SourceReaderState" in capsys.readouterr().out
+    assert main(["offsets", target, "--uid", "kafka", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    offsets = {(row["topic"], row["partition"]): row["starting_offset"] for row in rows}
+    assert offsets == {("orders", 0): -2, ("orders", 1): 200, ("a:b", 0): 1}
+    for more, message in (
+        ([], "pass --set or --earliest"),
+        (["--set", "orders:2=1"], "'orders:1'"),
+        (["--set", "orders:1=x"], "expected a whole number"),
+        (["--set", "orders:1"], "expected TOPIC:PARTITION=OFFSET"),
+    ):
+        assert main([*command, "--overwrite", *more]) == BAD_INPUT
+        assert message in capsys.readouterr().err
