@@ -16,6 +16,7 @@ from state_processor.commands.command import (
     PRINTING,
     SNAPSHOT,
     argument,
+    by_argument,
     command,
     flags,
     named_operator,
@@ -41,7 +42,7 @@ from state_processor.types.identifier import OperatorIdentifier
     PRINTING,
     flags(Kind.SIZES),
     ANY_OPERATOR,
-    argument("--by", choices=get_args(SizesBy), default="state", help="what to measure (default: state)"),
+    by_argument(get_args(SizesBy)),
     argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)"),
 )
 def _sizes(options: argparse.Namespace) -> None:

@@ -149,6 +149,17 @@ def required_operator(options: argparse.Namespace) -> OperatorIdentifier:
     return OperatorIdentifier.of(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash or "")
 
 
+def by_argument(choices: Collection[str]) -> Argument:
+    """Return the flag ``--by``, which takes a value of Python's argument ``by``, with underscores or hyphens."""
+    return argument(
+        "--by",
+        choices=tuple(choices),
+        type=lambda text: text.replace("-", "_"),
+        default="state",
+        help="what rows are about (default: %(default)s)",
+    )
+
+
 def positive(text: str) -> int:
     """Return a positive number."""
     number = _whole(text)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, get_args
 
-from state_processor.commands.command import PRINTING, argument, command, positive, switch
+from state_processor.commands.command import PRINTING, argument, by_argument, command, positive, switch
 from state_processor.commands.listing import SEARCHED
 from state_processor.commands.printing import NAMES, filled, print_json, print_table, time_text, with_operator, with_sizes
 from state_processor.display.text_tables import count_text, size_text
 from state_processor.options.flags import flag_values
 from state_processor.read.growth import SNAPSHOTS, growth, state_label
-from state_processor.read.history import history
+from state_processor.read.history import HistoryBy, history
 from state_processor.serializers.errors import OptionError
-
-_BY = {"state": "state", "key-group": "key_group"}
 
 
 @command(
@@ -23,7 +21,7 @@ _BY = {"state": "state", "key-group": "key_group"}
     "Show the sizes of operators and states in all snapshots below a directory, and their growth per hour. Entries are "
     "estimates of RocksDB: no entry is decoded.",
     SEARCHED,
-    argument("--by", choices=tuple(_BY), default="state", help="what rows are about (default: %(default)s)"),
+    by_argument(get_args(HistoryBy)),
     switch("--growth", "show the trend of each state over all snapshots, and which states grow without a visible bound"),
     argument(
         "--at-least",
@@ -39,7 +37,7 @@ def _history(options: argparse.Namespace) -> None:
         return
     if options.at_least is not None:
         raise OptionError("--at-least is for --growth: add that")
-    by: Any = _BY[options.by]
+    by: Any = options.by
     rows = history(options.path, by=by, depth=options.depth, **flag_values(options)).to_pylist()
     if options.json:
         print_json(rows)

@@ -97,6 +97,14 @@ def test_command(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["history", str(checkpoints), "--growth", "--by", "key-group"]) == BAD_INPUT
 
 
+@pytest.mark.parametrize("by", ["key-group", "key_group"])
+@pytest.mark.parametrize("command", ["history", "sizes"])
+def test_both_spellings_of_a_value(command: str, by: str, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = checkpoints if command == "history" else sp.list_snapshots(checkpoints)[-1].path
+    assert cli.main([command, str(path), "--by", by, "--json"]) == 0
+    assert '"key_group": ' in capsys.readouterr().out
+
+
 def test_report(checkpoints: Path, tmp_path: Path) -> None:
     found = contents(checkpoints / "chk-4", SnapshotAccess())
     assert found.over_time is not None
