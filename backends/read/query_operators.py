@@ -21,7 +21,7 @@ from state_processor.backends.read.state_listing import of_one_subtask, surveys
 from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.meaning import has_state, meaning_of
 from state_processor.backends.sql.naming import names_from_plan
-from state_processor.backends.sql.plan import CompiledPlan, PlanNode
+from state_processor.backends.sql.plan import CompiledPlan, PlanNode, PlanOperator
 from state_processor.backends.sql.translation import COMMITTER, TranslatedOperator, translations
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.doors import spelled
@@ -226,7 +226,7 @@ class _SubmittedJob:
             match = translated.get(operator.operator_id)
             if match is None and any(state.is_keyed for name in states for state in states[name]):
                 return False
-            if match is not None and not fits(match, states):
+            if match is not None and not fits(match.in_plan, states):
                 return False
         return True
 
@@ -248,7 +248,10 @@ class _SubmittedJob:
             candidates[operator.operator_id] = [
                 one
                 for one in possible
-                if (named is None or one is named) and _is_kind(one, kind) and fits(one, states) and _has_states(one, states)
+                if (named is None or one is named)
+                and _is_kind(one, kind)
+                and fits(one.in_plan, states)
+                and _has_states(one, states)
             ]
             if kind is None and any(_DISTINCT.match(name) for name in states):
                 unsure.add(operator.operator_id)
@@ -323,7 +326,7 @@ def _with_uid(match: QueryMatch) -> QueryMatch:
     return QueryMatch(match.operator, None, (f"a sink of {connector} does not get uids from a plan",))
 
 
-def fits(operator: TranslatedOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
+def fits(operator: PlanOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
     """Return whether an operator of a plan may have these states: names, kinds, key and row types."""
     for name, (state, *_) in states.items():
         if not state.is_keyed:
@@ -335,9 +338,9 @@ def fits(operator: TranslatedOperator, states: Mapping[str, Sequence[StateDescri
         if state.is_timer:
             continue
         try:
-            if meaning_of(operator.in_plan, state) is None:
+            if meaning_of(operator, state) is None:
                 return False
-            names_from_plan(operator.in_plan, state)
+            names_from_plan(operator, state)
         except OptionError:
             return False
     return True

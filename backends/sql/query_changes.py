@@ -55,6 +55,26 @@ class QueryChanges:
             raise StateMigrationError(self._reason(node))
         return self._partners[node.id]
 
+    def is_ambiguous(self, node: PlanNode) -> bool:
+        """Return whether plans do not show what becomes of a node: several fit, or another version."""
+        partner = self._partners.get(node.id)
+        if partner is not None:
+            return partner.type != node.type
+        return any(other.type != node.type or self._has_role(node, other) for other in self._alike(node))
+
+    def _has_role(self, node: PlanNode, other: PlanNode) -> bool:
+        """Return whether a node of the new plan does the same as a node of the old one, with the same rows."""
+        return _role(self._before, node) == _role(self._after, other) is not None
+
+    def _left(self) -> list[PlanNode]:
+        """Return the nodes of the new plan that continue with no state."""
+        taken = {other.id for other in self._partners.values()}
+        return [other for other in self._new.nodes if other.id not in taken]
+
+    def _alike(self, node: PlanNode) -> list[PlanNode]:
+        """Return the nodes of the same kind among them."""
+        return [other for other in self._left() if other.kind == node.kind]
+
     def added(self) -> tuple[PlanNode, ...]:
         """Return the nodes of the new plan that start with empty state."""
         known = {node.id for node in self._partners.values()}
@@ -125,15 +145,13 @@ class QueryChanges:
 
     def _reason(self, node: PlanNode) -> str:
         """Return the reason why no node of the new plan continues with the state of a node of the old plan."""
-        taken = {other.id for other in self._partners.values()}
-        others = [other for other in self._new.nodes if other.id not in taken]
-        alike = [other for other in others if other.kind == node.kind]
+        alike = self._alike(node)
         if not alike:
-            for other in others:
+            for other in self._left():
                 if (node.kind, other.kind) in _OTHER_SHAPES:
                     return _OTHER_SHAPES[node.kind, other.kind]
             return f"the new query does not have a matching {node.kind}"
-        same = [other for other in alike if _role(self._before, node) == _role(self._after, other) is not None]
+        same = [other for other in alike if self._has_role(node, other)]
         if same:
             return f"it is ambiguous: {' or '.join(map(label, same))} of the new plan do the same with the same rows"
         if len(alike) > 1:

@@ -58,8 +58,15 @@ def metadata_version(flink_version: str | None) -> int:
     )
 
 
-def release_for(flink_version: str) -> tuple[int, int]:
+def release_for(flink_version: str, option: str = "flink_version") -> tuple[int, int]:
     """Return the numbers of a version; for ``2.x`` those of the first Flink 2.
+
+    Parameters
+    ----------
+    flink_version
+        The version.
+    option
+        The name of the option, for messages.
 
     Raises
     ------
@@ -68,14 +75,14 @@ def release_for(flink_version: str) -> tuple[int, int]:
     """
     found = _VERSION.match(flink_version) if isinstance(flink_version, str) else None  # 2.10 would be 2.1
     if found is None:
-        raise OptionError(f"flink_version={flink_version!r}: expected a version like '1.20' or '2.1', or '2.x'")
+        raise OptionError(f"{option}={flink_version!r}: expected a version like '1.20' or '2.1', or '2.x'")
     major = int(found[1])
     if major > _VERSIONS[0][0][0]:
-        raise OptionError(f"flink_version={flink_version!r}: expected a version of Flink 1 or 2; others are not known")
+        raise OptionError(f"{option}={flink_version!r}: expected a version of Flink 1 or 2; others are not known")
     minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if found[2] == "x" else int(found[2])
     if minor > _LAST_MINORS.get(major, -1):
         newest = " and ".join(f"{of}.{last}" for of, last in _LAST_MINORS.items())
-        raise OptionError(f"flink_version={flink_version!r}: unknown; the newest known releases are {newest}")
+        raise OptionError(f"{option}={flink_version!r}: unknown; the newest known releases are {newest}")
     return major, minor
 
 

@@ -15,12 +15,17 @@ from state_processor.serializers.core.legacy import LegacyConfigSnapshot
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot
 from state_processor.serializers.evolution.migration import FLINK_2, RENAMED, Note, removed
 from state_processor.serializers.format_versions import FLINK, FormatVersions, Release, release_of
-from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
+from state_processor.serializers.kryo.classes import user_class
+from state_processor.serializers.kryo.jdk import TABLE
+from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.paths import join
 from state_processor.serializers.snapshot_versions import SNAPSHOT_VERSIONS
 
 MIGRATE: Final = "migrate converts it"
+RELEASES: Final[tuple[Release, ...]] = (*((1, minor) for minor in range(13, 21)), *((2, minor) for minor in range(4)))
+"""The releases whose classes were compared."""
 _STAYS: Final = "leave the state out with remove_state, or write it anew with a type of that release"
+_FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with remove_state")
 _NULLABLE: Final = "org.apache.flink.api.java.typeutils.runtime.NullableSerializer$NullableSerializerSnapshot"
 _LAST_LEGACY: Final = (1, 16)
 _JAVA_CLASS: Final = b"r"
@@ -45,8 +50,38 @@ _JAVA_IDS: Final[Mapping[str, Mapping[Release, int | None]]] = {
 All other classes of types and serializers of Flink SQL have had one id from 1.13 to 2.3.
 """
 
+_SAME_IN_KRYO_2_AND_5: Final = frozenset(
+    (
+        *(f"java.lang.{name}" for name in ("Boolean", "Byte", "Integer", "Long", "String")),
+        *(f"java.math.{name}" for name in ("BigInteger", "BigDecimal")),
+        *("java.net.URI", "java.sql.Date", "java.sql.Time", "java.util.Currency", "java.util.Date"),
+        *(f"java.util.concurrent.atomic.Atomic{name}" for name in ("Boolean", "Integer", "Long")),
+    )
+)
+"""Classes of the JDK whose values have the same bytes in both versions of Kryo."""
 
-def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = "") -> Iterator[Note]:
+
+def state_obstacles(
+    snapshots: Mapping[str, TypeSerializerSnapshot], kind: str | None, release: Release, *, kryo: bool = True
+) -> Iterator[Note]:
+    """Yield the reasons why a release does not restore a state, or reads other values than were written.
+
+    Parameters
+    ----------
+    snapshots
+        The snapshots of the serializers, by their part of the state: ``key``, ``namespace``, ``map_key``, ``value``.
+    kind
+        The kind of keyed state.
+    release, kryo
+        See :func:`obstacles`.
+    """
+    if release[0] >= FLINK_2 and kind == "FOLDING":
+        yield _FOLDING
+    for part, snapshot in snapshots.items():
+        yield from dict.fromkeys(obstacles(snapshot, release, "" if part == "value" else f"{part}:", kryo=kryo))
+
+
+def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = "", *, kryo: bool = True) -> Iterator[Note]:
     """Yield the reasons why a release does not read a snapshot, or reads other values than were written.
 
     Parameters
@@ -57,8 +92,12 @@ def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = ""
         Major and minor version.
     path
         The path of the part inside the state.
+    kryo
+        Whether values are checked that another version of Kryo wrote.
     """
-    reason = _dropped(snapshot, release) or _too_new(snapshot, release) or _other_kryo(snapshot, release)
+    reason = _dropped(snapshot, release) or _too_new(snapshot, release)
+    if kryo:
+        reason = reason or _other_kryo(snapshot, release)
     if reason is not None:
         yield Note(path, *reason)
         return
@@ -70,7 +109,7 @@ def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = ""
         if isinstance(snapshot, PojoSerializerSnapshot) and release[0] < FLINK_2 and _is_inferred_collection(child):
             yield Note(inner, "Flink 2 infers its type, and Flink 1 leaves such a field to Kryo", _STAYS)
         else:
-            yield from obstacles(child, release, inner)
+            yield from obstacles(child, release, inner, kryo=kryo)
 
 
 def is_checked(snapshot: TypeSerializerSnapshot) -> bool:
@@ -112,9 +151,23 @@ def _first(versions: FormatVersions | None, version: int | None) -> str | None:
 def _other_kryo(snapshot: TypeSerializerSnapshot, release: Release) -> tuple[str, str] | None:
     if not isinstance(snapshot, KryoSerializerSnapshot) or snapshot.flink in (None, release[0]):
         return None
+    serializer = snapshot.restore_serializer()
+    if isinstance(serializer, KryoSerializer) and is_same_in_kryo_2_and_5(serializer):
+        return None
     if release[0] >= FLINK_2:
         return f"Kryo 2 wrote {snapshot.type_class}, and Flink 2 reads it with Kryo 5", MIGRATE
     return f"Kryo 5 wrote {snapshot.type_class}, and Flink 1 reads it with Kryo 2", _STAYS
+
+
+def is_same_in_kryo_2_and_5(serializer: KryoSerializer) -> bool:
+    """Return whether both versions of Kryo write the same bytes."""
+    return serializer.type_class in _SAME_IN_KRYO_2_AND_5 and is_described_by_kryo(serializer)
+
+
+def is_described_by_kryo(serializer: KryoSerializer) -> bool:
+    """Return whether Kryo's format for the class follows from the class alone."""
+    name = serializer.type_class
+    return name in TABLE and user_class(name) is None and not serializer.has_custom_serializer
 
 
 def _is_inferred_collection(snapshot: TypeSerializerSnapshot) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Final, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Unpack
 
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.key_groups import default_max_parallelism
+from state_processor.backends.write.assembly import release_for
 from state_processor.job.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
 from state_processor.job.identity import contradicts, has_names_of, id_doubts, living_states, shares_states, takes_all
 from state_processor.job.opening import described, signature_of, signature_of_snapshot
@@ -22,7 +25,11 @@ from state_processor.options.flags import flag_words
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.evolution.releases import RELEASES
 from state_processor.write.format_choice import BackendName
+
+if TYPE_CHECKING:
+    from state_processor.job.queries import QueryOperator
 
 _UNREADABLE: Final = (Cause.FILES, Cause.CLAIMED_MISSING)
 _BACKENDS: Final = ("hashmap", "rocksdb", "forst")
@@ -76,19 +83,25 @@ def check_job(
     Raises
     ------
     OptionError
-        If the description of the job has another form, or the backend is unknown.
+        If the description of the job has another form, or the backend or the version of Flink is unknown.
     """
     if backend is not None and backend not in _BACKENDS:
         raise OptionError(f"backend={backend!r}: expected one of {', '.join(_BACKENDS)}")
     if isinstance(unchanged, str):
         raise OptionError(f"unchanged={unchanged!r}: expected a list of classes and operators, found a text")
     access = SnapshotAccess.of(**options)
-    new = job if isinstance(job, JobSignature) else signature_of(job, replace(access, plan=None, uids=None))
+    new, new_plan = _described(job, replace(access, plan=None, uids=None))
+    if new_plan is None:  # the job has the operators that the snapshot records
+        access = replace(access, plan=None)
+    _check_release(flink, "flink")
+    _check_release(new.flink, "flink of the new job")
     described_by = "NEW" if isinstance(job, JobSignature) else fspath(job)
     target = Target(flink or new.flink, backend or new.backend, frozenset(unchanged))
     if isinstance(path, JobSignature) or described(path, access.storage()) is not None:
-        old = path if isinstance(path, JobSignature) else signature_of(path, access)
-        return compare(old, new, target, "IN" if isinstance(path, JobSignature) else fspath(path), job=described_by)
+        old, old_plan = _described(path, access)
+        queries = {} if old_plan is None or new_plan is None else _plan_operators(old_plan, new_plan)
+        source = "IN" if isinstance(path, JobSignature) else fspath(path)
+        return compare(old, new, target, source, job=described_by, queries=queries)
     snapshot = access.open(path)
     files = tuple(snapshot_verdicts(snapshot, target, contents=contents))
     repairs = Repairs(fspath(path), target, described_by, flag_words(access))
@@ -96,8 +109,42 @@ def check_job(
         missing = [verdict for verdict in files if verdict.cause is not Cause.MOVED]  # a copy is impossible
         return JobReport(tuple(_of_snapshot(missing, repairs)))
     values = SnapshotContents(snapshot) if contents else NO_CONTENTS
-    report = compare(signature_of_snapshot(snapshot), new, target, fspath(path), values, described_by, repairs.access)
+    old = signature_of_snapshot(snapshot)
+    queries = {} if new_plan is None or access.plan is None else _query_operators(path, access, old, new_plan)
+    report = compare(old, new, target, fspath(path), values, described_by, repairs.access, queries)
     return replace(report, operators=(*_of_snapshot(files, repairs), *report.operators))
+
+
+def _check_release(flink: str | None, option: str) -> None:
+    """Refuse a version whose rules are not known."""
+    if flink is not None and release_for(flink, option) not in RELEASES:
+        raise OptionError(f"{option}={flink!r}: expected Flink {'.'.join(map(str, RELEASES[0]))} or later")
+
+
+def _described(job: str | PathLike[str] | JobSignature, access: SnapshotAccess) -> tuple[JobSignature, CompiledPlan | None]:
+    """Return the signature of a job, and its plan if a plan describes it."""
+    if isinstance(job, JobSignature):
+        return job, None
+    content = described(job, access.storage())
+    return signature_of(job, access), content if isinstance(content, CompiledPlan) else None
+
+
+def _query_operators(
+    path: str | PathLike[str], access: SnapshotAccess, old: JobSignature, new_plan: CompiledPlan
+) -> Mapping[str, QueryOperator]:
+    from state_processor.job.queries import query_operators  # it imports what writes
+    from state_processor.write.build import SavepointBuild
+
+    build = SavepointBuild.from_existing(path, None, access)
+    assert build.snapshot is not None
+    assert build.snapshot.query_plan is not None
+    return query_operators(build, {o.uid_hash: o for o in old.operators}, build.snapshot.query_plan, new_plan)
+
+
+def _plan_operators(old: CompiledPlan, new: CompiledPlan) -> Mapping[str, QueryOperator]:
+    from state_processor.job.queries import plan_operators  # it imports what writes
+
+    return plan_operators(old, new)
 
 
 def _of_snapshot(verdicts: Iterable[StateVerdict], repairs: Repairs) -> Iterator[OperatorVerdict]:
@@ -118,6 +165,7 @@ def compare(
     contents: Contents = NO_CONTENTS,
     job: str = "NEW",
     access: Sequence[str] = (),
+    queries: Mapping[str, QueryOperator] = MappingProxyType({}),
 ) -> JobReport:
     """Predict the restore of the operators and states of a job in another job.
 
@@ -135,17 +183,25 @@ def compare(
         The path of the description of the new job, for commands.
     access
         Flags that open the snapshot, for commands.
+    queries
+        What becomes of the operators of a query in another query, by their hashes.
     """
-    changes_kryo = old.flink == "1.x" and (new.flink or target.flink or "")[:1] == "2"
-    changes_kryo = changes_kryo or (old.flink == "1.x" and (target.version or (1, 0)) >= (2, 0))
-    repairs = Repairs(source, replace(target, changes_kryo=changes_kryo), job, access)
-    return _Check(old, new, repairs, contents).report()
+    majors = {flink.partition(".")[0] for flink in (old.flink, target.flink) if flink is not None}
+    repairs = Repairs(source, replace(target, changes_kryo=len(majors) > 1), job, access)
+    return _Check(old, new, repairs, contents, queries).report()
 
 
 class _Check:
-    def __init__(self, old: JobSignature, new: JobSignature, repairs: Repairs, contents: Contents) -> None:
+    def __init__(
+        self,
+        old: JobSignature,
+        new: JobSignature,
+        repairs: Repairs,
+        contents: Contents,
+        queries: Mapping[str, QueryOperator],
+    ) -> None:
         self._old, self._new, self._target, self._contents = old, new, repairs.target, contents
-        self._repairs = repairs
+        self._repairs, self._queries = repairs, queries
         self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
         self._known = {o.uid_hash for o in old.operators}
         states = (state for operator in new.operators for state in (operator.states or {}).values())
@@ -162,14 +218,18 @@ class _Check:
 
     def _operator(self, old: OperatorSignature) -> Iterator[OperatorVerdict]:
         new = self._by_hash.get(old.uid_hash or "")
+        query = self._queries.get(old.uid_hash or "")
         if new is None:
-            yield from self._without_operator(old)
+            yield from self._without_operator(old, query)
             return
+        if query is not None:
+            new = query.applied_to(new)
         identifiers = {old.uid, old.uid_hash, old.name, new.uid, new.name}
-        target = replace(self._target, is_unchanged=not self._target.unchanged.isdisjoint(identifiers))
-        found = self._whole(old, new, target)
+        is_unchanged = (query is not None and query.is_same) or not self._target.unchanged.isdisjoint(identifiers)
+        target = replace(self._target, is_unchanged=is_unchanged)
+        found = (*self._whole(old, new, target), *_of_query(query, ""))
         whole = tuple(replace(one, repair=self._operator_repairs(one, old, new)) for one in found)
-        states = tuple(self._states(old, new, target))
+        states = tuple(self._states(old, new, target, query))
         outcomes = [one.outcome for one in (*whole, *states) if one.outcome is not Outcome.NEW]
         worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
         outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
@@ -178,7 +238,7 @@ class _Check:
         repair = tuple(dict.fromkeys(command for one in whole for command in one.repair))
         yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states, cause, whole)
 
-    def _without_operator(self, old: OperatorSignature) -> Iterator[OperatorVerdict]:
+    def _without_operator(self, old: OperatorSignature, query: QueryOperator | None) -> Iterator[OperatorVerdict]:
         """Yield the verdict for an operator that is not in the new job (Flink: ``Checkpoints.loadAndValidateCheckpoint``)."""
         if not old.has_state:
             return
@@ -188,6 +248,7 @@ class _Check:
             yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason, cause=Cause.OPERATOR_MISSING)
             return
         reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"
+        reason = "; ".join((reason, *(one.reason for one in _of_query(query, ""))))
         verdict = StateVerdict("", Outcome.LOST, reason, cause=Cause.OPERATOR_MISSING)
         repair = self._repairs.of(Mismatch(verdict, old, takers=self._takers(old)))
         yield _operator_verdict(old.label, old.uid_hash, replace(verdict, repair=repair))
@@ -276,7 +337,9 @@ class _Check:
             text = f"the keyed state is of the {api} API, the new job uses the other API"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.ASYNCHRONOUS)
 
-    def _states(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+    def _states(
+        self, old: OperatorSignature, new: OperatorSignature, target: Target, query: QueryOperator | None
+    ) -> Iterator[StateVerdict]:
         before: Mapping[str, object] = old.states or {}
         for name, state in (old.states or {}).items():
             if new.states is None:
@@ -284,7 +347,7 @@ class _Check:
                 yield StateVerdict(name, Outcome.UNKNOWN, text, cause=Cause.CODE)
                 continue
             after = new.states.get(name)
-            verdict = self._state(old, state, after, target)
+            verdict = worst_of(name, [self._state(old, state, after, target), *_of_query(query, name)])
             mismatch = Mismatch(verdict, old, new, state, after, contents=self._contents)
             yield replace(verdict, repair=self._repairs.of(mismatch))
         for name in sorted((new.states or {}).keys() - before.keys()):
@@ -306,6 +369,10 @@ class _Check:
         if verdict.outcome.severity > Outcome.UNKNOWN.severity or state.unread or after.unread:
             return verdict
         return worst_of(state.name, [verdict, *self._contents.verdicts(operator, state, after, target)])
+
+
+def _of_query(query: QueryOperator | None, state: str) -> tuple[StateVerdict, ...]:
+    return () if query is None else tuple(query.of_state(state))
 
 
 def _is_like(state: StateSignature, other: StateSignature) -> bool:

@@ -36,12 +36,12 @@ from state_processor.backends.write.entry_encoder import (
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.job import signature
 from state_processor.job.signature import OperatorSignature, StateSignature
-from state_processor.job.undescribed import SAME_IN_KRYO_2_AND_5
 from state_processor.job.value_conversion import NO_EDITS, OPTIONS, Edits, converted
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.evolution.releases import is_same_in_kryo_2_and_5
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.late import pc
@@ -107,7 +107,7 @@ class Conversion:
             raise OptionError(f"state {new.name!r}: {old.kind} can't become {new.kind}")
         for serializer in (*one.old.serializers.values(), *one.new.serializers.values()):
             for part in walk(serializer):
-                if isinstance(part, KryoSerializer) and part.type_class not in SAME_IN_KRYO_2_AND_5:
+                if isinstance(part, KryoSerializer) and not is_same_in_kryo_2_and_5(part):
                     raise OptionError(f"state {new.name!r}: the snapshot does not describe the content of {part}")
         one.encode(one.batch(one._no_rows()))
         return one

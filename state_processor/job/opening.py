@@ -132,7 +132,7 @@ def signature_of_snapshot(snapshot: Snapshot) -> JobSignature:
 
 def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) -> OperatorSignature:
     variants, unread = surveyed
-    states = {shown_name(name): _state_of(variants[name]) for name in sorted(variants)}
+    states = {shown_name(name): state_signature(variants[name]) for name in sorted(variants)}
     for left in unread:
         name = "" if left.name is None else shown_name(left.name)
         states[name] = StateSignature(name, left.kind or "", unread=str(left.error))
@@ -173,7 +173,7 @@ def _name(recognize: Callable[[], Connector | SinkConnector | None]) -> str:
     return UNKNOWN_WRITER if connector is None else connector.name
 
 
-def _state_of(variants: Iterable[StateDescription]) -> StateSignature:
+def state_signature(variants: Iterable[StateDescription]) -> StateSignature:
     """Return the signature of a state, by the registration of the first subtask that has it."""
     state = next(iter(variants))
     parts = {part: serializer.snapshot() for part, serializer in state.serializers.items()}

@@ -319,6 +319,8 @@ def _with_promise(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.MOVED: (_copied,),
     Cause.CLAIMED: (_copied,),
+    Cause.QUERY: (_continued_query,),
+    Cause.QUERY_TEXT: (_copied,),
     Cause.CLAIMED_MISSING: (_copied_with_claimed,),
     Cause.VERSION: (_migrated,),
     Cause.FORMAT: (_in_format,),

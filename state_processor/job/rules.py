@@ -9,11 +9,18 @@ from typing import Final
 
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
 from state_processor.job.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
-from state_processor.job.undescribed import SAME_IN_KRYO_2_AND_5, is_described_by_kryo, undescribed_parts
+from state_processor.job.undescribed import undescribed_parts
 from state_processor.job.verdicts import Cause, Outcome, StateVerdict
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
 from state_processor.serializers.evolution.lost_values import lost_values
+from state_processor.serializers.evolution.releases import (
+    RELEASES,
+    is_described_by_kryo,
+    is_same_in_kryo_2_and_5,
+    state_obstacles,
+)
+from state_processor.serializers.format_versions import Release
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.traversal import walk
@@ -36,7 +43,7 @@ class Target:
     unchanged
         Classes, and operators by uid, hash or name, whose code the user declares to be unchanged.
     changes_kryo
-        Whether the snapshot is of Flink 1.x and the job of 2.x.
+        Whether the snapshot and the job are of different major versions of Flink.
     is_unchanged
         Whether the operator is declared to be unchanged.
     """
@@ -53,6 +60,14 @@ class Target:
         match = re.match(r"(\d+)\.(\d+)", self.flink or "")
         return None if match is None else (int(match[1]), int(match[2]))
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that the job may have: one, or the first and the last of a major version, or none if it is unknown."""
+        if self.version is not None:
+            return (self.version,)
+        releases = [release for release in RELEASES if str(release[0]) == (self.flink or "").partition(".")[0]]
+        return (releases[0], releases[-1]) if releases else ()
+
 
 def state_verdict(old: StateSignature, new: StateSignature | None, target: Target) -> StateVerdict:
     """Return the outcome for a state of the snapshot.
@@ -64,15 +79,25 @@ def state_verdict(old: StateSignature, new: StateSignature | None, target: Targe
     target
         The job that restores.
     """
+    verdicts = list(_release_verdicts(old, target))
     if new is None:
         text = "the new job does not register the state; Flink keeps it in later savepoints"
-        return StateVerdict(old.name, Outcome.UNUSED, text, cause=Cause.STATE_UNUSED)
-    if old.unread or new.unread:
-        return StateVerdict(old.name, Outcome.UNKNOWN, old.unread or new.unread, cause=Cause.CODE)
-    if old.kind != new.kind:
-        return _other_kind(old, new)
-    verdicts = [verdict for part in ROLES for verdict in _part_verdicts(part, old, new, target)]
+        verdicts.append(StateVerdict(old.name, Outcome.UNUSED, text, cause=Cause.STATE_UNUSED))
+    elif old.unread or new.unread:
+        verdicts.append(StateVerdict(old.name, Outcome.UNKNOWN, old.unread or new.unread, cause=Cause.CODE))
+    elif old.kind != new.kind:
+        verdicts.append(_other_kind(old, new))
+    else:
+        verdicts += [verdict for part in ROLES for verdict in _part_verdicts(part, old, new, target)]
     return worst_of(old.name, verdicts)
+
+
+def _release_verdicts(state: StateSignature, target: Target) -> Iterator[StateVerdict]:
+    """Yield verdicts on serializers that the Flink of the new job does not read: those that no possible release reads."""
+    found = [dict.fromkeys(state_obstacles(state.snapshots, state.kind, release, kryo=False)) for release in target.releases]
+    for note in found[0] if found else ():
+        if all(note in notes for notes in found):
+            yield StateVerdict(state.name, Outcome.REFUSED, f"{note}; {note.advice}", cause=Cause.VERSION)
 
 
 def worst_of(name: str, verdicts: Sequence[StateVerdict]) -> StateVerdict:
@@ -123,8 +148,8 @@ def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: 
     """Yield the verdicts on parts of equal types that depend on code, or on the version of Kryo."""
     if target.changes_kryo:
         for inner in walk(serializer):
-            if isinstance(inner, KryoSerializer) and is_described_by_kryo(inner) and inner.type_class not in SAME_IN_KRYO_2_AND_5:
-                text = f"{inner} has other bytes in Kryo 2 of Flink 1.x than in Kryo 5 of Flink 2.x: migrate converts them"
+            if isinstance(inner, KryoSerializer) and is_described_by_kryo(inner) and not is_same_in_kryo_2_and_5(inner):
+                text = f"{inner} has other bytes in Kryo 2 of Flink 1.x than in Kryo 5 of Flink 2.x; migrate converts 1.x to 2.x"
                 yield StateVerdict(old.name, Outcome.CHANGED, text, cause=Cause.KRYO_VERSION, part=part)
     for unseen in undescribed_parts(serializer, is_key=part == KEY):
         is_declared = unseen.subject in target.unchanged if unseen.subject else target.is_unchanged

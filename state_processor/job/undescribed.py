@@ -18,10 +18,9 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.unread import OpaqueSerializer, UnreadSerializer
 from state_processor.serializers.core.user_code import SelfWrittenSerializer, UserCodeSerializer
+from state_processor.serializers.evolution.releases import is_described_by_kryo
 from state_processor.serializers.flinkx import case_classes as flinkx
 from state_processor.serializers.kryo import containers
-from state_processor.serializers.kryo.classes import user_class
-from state_processor.serializers.kryo.jdk import TABLE
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.protobuf.serializer import ProtobufSerializer
 from state_processor.serializers.runtime import scala
@@ -30,16 +29,6 @@ from state_processor.serializers.runtime.java_objects import JavaSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.third_party import is_foreign
 from state_processor.serializers.traversal import walk
-
-SAME_IN_KRYO_2_AND_5: Final = frozenset(
-    (
-        *(f"java.lang.{name}" for name in ("Boolean", "Byte", "Integer", "Long", "String")),
-        *(f"java.math.{name}" for name in ("BigInteger", "BigDecimal")),
-        *("java.net.URI", "java.sql.Date", "java.sql.Time", "java.util.Currency", "java.util.Date"),
-        *(f"java.util.concurrent.atomic.Atomic{name}" for name in ("Boolean", "Integer", "Long")),
-    )
-)
-"""Classes of the JDK whose values have the same bytes in both versions of Kryo."""
 
 OPERATOR: Final = ""
 """The subject of parts that depend on the operator, and not on a class."""
@@ -105,12 +94,6 @@ def _of_part(part: TypeSerializer) -> Iterator[Undescribed]:
             yield Undescribed(str(part), part.reason)
         case _ if is_foreign(type(part)):
             yield Undescribed(str(part), f"the code of the serializer of {part} decides")
-
-
-def is_described_by_kryo(part: KryoSerializer) -> bool:
-    """Return whether Kryo's format for the class follows from the class alone."""
-    name = part.type_class
-    return name in TABLE and user_class(name) is None and not part.has_custom_serializer
 
 
 def _kryo_reason(name: str) -> str:

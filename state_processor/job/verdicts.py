@@ -58,6 +58,7 @@ class Cause(StrEnum):
     KRYO_VERSION = "kryo-version"
     WINDOWS = "windows"
     QUERY = "query"
+    QUERY_TEXT = "query-text"
     PARALLELISM = "parallelism"
     MAX_PARALLELISM = "max-parallelism"
     FORMAT = "format"

@@ -12,11 +12,12 @@ from state_processor.backends.metadata.properties import NATIVE, SAVEPOINT
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
 from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.evolution.releases import RELEASES
 from state_processor.serializers.format_versions import Release, release_of
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import IMPOSSIBLE
-from state_processor.write.restorability import RELEASES, RegisteredStates
+from state_processor.write.restorability import RegisteredStates
 
 _NEXT_MAJOR: Final = "2.0"
 _LAST_OF_1: Final = (1, 20)
@@ -96,7 +97,7 @@ def _releases(snapshot: Snapshot) -> Iterator[Restoring]:
         )
     if registered.unchecked:
         names = some_of(registered.unchecked)
-        yield Restoring(f"Not checked, since their serializers are not Flink's or can't be read: {names}.")
+        yield Restoring(f"Not checked, since code of the job or of connectors reads it: {names}.")
 
 
 def _text_of(release: Release) -> str:

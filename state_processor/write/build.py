@@ -100,6 +100,7 @@ class SavepointBuild:
         self._flink_version = flink_version
         self._resized_to: int | None = None
         self._migrated_to: str | None = None
+        self._unchecked: tuple[str, ...] = ()
         self._format: KeyedFormat = CANONICAL_FORMAT
         self._checkpoint_id = _FIRST_CHECKPOINT if snapshot is None else snapshot.metadata.checkpoint_id
         self._drafts: dict[str, OperatorDraft] = {}
@@ -498,6 +499,7 @@ class SavepointBuild:
             self._removed,
             self._changes_nothing(outcomes, operators),
             self._time_zone if any(map(has_dates_of_zone, outcomes, (o.changes for o in operators))) else None,
+            self._unchecked,
         )
 
     def _written(
@@ -587,10 +589,14 @@ class SavepointBuild:
             check_format(outcome, self._flink_version)
 
     def _check_release(self) -> None:
-        """Refuse carried states that the Flink of the label does not restore."""
+        """Refuse states that the Flink of the label does not restore."""
         version = self._checked_version
-        if version is not None and (found := RegisteredStates.carried(self.drafts).obstacles(release_for(version))):
+        if version is None:
+            return
+        registered = RegisteredStates.of_savepoint(self.drafts)
+        if found := registered.obstacles(release_for(version)):
             raise StateMigrationError(refusal(found, version, is_label=self._flink_version is not None))
+        self._unchecked = registered.unchecked if self._flink_version is not None else ()
 
 
 def _replaced(source: Snapshot) -> WriteError:

@@ -88,7 +88,7 @@ class QueryMigration:
     """
 
     def __init__(self, drafts: Sequence[OperatorDraft], old: CompiledPlan, new: CompiledPlan, drop: Collection[str] = ()) -> None:
-        self._changes = QueryChanges(old, new)
+        self.changes = QueryChanges(old, new)
         self._new = new
         known = {draft.identifier.uid_hash: old.operators.get(draft.identifier.uid_hash) for draft in drafts}
         if not any(known.values()):
@@ -102,7 +102,7 @@ class QueryMigration:
             raise OptionError(f"drop={drop!r}: expected a list of operators, found text; write drop=[{drop!r}]")
         dropped = {o.uid_hash for name in drop for o in self._named(old, name, known)}
         self.operators = tuple(
-            _Operator(draft, known[draft.identifier.uid_hash], self._changes, draft.identifier.uid_hash in dropped)
+            MigratingOperator(draft, known[draft.identifier.uid_hash], self.changes, draft.identifier.uid_hash in dropped)
             for draft in drafts
         )
 
@@ -116,7 +116,7 @@ class QueryMigration:
     def report(self) -> QueryMigrationReport:
         """The outcome for each state."""
         reports = [report for operator in self.operators for report in operator.reports]
-        for node in self._changes.added():
+        for node in self.changes.added():
             for transformation in filter(has_state, node.transformations):
                 one = PlanOperator(node, transformation, uid_formats(node, transformation)[0])
                 notes = (f"{one.label} of the new plan starts without state",)
@@ -139,7 +139,9 @@ class QueryMigration:
     @property
     def left_out(self) -> tuple[OperatorIdentifier, ...]:
         """The operators that are left out: dropped operators, and operators of the old plan without state."""
-        return tuple(o.draft.identifier for o in self.operators if o.dropped or (o.is_planned and not _is_known(o.draft)))
+        return tuple(
+            o.draft.identifier for o in self.operators if o.dropped or (o.planned is not None and not _is_known(o.draft))
+        )
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -162,8 +164,20 @@ class QueryMigration:
         return tuple((o.draft.identifier, name) for o in self.operators for name in o.dropped_states)
 
 
-class _Operator:
-    """Migration of an operator of the source savepoint."""
+class MigratingOperator:
+    """Migration of an operator of the source savepoint.
+
+    Parameters
+    ----------
+    draft
+        The operator.
+    planned
+        The operator in the old plan; ``None`` if it has none.
+    changes
+        The changes from the old plan to the new one.
+    dropped
+        Whether its state is left out.
+    """
 
     def __init__(self, draft: OperatorDraft, planned: PlanOperator | None, changes: QueryChanges, dropped: bool) -> None:
         self.draft = draft
@@ -176,7 +190,7 @@ class _Operator:
         self.dropped_states: dict[str, StateChange] = {}
         self.label = str(draft.identifier) if planned is None else f"{planned.label} (uid {planned.uid!r})"
         self.uid = draft.identifier.uid or (planned.uid if planned is not None else None)
-        self.is_planned = planned is not None
+        self.planned = planned
         if planned is None or dropped or not _is_known(draft):
             return
         try:
@@ -253,7 +267,7 @@ class _Operator:
         if self.dropped:
             yield StateReport(*identifier, "", "all states", LEFT_OUT, ("named by drop",))
             return
-        unchanged = () if self.is_planned else (_NOT_OF_THE_QUERY,)
+        unchanged = () if self.planned is not None else (_NOT_OF_THE_QUERY,)
         kinds = self._kinds()
         migrated = {
             state.new.name if state.change.successor and state.new.name in kinds else state.old.name: state

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializerSnapshot
+from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.evolution.migration import FLINK_2, Note
-from state_processor.serializers.evolution.releases import MIGRATE, is_checked, obstacles
+from state_processor.serializers.evolution.migration import Note
+from state_processor.serializers.evolution.releases import MIGRATE, is_checked, state_obstacles
 from state_processor.serializers.format_versions import Release
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.migration_report import IMPOSSIBLE, UNCHANGED, StateReport
 from state_processor.write.source_operator import SourceOperator
 
-RELEASES: Final[tuple[Release, ...]] = (*((1, minor) for minor in range(13, 21)), *((2, minor) for minor in range(4)))
-"""The releases whose classes were compared."""
-
-_FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with remove_state")
 _LISTED: Final = 20
 
 
@@ -52,20 +50,29 @@ class RegisteredState:
     ----------
     operator
         Uid or hash.
-    meta
-        The registration of the state.
-    key
-        The serializer snapshot of the key of keyed state.
+    name, kind
+        Name, and kind as Flink registers it.
+    snapshots
+        The serializer snapshots by their part of the state.
     """
 
     operator: str
-    meta: state_headers.StateMetaInfo
-    key: TypeSerializerSnapshot | None = None
+    name: str
+    kind: str
+    snapshots: Mapping[str, TypeSerializerSnapshot]
+
+    @classmethod
+    def of(cls, operator: str, meta: state_headers.StateMetaInfo, key: TypeSerializerSnapshot | None = None) -> RegisteredState:
+        """Return a state from its registration, and the serializer snapshot of the key of keyed state."""
+        roles = {**({state_headers.KEY: key} if key is not None else {}), **meta.serializers}
+        parts = {role.removesuffix("_SERIALIZER").lower(): snapshot for role, snapshot in roles.items()}
+        return cls(operator, meta.name, meta.options.get(state_headers.KEYED_STATE_TYPE, meta.backend_type), parts)
 
     @property
-    def snapshots(self) -> dict[str, TypeSerializerSnapshot]:
-        """The serializer snapshots by role."""
-        return {**({state_headers.KEY: self.key} if self.key is not None else {}), **self.meta.serializers}
+    def has_only_bytes(self) -> bool:
+        """True if values are bytes: code of a connector made them."""
+        value = self.snapshots.get("value")
+        return value is not None and isinstance(value.restore_serializer(), BytesSerializer)
 
     @property
     def is_checked(self) -> bool:
@@ -74,12 +81,8 @@ class RegisteredState:
 
     def obstacles(self, release: Release) -> Iterator[Obstacle]:
         """Yield the reasons why a release does not restore the state."""
-        if release[0] >= FLINK_2 and self.meta.options.get(state_headers.KEYED_STATE_TYPE) == "FOLDING":
-            yield Obstacle(self.operator, self.meta.name, _FOLDING)
-        for role, snapshot in self.snapshots.items():
-            path = "" if role == state_headers.VALUE else f"{role.removesuffix('_SERIALIZER').lower()}:"
-            for note in dict.fromkeys(obstacles(snapshot, release, path)):
-                yield Obstacle(self.operator, self.meta.name, note)
+        for note in state_obstacles(self.snapshots, self.kind, release):
+            yield Obstacle(self.operator, self.name, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +95,13 @@ class RegisteredStates:
         States whose headers were read.
     unread
         A message for each operator whose states can't be read.
+    opaque
+        Coordinators and raw state: bytes of the code of the job.
     """
 
     states: Sequence[RegisteredState]
     unread: Sequence[str]
+    opaque: Sequence[str]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> RegisteredStates:
@@ -108,14 +114,21 @@ class RegisteredStates:
         return cls._of((draft.source, draft) for draft in drafts if draft.source is not None)
 
     @classmethod
+    def of_savepoint(cls, drafts: Sequence[OperatorDraft]) -> RegisteredStates:
+        """Return the states of a savepoint that is written: states that it keeps, and new ones."""
+        carried = cls.carried(drafts)
+        return replace(carried, states=(*carried.states, *(state for draft in drafts for state in _added(draft))))
+
+    @classmethod
     def _of(cls, sources: Iterable[tuple[SourceOperator, OperatorDraft | None]]) -> RegisteredStates:
-        states, unread = [], []
+        states, unread, opaque = [], [], []
         for source, draft in sources:
+            opaque += list(_opaque(source.operator))
             try:
                 states += list(_states(source, draft))
             except StateProcessorError as problem:
                 unread.append(str(problem))
-        return cls(states, unread)
+        return cls(states, unread, opaque)
 
     def obstacles(self, release: Release) -> list[Obstacle]:
         """Return the reasons why a release does not restore the states."""
@@ -123,8 +136,24 @@ class RegisteredStates:
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """States with serializers that are not Flink's, and operators that can't be read."""
-        return (*(f"{s.operator}/{s.meta.name}" for s in self.states if not s.is_checked), *self.unread)
+        """What only the code of the job reads: serializers that are not Flink's, bytes of connectors, coordinators, raw state."""
+        unchecked = (f"{s.operator}/{s.name}" for s in self.states if s.has_only_bytes or not s.is_checked)
+        return (*unchecked, *self.opaque, *self.unread)
+
+
+def _opaque(operator: OperatorState) -> Iterator[str]:
+    if operator.coordinator_state is not None:
+        yield f"the coordinator of {operator.label}"
+    if any(subtask.raw_keyed is not None or subtask.raw_operator is not None for subtask in operator.subtasks):
+        yield f"the raw state of {operator.label}"
+
+
+def _added(draft: OperatorDraft) -> Iterator[RegisteredState]:
+    """Yield the states that are written anew."""
+    lists = {name: description for name, (description, _) in draft.changes.operator_states.items()}
+    for name, state in (draft.changes.added | lists).items():
+        parts = {part: serializer.snapshot() for part, serializer in state.serializers.items()}
+        yield RegisteredState(draft.label, name, state.kind, parts)
 
 
 def _states(source: SourceOperator, draft: OperatorDraft | None) -> Iterator[RegisteredState]:
@@ -137,10 +166,10 @@ def _states(source: SourceOperator, draft: OperatorDraft | None) -> Iterator[Reg
     for meta in header.states if header is not None else ():
         if draft is None or draft.keeps(meta.name):
             assert header is not None
-            yield RegisteredState(operator, meta, header.key)
+            yield RegisteredState.of(operator, meta, header.key)
     for name, meta in source.operator_metas.items():
         if draft is None or draft.keeps(name):
-            yield RegisteredState(operator, migrated.get(name, meta))
+            yield RegisteredState.of(operator, migrated.get(name, meta))
 
 
 def refusal(found: Sequence[Obstacle], flink_version: str, *, is_label: bool) -> str:
@@ -149,7 +178,7 @@ def refusal(found: Sequence[Obstacle], flink_version: str, *, is_label: bool) ->
     advice = f"call migrate({flink_version!r}), which converts what it can" if convertible else "do what each line says"
     lines = [str(obstacle) for obstacle in found[:_LISTED]]
     more = [f"and {len(found) - _LISTED} more"] if len(found) > _LISTED else []
-    whose = "the source savepoint as they are" if is_label else "copied operators as they are, and the source savepoint is for it"
+    whose = "the savepoint as they are" if is_label else "copied operators as they are, and the source savepoint is for it"
     remedy = f"{advice}, or leave flink_version out" if is_label else advice
     return "\n".join(
         [
@@ -168,7 +197,6 @@ def return_reports(draft: OperatorDraft, release: Release) -> tuple[StateReport,
     reports = []
     for state in found.states:
         problems = tuple(f"{o.note}; {o.note.advice}" for o in state.obstacles(release))
-        kind = state.meta.options.get(state_headers.KEYED_STATE_TYPE, state.meta.backend_type)
-        reports.append(StateReport(*identifier, state.meta.name, kind, IMPOSSIBLE if problems else UNCHANGED, (), problems))
+        reports.append(StateReport(*identifier, state.name, state.kind, IMPOSSIBLE if problems else UNCHANGED, (), problems))
     unread = (StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (message,)) for message in found.unread)
     return (*reports, *unread)

@@ -100,6 +100,7 @@ class WriteSummary:
     ``removed_operators`` are the operators of the source savepoint that are left out. ``is_copy`` is true if the state of all
     operators equals the state of the source savepoint, because nothing was to be changed, or because keys to delete are not
     there. ``time_zone`` is the zone of ``SQL_DATE`` and ``SQL_TIME`` that were written, ``None`` if no changed state has them.
+    ``unchecked`` is what was not checked against ``flink_version``, because code of the job or of connectors reads it.
     """
 
     path: str
@@ -110,6 +111,7 @@ class WriteSummary:
     removed_operators: tuple[str, ...] = ()
     is_copy: bool = False
     time_zone: str | None = None
+    unchecked: tuple[str, ...] = ()
 
     __repr__ = redacted_repr
 
@@ -140,6 +142,8 @@ class WriteSummary:
         """Yield the facts that the tables do not show."""
         if self.is_copy:
             yield "Nothing was changed: all state is that of the source savepoint"
+        if self.unchecked:
+            yield f"Not checked against flink_version, since code of jobs or connectors reads it: {', '.join(self.unchecked)}"
         if self.removed_operators:
             yield f"Left out with all their state: {', '.join(self.removed_operators)}"
         for o in self.operators:

@@ -270,3 +270,38 @@ def test_timers_that_nobody_registers_never_fire(tmp_path: Path) -> None:
 def test_a_text_in_place_of_a_list_of_classes_is_refused() -> None:
     with pytest.raises(OptionError, match="expected a list of classes and operators"):
         check(job(op(SUMS)), job(op(SUMS)), unchanged="m.P")
+
+
+@pytest.mark.parametrize(
+    ("flink", "message"), [("2.9", "unknown; the newest known releases"), ("1.9", "Flink 1.13 or later"), ("2", "")]
+)
+def test_versions_whose_rules_are_not_known_are_refused(flink: str, message: str) -> None:
+    same = job(op(SUMS))
+    with pytest.raises(OptionError, match=f"flink='{flink}': .*{message}"):
+        check(same, same, flink=flink)
+    with pytest.raises(OptionError, match=f"flink of the new job='{flink}': .*{message}"):
+        check(same, job(op(SUMS), flink=flink))
+
+
+@pytest.mark.parametrize(
+    ("type_", "flink", "outcome"),
+    [
+        ("SET<STRING>", "1.20", Outcome.REFUSED),
+        ("SET<STRING>", "2.0", Outcome.RESTORES),
+        ("ROW_DATA<`a` VARIANT>", "2.0", Outcome.REFUSED),
+        ("KRYO<java.util.BitSet>", "1.20", Outcome.CHANGED),
+        ("KRYO<java.util.BitSet>", "1.x", Outcome.CHANGED),
+        ("KRYO<java.lang.Long>", "1.20", Outcome.RESTORES),
+    ],
+)
+def test_serializers_are_compared_with_the_release(type_: str, flink: str, outcome: Outcome) -> None:
+    """Writers refuse the same states for the same label."""
+    old = job(op({"s": type_}), flink="2.x")
+    report = check(old, job(op({"s": type_}), flink=flink), unchanged=["o"])
+    assert [operator.outcome for operator in report.operators] == [outcome], str(report)
+
+
+def test_a_state_that_is_not_used_needs_its_serializers_too() -> None:
+    """Flink reads the serializers of all states."""
+    report = check(job(op({"s": "SET<STRING>"}), flink="2.x"), job(op({}), flink="1.20"))
+    assert (Outcome.REFUSED, Cause.VERSION) in causes(report)

@@ -13,6 +13,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.releases import obstacles
 from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
 from state_processor.write.restorability import RegisteredStates
+from tests.archives import unpacked
 from tests.corpus import FIXTURES, packed_cases
 
 ORDERS = {version: FIXTURES / version / "orders-hashmap-canonical" / "savepoint" for version in ("1.20.5", "2.3.0")}
@@ -97,3 +98,23 @@ def test_headers_that_a_release_does_not_read_are_written_again(label: str, carr
     assert catalog.carried is carried
     before, after = (sp.arrow.read_state(path, "catalog", "pending").read_all() for path in (ORDERS["1.20.5"], tmp_path / "new"))
     assert before.equals(after)
+
+
+def test_new_states_are_checked_as_well(tmp_path: Path) -> None:
+    writer = sp.arrow.SavepointWriter.from_existing(ORDERS["1.20.5"], flink_version="1.20")
+    rows = [{"key": "a", "names": ["x"]}]
+    writer.with_keyed_state("new", rows, key_type=T.STRING(), states={"names": sp.ValueState(T.SET(T.STRING()))})
+    with pytest.raises(
+        sp.StateMigrationError, match=r"new/names: version 3 of .*SetSerializerSnapshot is of Flink 2.0 and later"
+    ):
+        writer.write(tmp_path / "new")
+
+
+def test_the_summary_names_what_was_not_checked(tmp_path: Path) -> None:
+    """Connectors write bytes, whose versions only their code knows."""
+    savepoint = unpacked("sql") / "2.3.0" / "group-aggregate" / "savepoint"
+    (source,) = (o for o in open_snapshot(savepoint).metadata.operators if o.coordinator_state is not None)
+    summary = sp.arrow.SavepointWriter.from_existing(savepoint, flink_version="2.3").write(tmp_path / "new")
+    assert summary.unchecked == (f"{source.label}/SourceReaderState", f"the coordinator of {source.label}")
+    assert f"Not checked against flink_version, since code of jobs or connectors reads it: {source.label}/Source" in str(summary)
+    assert not sp.arrow.SavepointWriter.from_existing(savepoint).write(tmp_path / "copy").unchecked
