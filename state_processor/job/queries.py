@@ -75,8 +75,9 @@ def query_operators(
     for operator in migration.operators:
         planned, uid_hash = operator.planned, operator.draft.identifier.uid_hash
         if planned is not None and states[uid_hash].has_state:
-            verdicts = (*_ids(operator, recorded.get(uid_hash)), *_of_operator(operator, planned, migration.changes))
-            is_same = not verdicts and (planned.transformation not in _CONNECTORS or _has_connector(planned, migration.changes))
+            changes = tuple(_of_operator(operator, planned, migration.changes))
+            verdicts = (*_ids(operator, recorded.get(uid_hash)), *changes)
+            is_same = not changes and (planned.transformation not in _CONNECTORS or _has_connector(planned, migration.changes))
             found[uid_hash] = QueryOperator(verdicts, _states(operator, states[uid_hash]), is_same)
     return found
 

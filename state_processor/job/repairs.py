@@ -149,6 +149,10 @@ def _copied(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
         yield Repair(repairs.command("copy"))
 
 
+def _copied_with_plan(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    yield Repair(repairs.command("copy", "--plan", "OLD_PLAN"), "operators get the ids of the plan")
+
+
 def _copied_with_claimed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     yield Repair(repairs.command("copy", "--allow", "DIR"), "DIR is the directory of the savepoint that the job claimed")
 
@@ -320,7 +324,7 @@ REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.MOVED: (_copied,),
     Cause.CLAIMED: (_copied,),
     Cause.QUERY: (_continued_query,),
-    Cause.QUERY_TEXT: (_copied,),
+    Cause.QUERY_TEXT: (_copied_with_plan,),
     Cause.CLAIMED_MISSING: (_copied_with_claimed,),
     Cause.VERSION: (_migrated,),
     Cause.FORMAT: (_in_format,),

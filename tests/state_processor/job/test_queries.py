@@ -126,7 +126,8 @@ def test_a_query_that_was_submitted_as_text_has_other_ids(tmp_path: Path) -> Non
     report = check(case / "savepoint", plan, plan=plan)
     assert (Outcome.LOST, Cause.QUERY_TEXT) in {(one.outcome, one.cause) for one in report.operators}
     (command,) = report.repair
-    words = [str(tmp_path / "new") if word == "OUT" else word for word in shlex.split(command)[1:]]
+    names = {"OUT": str(tmp_path / "new"), "OLD_PLAN": str(plan)}
+    words = [names.get(word, word) for word in shlex.split(command, comments=True)[1:]]
     assert main(words) == 0
     assert check(tmp_path / "new", plan, plan=plan).restores
 
