@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata.checkpoint_order import Mark, in_order
 from state_processor.backends.metadata.discovery import POINTER_PREFIX as PREFIX
 from state_processor.backends.metadata.discovery import SnapshotInfo
 from state_processor.backends.metadata.properties import CHECKPOINT
@@ -101,7 +102,7 @@ def read_pointer(path: str, storage: Storage) -> CheckpointPointer:
 def with_recovery(snapshots: Sequence[SnapshotInfo], pointers: Iterable[CheckpointPointer]) -> list[SnapshotInfo]:
     """Mark the snapshot that each recovering job takes, and add checkpoints that pointers name and that were not found.
 
-    Without pointers, it is the job's checkpoint with the highest number that is complete, or can be repaired.
+    Without pointers, it is the newest checkpoint of the job that is complete, or can be repaired.
     """
     by_place: dict[tuple[str | None, int | None], list[CheckpointPointer]] = {}
     for pointer in pointers:
@@ -124,16 +125,17 @@ def _lost(pointer: CheckpointPointer) -> SnapshotInfo:
 
 def _taken(snapshots: Iterable[SnapshotInfo]) -> Mapping[Any, SnapshotInfo]:
     """Return the snapshot that each job takes."""
-    taken: dict[Any, SnapshotInfo] = {}
+    by_job: dict[str, list[SnapshotInfo]] = {}
     for info in snapshots:
         usable = info.is_complete is not False or info.needs_repair or bool(info.pointers)
-        if info.kind != CHECKPOINT or info.job_id is None or not usable:
-            continue
-        best = taken.get(info.job_id)
-        if best is None or _rank(info) > _rank(best):
-            taken[info.job_id] = info
-    return taken
+        if info.kind == CHECKPOINT and info.job_id is not None and usable:
+            by_job.setdefault(info.job_id, []).append(info)
+    return {job: _newest_of(of_job) for job, of_job in by_job.items()}
 
 
-def _rank(info: SnapshotInfo) -> tuple[bool, int]:
-    return bool(info.pointers), info.checkpoint_id or 0
+def _newest_of(of_job: Sequence[SnapshotInfo]) -> SnapshotInfo:
+    named = [info for info in of_job if info.pointers]
+    if named:
+        return max(named, key=lambda info: info.checkpoint_id or 0)
+    marks = (Mark(s, s.checkpoint_id or 0, None if s.time is None else s.time.timestamp()) for s in of_job)
+    return in_order(marks, lambda _: ()).checkpoints[-1]

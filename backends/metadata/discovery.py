@@ -58,7 +58,7 @@ class SnapshotInfo:
         Files of high availability that name the checkpoint.
     recovers
         True if a job that recovers takes this checkpoint: the one with the highest number that high availability names. If no
-        file names a checkpoint of the job, the one with the highest number that is complete or can be repaired.
+        file names a checkpoint of the job, the newest one that is complete or can be repaired.
     """
 
     path: str

@@ -43,6 +43,12 @@ def streams_of(value: Any, *kinds: type[_T]) -> Iterator[_T]:
             yield from streams_of(getattr(value, field.name), *kinds)
 
 
+def recorded_files(metadata: CheckpointMetadata) -> frozenset[str]:
+    """Return the files that a snapshot records by absolute paths, so that other snapshots may share them."""
+    streams = streams_in_files(metadata.operators)
+    return frozenset(stream.path for stream in streams if not isinstance(stream, h.RelativeFileStateHandle))
+
+
 def with_streams(value: _T, change: Callable[[StreamInFile], h.StreamStateHandle]) -> _T:
     """Return a value with its file streams replaced; the value itself if no stream changes."""
     return _changed(value, change)  # type: ignore[no-any-return]

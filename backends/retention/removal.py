@@ -9,7 +9,6 @@ unchanged are removed.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ import pyarrow.fs as pafs
 from state_processor.backends.files.changes import FileSink, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata.checkpoint_order import Mark, in_order
 from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer
 from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
@@ -39,8 +39,6 @@ from state_processor.backends.write.staging import is_name_of_write
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import StateProcessorError, WriteError
 
-_CLOSE: Final = timedelta(minutes=10)
-"""Times of copies of checkpoints are this close: they do not tell which checkpoint is newer."""
 _READINGS: Final = 8
 _BATCH: Final = 1000
 """Files that are removed before the directory is looked at again; as many as object stores list by one request."""
@@ -212,8 +210,7 @@ class Retained:
 def snapshots_to_retain(snapshots: Iterable[StoredSnapshot], keep: int | None, newer_than: Age | None) -> list[Retained]:
     """Return the checkpoints to keep, of each job: the newest ``keep``, or those newer than a duration and the newest one.
 
-    A job that begins again in the same directory counts from 1. Checkpoints that share files belong to one lineage, in which the
-    number decides; between lineages, the time does.
+    Both checkpoints stay if it is in doubt which one is newer.
     """
     by_job: dict[str, list[StoredSnapshot]] = {}
     for snapshot in snapshots:
@@ -222,44 +219,18 @@ def snapshots_to_retain(snapshots: Iterable[StoredSnapshot], keep: int | None, n
 
 
 def _retained(of_job: Sequence[StoredSnapshot], number: int, newer_than: Age | None) -> Retained:
-    newest_first = [snapshot for lineage in _lineages(of_job) for snapshot in lineage]
-    newest, *older = newest_first
-    staying = newest_first[:number]
-    for snapshot in newest_first[number:]:
-        is_young = newer_than is not None and not newer_than.is_exceeded(snapshot.written)
-        if is_young or _may_be_newer(snapshot, newest):
-            staying.append(snapshot)
-    notes = [
-        f"{newest.directory} is the newest by its time, though {snapshot.directory} has a higher number: the job began again"
-        + (". Their times are too close to tell, so that both stay" if _may_be_newer(snapshot, newest) else "")
-        for snapshot in older
-        if snapshot.checkpoint_id > newest.checkpoint_id
-    ]
+    order = in_order(map(_marked, of_job), lambda snapshot: snapshot.files)
+    staying = order.checkpoints[-number:]
+    if any(doubt.is_close for doubt in order.doubts):
+        staying += sorted(of_job, key=lambda snapshot: _marked(snapshot).by_time)[-number:]
+    if newer_than is not None:
+        staying += (snapshot for snapshot in of_job if not newer_than.is_exceeded(snapshot.written))
+    notes = [doubt.text(lambda s: s.directory) + (". Both stay" if doubt.is_close else "") for doubt in order.doubts]
     return Retained(tuple(staying), tuple(notes))
 
 
-def _may_be_newer(snapshot: StoredSnapshot, newest: StoredSnapshot) -> bool:
-    """Check if a checkpoint of a higher number was written at nearly the same time: a copy of a directory may set times so."""
-    if snapshot.checkpoint_id <= newest.checkpoint_id or snapshot.written is None or newest.written is None:
-        return False
-    return newest.written - snapshot.written < _CLOSE
-
-
-def _lineages(of_job: Iterable[StoredSnapshot]) -> list[list[StoredSnapshot]]:
-    """Return the checkpoints that share files with each other, newest first, and the newest of these lists first."""
-    lineages: list[tuple[set[str], list[StoredSnapshot]]] = []
-    for snapshot in of_job:
-        related = [lineage for lineage in lineages if not lineage[0].isdisjoint(snapshot.files)]
-        lineages = [lineage for lineage in lineages if lineage not in related]
-        files = snapshot.files.union(*(files for files, _ in related))
-        lineages.append((set(files), [snapshot, *(member for _, members in related for member in members)]))
-    ordered = [sorted(members, key=lambda s: s.checkpoint_id, reverse=True) for _, members in lineages]
-    return sorted(ordered, key=lambda members: max(map(_age_order, members)), reverse=True)
-
-
-def _age_order(snapshot: StoredSnapshot) -> tuple[float, int]:
-    """Return the sort key by age; a checkpoint of unknown time is never removed, and counts as the newest."""
-    return (math.inf if snapshot.written is None else snapshot.written.timestamp(), snapshot.checkpoint_id)
+def _marked(snapshot: StoredSnapshot) -> Mark[StoredSnapshot]:
+    return Mark(snapshot, snapshot.checkpoint_id, None if snapshot.written is None else snapshot.written.timestamp())
 
 
 def clock_of_storage(directory: str, storage: Storage) -> datetime | None:
@@ -356,7 +327,7 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
             raise WriteError(_in_use(snapshot, own, sorted({user for path in own for user in others[path]})))
     unused = [path for path in used if not others[path] and path in uses.files]
     inside = [uses.files[path] for path in unused if is_below(path, directory)]
-    running = _RunningJobs(uses, older_than)
+    running = _RunningJobs(uses, older_than, names)
     removable = [
         file
         for file in inside
@@ -434,9 +405,11 @@ def _claimable_directory(location: Location) -> str | None:
 class _RunningJobs:
     """Jobs that may run: their directories have files that are younger than the guard.
 
-    Such a job may still need files that no snapshot uses and that are older than the guard. File merging appends to files whose
-    earlier parts are not used any more. A changelog is written before the checkpoint that names it, and checkpoints may fail
-    for longer than the guard.
+    Such a job may still need files that no snapshot uses and that are older than the guard. A changelog is written before the
+    checkpoint that names it, and checkpoints may fail for longer than the guard.
+
+    File merging appends to files whose earlier parts are not used any more, and the next checkpoint names such a file again. A
+    job that is idle may do so after any time. So these files stay as long as the job has a checkpoint that is not removed.
 
     Parameters
     ----------
@@ -444,10 +417,13 @@ class _RunningJobs:
         The files and snapshots.
     older_than
         The guard.
+    removed
+        Directories of the snapshots that are removed.
     """
 
-    def __init__(self, uses: FileUses, older_than: Age) -> None:
+    def __init__(self, uses: FileUses, older_than: Age, removed: Collection[str] = ()) -> None:
         self._uses = uses
+        self._continued = {str(Location.parse(path).parent) for path in uses.snapshots if path not in removed}
         self._older_than = older_than
         young = (file.location for file in uses.files.values() if not older_than.is_exceeded(file.modified))
         self._directories = {directory_of_job(location) for location in young} - {None}
@@ -455,7 +431,7 @@ class _RunningJobs:
 
     def may_append(self, file: ListedFile) -> bool:
         """Check if a job may append to a merged file."""
-        return is_merged(file.location) and directory_of_job(file.location) in self._directories
+        return is_merged(file.location) and directory_of_job(file.location) in self._directories | self._continued
 
     def may_name(self, file: ListedFile) -> bool:
         """Check if the next checkpoint of a job may name a file: it is not older than the last checkpoint by the guard."""

@@ -11,9 +11,11 @@ from os import PathLike
 from typing import Any, Final
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.checkpoint_order import Doubt, Mark, in_order
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
 from state_processor.backends.metadata.metadata_digest import stored_digest
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.streams import recorded_files
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
@@ -58,7 +60,14 @@ class Checkpoint:
     def is_after(self, other: Checkpoint) -> bool:
         """Return whether it comes after a checkpoint that does not exist any more."""
         same_job = Location.parse(self.path).parent == Location.parse(other.path).parent
-        return (same_job and self.checkpoint_id > other.checkpoint_id) or self.time > other.time
+        if not same_job:
+            return self.time > other.time
+        return self != other and in_order([self.mark, other.mark], lambda _: ()).checkpoints[-1] == self
+
+    @property
+    def mark(self) -> Mark[Checkpoint]:
+        """What orders it among the checkpoints of its directory."""
+        return Mark(self, self.checkpoint_id, self.time / 1000)
 
     def open(self, access: SnapshotAccess) -> Snapshot | None:
         """Open the snapshot; ``None`` if it is not there any more, or lacks files."""
@@ -83,8 +92,10 @@ class Checkpoint:
 class CheckpointSeries:
     """The checkpoints below a directory.
 
-    Within a job, checkpoints are in the order of their ids. A job that is restored continues in a new directory, and its ids
-    continue; its checkpoints follow the checkpoints of the job before it. Savepoints below the directory are checkpoints too.
+    Within a job, checkpoints are in the order of their ids. If the job began again in its directory and counts from 1, their
+    times decide; see :func:`~state_processor.backends.metadata.checkpoint_order.in_order`. A job that is restored continues in a
+    new directory, and its ids continue; its checkpoints follow the checkpoints of the job before it. Savepoints below the
+    directory are checkpoints too.
 
     A checkpoint is identified by its path and the digest of its ``_metadata``. Paths and times only save reading ``_metadata``
     again; the digest of the newest checkpoint, and of the checkpoint of a position, is computed in each look.
@@ -101,6 +112,7 @@ class CheckpointSeries:
     access: SnapshotAccess
     _found: list[SnapshotInfo] = field(default_factory=list)
     _known: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
+    _files: dict[str, frozenset[str]] = field(default_factory=dict)
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     def whole(self) -> list[Checkpoint]:
@@ -135,22 +147,23 @@ class CheckpointSeries:
                 seen[info.path, info.time] = checkpoint
                 by_job.setdefault(_job(info), []).append(checkpoint)
         self._known = seen
-        checkpoints = _in_order(by_job)
-        self._warn_of_ids(checkpoints)
-        return checkpoints
+        orders = [in_order((c.mark for c in job), self._files_of) for job in by_job.values()]
+        self._warn(doubt for order in orders for doubt in order.doubts)
+        return _jobs_in_order([order.checkpoints for order in orders])
 
-    def _warn_of_ids(self, found: Sequence[Checkpoint]) -> None:
-        """Warn once of a job that has begun again in its directory: checkpoints are in the order of their ids."""
-        for lower, higher in pairwise(found):
-            began_again = lower.time > higher.time and lower.checkpoint_id < higher.checkpoint_id
-            if began_again and (lower.path, higher.path) not in self._said:
-                self._said.add((lower.path, higher.path))
-                _LOG.warning(
-                    "%s was written after %s, which has a higher id and counts as the newest: if the job began again, remove the "
-                    "old checkpoint",
-                    lower,
-                    higher,
-                )
+    def _files_of(self, checkpoint: Checkpoint) -> frozenset[str]:
+        """Return the files of a checkpoint by their recorded paths; a file beside ``_metadata`` belongs to it alone."""
+        if checkpoint.digest not in self._files:
+            snapshot = checkpoint.open(self.access)
+            self._files[checkpoint.digest] = frozenset() if snapshot is None else recorded_files(snapshot.metadata)
+        return self._files[checkpoint.digest]
+
+    def _warn(self, doubts: Iterable[Doubt[Checkpoint]]) -> None:
+        """Warn once of each checkpoint that may be newer than the newest one, or that seems so by its id."""
+        for doubt in doubts:
+            if (doubt.newest.path, doubt.rival.path) not in self._said:
+                self._said.add((doubt.newest.path, doubt.rival.path))
+                _LOG.warning("%s", doubt.text(str))
 
     def _checkpoint(self, info: SnapshotInfo) -> Checkpoint | None:
         """Return a checkpoint if it is whole. Only the files of new ones are looked for."""
@@ -246,8 +259,7 @@ def _job(info: SnapshotInfo) -> str:
     return info.job_id[:_JOB_DIGITS] if info.job_id else str(Location.parse(info.path).parent)
 
 
-def _in_order(by_job: Mapping[str, Iterable[Checkpoint]]) -> list[Checkpoint]:
-    jobs = [sorted(job, key=lambda c: (c.checkpoint_id, c.time)) for job in by_job.values()]
+def _jobs_in_order(jobs: list[list[Checkpoint]]) -> list[Checkpoint]:
     jobs.sort(key=lambda job: (min(c.time for c in job), job[0].checkpoint_id))
     for earlier, later in pairwise(jobs):
         if max(c.time for c in earlier) > min(c.time for c in later):

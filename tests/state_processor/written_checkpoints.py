@@ -30,9 +30,14 @@ def take(job: Path, number: int, totals: Mapping[str, Any] | None = None, *, sta
     if gone:
         writer.delete_keys(UID, gone)
     writer.write(path, checkpoint_id=number, allow_lower_checkpoint_id=True)
-    then = _FIRST_TIME + number
-    os.utime(path / "_metadata", (then, then))
+    set_time(path, number)
     return path
+
+
+def set_time(checkpoint: Path, number: int) -> None:
+    """Set the time at which the checkpoint ``number`` of a job is written."""
+    then = _FIRST_TIME + number
+    os.utime(checkpoint / "_metadata", (then, then))
 
 
 def remove(checkpoint: Path) -> None:

@@ -74,14 +74,16 @@ def test_files_that_flink_does_not_write(place: str) -> None:
 
 def test_orphans_are_files_that_flink_writes(tmp_path: Path) -> None:
     job = job_with_checkpoints(tmp_path)
-    by_flink = [job / place for place in (*OF_A_JOB.values(), *MERGED.values())]
-    for file in (*by_flink, *(job / place for place in OF_OTHERS)):
+    by_flink = [job / place for place in OF_A_JOB.values()]
+    merged = [job / place for place in MERGED.values()]  # the job may append to them
+    for file in (*by_flink, *merged, *(job / place for place in OF_OTHERS)):
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.name != "_metadata":
             file.write_bytes(b"?")
     aged(tmp_path)
     summary = sp.orphans(tmp_path, delete=True)
     assert sorted(summary.files) == sorted(map(str, by_flink))
+    assert all(file.exists() for file in merged)
     assert all((job / place).exists() for place in OF_OTHERS if not place.endswith("_metadata"))
 
 

@@ -125,7 +125,20 @@ def test_a_job_that_began_again_keeps_its_present_checkpoint(tmp_path: Path) -> 
     aged(job / "chk-900", 2.001)  # as if both had been copied
     close = sp.retain(tmp_path, keep=1, delete=True)
     assert names(close.snapshots) == {"chk-899", "chk-4"}
-    assert any("too close to tell, so that both stay" in note for note in close.notes)
+    assert any("too close to tell whether the job began again. Both stay" in note for note in close.notes)
+
+
+def test_copies_of_nearly_the_same_time(tmp_path: Path) -> None:
+    """The newest by their numbers and the newest by their times stay: copies may be written in any order."""
+    job = tmp_path / JOB
+    source = FIXTURES / "2.3.0" / "orders-hashmap-canonical" / "savepoint"
+    metadata = read_metadata((source / "_metadata").read_bytes())
+    for position, number in enumerate((1, 10, 11, 2, 3)):
+        checkpoint = shutil.copytree(source, job / f"chk-{number}")
+        (checkpoint / "_metadata").write_bytes(write_metadata(replace(metadata, checkpoint_id=number, properties=None)))
+        aged(checkpoint, 2 - position / 24 / 60)
+    assert names(sp.retain(tmp_path, keep=1).snapshots) == {"chk-1", "chk-2", "chk-10"}
+    assert names(sp.retain(tmp_path, keep=2).snapshots) == {"chk-1"}
 
 
 def test_numbers_decide_in_a_lineage(tmp_path: Path) -> None:
@@ -149,7 +162,10 @@ def test_a_job_that_begins_does_not_keep_orphans_of_others(tmp_path: Path) -> No
 
 
 def test_merged_files_of_a_running_job_stay(tmp_path: Path) -> None:
-    """Flink appends to a merged file as long as it is small, also if no checkpoint uses its earlier parts any more."""
+    """Flink appends to a merged file as long as it is small, also if no checkpoint uses its earlier parts any more.
+
+    An idle job does so after any time: all files of its directory may be old.
+    """
     job = job_with_checkpoints(tmp_path)
     merged = [job / "shared" / "job_1_op_1_0_2" / STRAY, job / "taskowned" / "job_1_tm_1" / STRAY]
     for file in merged:
@@ -161,10 +177,15 @@ def test_merged_files_of_a_running_job_stay(tmp_path: Path) -> None:
     running.write_bytes(b"of a checkpoint that is not complete")
     assert sp.orphans(tmp_path, delete=True).files == ()
     aged(tmp_path)
-    assert {*sp.orphans(tmp_path).files} == {*map(str, merged), str(running)}
+    assert sp.orphans(tmp_path, delete=True).files == (str(running),)
+    job_with_checkpoints(tmp_path / f"{8:032x}")
+    for checkpoint in job.glob("chk-*"):
+        shutil.rmtree(checkpoint)
+    assert {*map(str, merged)} < {*sp.orphans(tmp_path, also=[tmp_path]).files}
 
 
-def test_merged_files_of_a_retired_checkpoint_of_a_running_job_stay(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_active", [True, False])
+def test_merged_files_of_a_retired_checkpoint_of_a_running_job_stay(tmp_path: Path, is_active: bool) -> None:
     job = job_with_checkpoints(tmp_path, (2,))
     merged = job / "shared" / "job_1_op_1_0_2" / STRAY
     metadata = read_metadata((job / "chk-2" / "_metadata").read_bytes())
@@ -175,8 +196,9 @@ def test_merged_files_of_a_retired_checkpoint_of_a_running_job_stay(tmp_path: Pa
         file.parent.mkdir(parents=True)
         file.write_bytes(data)
     aged(tmp_path)
-    (job / "chk-3").mkdir()
-    (job / "chk-3" / STRAY).write_bytes(b"of a checkpoint that is not complete")
+    if is_active:
+        (job / "chk-3").mkdir()
+        (job / "chk-3" / STRAY).write_bytes(b"of a checkpoint that is not complete")
     summary = sp.retain(tmp_path, keep=1, delete=True)
     assert names(summary.snapshots) == {"chk-1"}
     assert summary.spared == (str(merged),)

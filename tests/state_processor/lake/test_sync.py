@@ -25,7 +25,7 @@ from state_processor.lake.targets import CHECKPOINT_ID
 from state_processor.read.checkpoint_changes import StepReader
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import ORDERS_PATH
-from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
+from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, set_time, take
 
 Table = tuple[str, dict[str, Any], Callable[[], pa.Table], Callable[[], str]]
 
@@ -259,6 +259,7 @@ def test_the_command_follows(
         elif len(waits) == 2:
             without = sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).remove_state(UID, "total")
             without.write(job / "chk-2", checkpoint_id=2, allow_lower_checkpoint_id=True)
+            set_time(job / "chk-2", 2)
         else:
             take(job, len(waits), {"amelia": len(waits)}, start=ORDERS_PATH)
 

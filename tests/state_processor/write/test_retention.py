@@ -90,9 +90,9 @@ def test_young_snapshots_and_files_stay(tmp_path: Path) -> None:
 def test_orphans_have_names_and_places_of_flink(tmp_path: Path) -> None:
     job = job_with_checkpoints(tmp_path)
     before = content(tmp_path)
-    merged = job / "taskowned" / "job_1_tm_1"
-    places = [job / "shared", job / "chk-3", job / "chk-9", merged, tmp_path / "dstl", job / "shared" / "job_1_op_1_0_2"]
-    for place in (*places, job / "taskowned", tmp_path, job / "notes"):
+    merged = [job / "taskowned" / "job_1_tm_1", job / "shared" / "job_1_op_1_0_2"]
+    places = [job / "shared", job / "chk-3", job / "chk-9", tmp_path / "dstl"]
+    for place in (*places, *merged, job / "taskowned", tmp_path, job / "notes"):
         place.mkdir(exist_ok=True, parents=True)
         (place / STRAY).write_bytes(b"?")
         (place / "README").write_bytes(b"of the user")
