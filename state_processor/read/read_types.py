@@ -20,7 +20,7 @@ from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.state_access import StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import TIMERS, KeyedDescription, StateDescription
+from state_processor.backends.state.descriptions import TIMERS, KeyedDescription, MapDescription, StateDescription
 from state_processor.backends.state.python_states import is_python_state
 from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
@@ -131,10 +131,10 @@ def read_type(column: pa.Field) -> ReadType | None:
 def with_read_types(schema: pa.Schema, states: StatesToRead) -> pa.Schema:
     """Return the columns of a read with their types in their metadata.
 
-    Columns of raw state, and of states of PyFlink, whose types savepoints do not contain, have none.
+    Columns of raw state have none, and of states whose types the savepoint does not contain: of PyFlink, and maps of Flink 2.0.
     """
     described = {name: merged_description(variants) for name, variants in states.variants.items()}
-    if not described or any(map(is_python_state, described)):
+    if not described or any(map(is_python_state, described)) or any(map(_lacks_type, described.values())):
         return schema
     if states.kind is Kind.WHOLE:
         types = {name: _of_value(state) for name, state in described.items() if isinstance(state, KeyedDescription)}
@@ -189,6 +189,11 @@ def _by_column(state: StateDescription) -> dict[str, ReadType]:
         return types
     of_columns = {name: getattr(state, role) for name, role in state.COLUMNS.items()}
     return {name: ReadType(type_, state.name, state.kind) for name, type_ in of_columns.items()}
+
+
+def _lacks_type(state: StateDescription) -> bool:
+    """Return whether the savepoint does not have the type of a map's keys: with the asynchronous API of Flink 2.0."""
+    return isinstance(state, MapDescription) and state.map_key is None
 
 
 def _of_value(state: KeyedDescription) -> ReadType:
