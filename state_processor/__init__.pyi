@@ -9,8 +9,8 @@ from state_processor import (
     pyflink as pyflink,
 )
 from state_processor.backends.metadata.discovery import SnapshotInfo as SnapshotInfo
-from state_processor.erasing.erasure import erase as erase
-from state_processor.erasing.erasure_report import ErasureReport as ErasureReport
+from state_processor.applications.erasing.erasure import erase as erase
+from state_processor.applications.erasing.erasure_report import ErasureReport as ErasureReport
 from state_processor.errors import (
     CorruptSnapshotError as CorruptSnapshotError,
     ForbiddenPathError as ForbiddenPathError,
@@ -29,13 +29,13 @@ from state_processor.errors import (
     UnsupportedFormatError as UnsupportedFormatError,
     WriteError as WriteError,
 )
-from state_processor.job.check import check_job as check_job
-from state_processor.job.matching import match_operators as match_operators
-from state_processor.job.opening import signature as signature
-from state_processor.job.plan_compiler import plan_from_sql as plan_from_sql
-from state_processor.job.signature import JobSignature as JobSignature
-from state_processor.job.verdicts import JobReport as JobReport
-from state_processor.lake.sync import (
+from state_processor.applications.jobs.check import check_job as check_job
+from state_processor.applications.jobs.matching import match_operators as match_operators
+from state_processor.applications.jobs.opening import signature as signature
+from state_processor.applications.jobs.plan_compiler import plan_from_sql as plan_from_sql
+from state_processor.applications.jobs.signature import JobSignature as JobSignature
+from state_processor.applications.jobs.verdicts import JobReport as JobReport
+from state_processor.applications.lake.sync import (
     SyncCommit as SyncCommit,
     sync as sync,
 )
@@ -53,7 +53,7 @@ from state_processor.reader import SavepointReader as SavepointReader
 from state_processor.serializers.compatibility import SchemaCompatibility as SchemaCompatibility
 from state_processor.spark.data_source_registration import register as register
 from state_processor.spark.difference import diff as diff
-from state_processor.sql.spark_views import create_views as create_views
+from state_processor.applications.sql.spark_views import create_views as create_views
 from state_processor.types.flink_types import Types as Types
 from state_processor.types.identifier import OperatorIdentifier as OperatorIdentifier
 from state_processor.types.state_specs import (
@@ -68,7 +68,7 @@ from state_processor.write.migration_report import (
     QueryMigrationReport as QueryMigrationReport,
     StateReport as StateReport,
 )
-from state_processor.write.retention import (
+from state_processor.applications.retention.housekeeping import (
     FileUse as FileUse,
     RemovalSummary as RemovalSummary,
     dispose as dispose,

@@ -14,10 +14,10 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
+from state_processor.applications.sql.session import SqlSession
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
-from state_processor.sql.session import SqlSession
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,7 +10,12 @@ from tests.waiting import SECONDS
 
 _FORKS: Final = get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["state_processor.testing.plugin", "tests.faults.children", "tests.numba_tables", "state_processor.serving.query_imports"]
+    [
+        "state_processor.testing.plugin",
+        "tests.faults.children",
+        "tests.numba_tables",
+        "state_processor.applications.serving.query_imports",
+    ]
 )
 
 

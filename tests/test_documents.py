@@ -13,7 +13,12 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PREFIXES = (
     *("", "serializers/", "serializers/core/", "state_processor/", "state_processor/write/", "backends/connectors/"),
-    *("backends/formats/", "state_processor/plugins/iceberg/", "state_processor/plugins/pulsar/"),
+    *(
+        "backends/formats/",
+        "state_processor/plugins/iceberg/",
+        "state_processor/plugins/pulsar/",
+        "state_processor/applications/",
+    ),
 )
 """Folders that a path may leave out where the text before it names them."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from state_processor.applications.erasing.erased_rows import ACTIONS
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     ANY_OPERATOR,
@@ -20,7 +21,6 @@ from state_processor.commands.command import (
 from state_processor.commands.new_files import check_new, write_text
 from state_processor.commands.printing import print_json, print_table, with_operator
 from state_processor.commands.terminal import say, say_json
-from state_processor.erasing.erased_rows import ACTIONS
 from state_processor.options.flags import flag_values
 from state_processor.read.finding import find
 from state_processor.serializers.errors import OptionError
@@ -113,7 +113,7 @@ def _find(options: argparse.Namespace) -> bool:
     fails="something is left; the report names it",
 )
 def _erase(options: argparse.Namespace) -> bool:
-    from state_processor.erasing.erasure import erase  # finding does not import what writes
+    from state_processor.applications.erasing.erasure import erase  # finding does not import what writes
 
     if options.report is not None and not options.overwrite:
         check_new(options.report)

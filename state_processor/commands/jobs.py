@@ -7,6 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from state_processor.applications.jobs.check import check_job
+from state_processor.applications.jobs.matching import match_operators
+from state_processor.applications.jobs.opening import signature_of
+from state_processor.applications.jobs.plan_compiler import plan_from_sql
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     JSON_LINES,
@@ -23,10 +27,6 @@ from state_processor.commands.command import (
 from state_processor.commands.new_files import write_text
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
-from state_processor.job.check import check_job
-from state_processor.job.matching import match_operators
-from state_processor.job.opening import signature_of
-from state_processor.job.plan_compiler import plan_from_sql
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import MissingFileError

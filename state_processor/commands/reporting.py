@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from state_processor.applications.report.contents import KEYS, contents
+from state_processor.applications.report.page import page
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import SNAPSHOT, argument, command, flags, not_negative, switch
 from state_processor.commands.new_files import check_new, new_file
@@ -11,8 +13,6 @@ from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
-from state_processor.report.contents import KEYS, contents
-from state_processor.report.page import page
 
 
 @command(

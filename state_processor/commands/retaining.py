@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from state_processor.applications.retention import housekeeping as retention
 from state_processor.backends.files.location import Location
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
@@ -23,7 +24,6 @@ from state_processor.commands.printing import UNBOUNDED, print_json, print_table
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import size_text
 from state_processor.options.flags import flag_values
-from state_processor.write import retention
 
 _SHOWN_USERS: Final = 2
 

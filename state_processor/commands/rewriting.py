@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from state_processor.applications.jobs.matching import read_mapping
 from state_processor.backends.files.location import Location
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
@@ -28,7 +29,6 @@ from state_processor.commands.command import (
     switch,
 )
 from state_processor.commands.terminal import say
-from state_processor.job.matching import read_mapping
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.table import SCRATCH
@@ -207,9 +207,9 @@ def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
 )
 def _convert_state(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Read the rows of a state and write them in another type; a value that does not fit it is refused."""
-    from state_processor.job import converting  # the other commands do not read values
-    from state_processor.job.opening import signature_of, signature_of_snapshot
-    from state_processor.job.value_conversion import Edits
+    from state_processor.applications.jobs import converting  # the other commands do not read values
+    from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
+    from state_processor.applications.jobs.value_conversion import Edits
 
     assert plan.snapshot is not None  # it is a copy
     identifier = plan.existing(OperatorIdentifier.of(options.uid)).identifier

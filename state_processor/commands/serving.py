@@ -7,13 +7,13 @@ import os
 import sys
 from typing import Final
 
+from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.server import serve
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import argument, command, flags, group, not_negative, positive
 from state_processor.commands.terminal import say
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import OptionError
-from state_processor.serving.limits import Limits
-from state_processor.serving.server import serve
 
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, get_args
 
+from state_processor.applications.sql.session import QueryResult, SqlSession
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import SNAPSHOT, VERTICAL, argument, command, flags, group, one_of, positive, switch
 from state_processor.commands.new_files import UnclosedFile, check_new, new_file
@@ -19,7 +20,6 @@ from state_processor.options.flags import flag_values
 from state_processor.options.table import KEYWORD_OPTIONS
 from state_processor.serializers.decode_options import Nanos
 from state_processor.serializers.errors import OptionError
-from state_processor.sql.session import QueryResult, SqlSession
 
 
 @command(

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
+from state_processor.applications.sql.session import QueryResult, SqlSession
 from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.commands.terminal import complain, say
 from state_processor.serializers.errors import NotFoundError, StateProcessorError
-from state_processor.sql.session import QueryResult, SqlSession
 
 _HELP: Final = """\
 SELECT …;        a query, which may have several lines and ends in a semicolon

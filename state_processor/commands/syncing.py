@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from state_processor.applications.lake.choice import FORMATS
+from state_processor.applications.lake.sync import SyncCommit, TableSync
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import OPERATOR, argument, command, flags, pairs, repeated, required_operator, switch
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
-from state_processor.lake.choice import FORMATS
-from state_processor.lake.sync import SyncCommit, TableSync
 from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
 

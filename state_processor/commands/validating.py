@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
+from state_processor.applications.report.restoring import Restoring, previewed_migration, restored_by
 from state_processor.backends.files.claimed_savepoint import BUG
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
@@ -26,7 +27,6 @@ from state_processor.display.progress import progress
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
-from state_processor.report.restoring import Restoring, previewed_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.types.answers import Answer
 

@@ -12,8 +12,7 @@ from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.display.plotting import new_axes, pyplot, show_dates, show_whole_numbers
 from state_processor.display.text_tables import size_text
-from state_processor.report.charts import FEWEST_BARS, unit_of
-from state_processor.report.time_histogram import TimeHistogram
+from state_processor.display.time_histogram import FEWEST_BARS, TimeHistogram, unit_of
 from state_processor.serializers.errors import NotFoundError
 from state_processor.spark.time_counts import time_counts
 from state_processor.types.identifier import OperatorIdentifier

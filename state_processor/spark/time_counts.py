@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from state_processor.report.time_histogram import TimeHistogram, count_times
+from state_processor.display.time_histogram import TimeHistogram, count_times
 from state_processor.spark.task_errors import unwrap_spark_errors
 
 _SCHEMA: Final = pa.schema(

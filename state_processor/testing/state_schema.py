@@ -7,13 +7,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from state_processor.job.check import compare
-from state_processor.job.contents import TYPES_ALONE
-from state_processor.job.opening import signature_of
-from state_processor.job.rules import Target
-from state_processor.job.signature import JobSignature, OperatorSignature
-from state_processor.job.signature_file import parse_signature
-from state_processor.job.verdicts import JobReport, Outcome
+from state_processor.applications.jobs.check import compare
+from state_processor.applications.jobs.contents import TYPES_ALONE
+from state_processor.applications.jobs.opening import signature_of
+from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
+from state_processor.applications.jobs.signature_file import parse_signature
+from state_processor.applications.jobs.verdicts import JobReport, Outcome
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.json_text import parse_json
 

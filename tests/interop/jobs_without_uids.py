@@ -18,7 +18,7 @@ from typing import Any
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.job.matching import OperatorMatches
+from state_processor.applications.jobs.matching import OperatorMatches
 from tests.interop import flink, flink_jars
 
 VERSIONS = ("1.20.5", "2.3.0")

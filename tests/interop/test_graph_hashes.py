@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from state_processor.job.graph_names import with_hashes
-from state_processor.job.job_graph import graph_of
+from state_processor.applications.jobs.graph_names import with_hashes
+from state_processor.applications.jobs.job_graph import graph_of
 from tests.interop import flink
 
 pytestmark = pytest.mark.interop

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.job.verdicts import Outcome
+from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.types.answers import Answer
 from tests.interop.job_pairs import BACKENDS, PAIRS, UPGRADE, VALUE_PAIRS, VERSIONS, results
 from tests.interop.selection import EVERY_CASE

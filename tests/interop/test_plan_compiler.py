@@ -46,6 +46,6 @@ def test_other_versions_and_missing_jars_are_refused(tmp_path: Path, monkeypatch
     with pytest.raises(OptionError, match=r"expected Flink 1\.20, found Flink 2\.3\.0 in .*apache-flink-libraries==1\.20"):
         sp.plan_from_sql("INSERT INTO results SELECT 1", flink="1.20")
     monkeypatch.delenv("FLINK_HOME")
-    monkeypatch.setattr("state_processor.job.plan_compiler.find_spec", lambda name: None)
+    monkeypatch.setattr("state_processor.applications.jobs.plan_compiler.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"neither FLINK_HOME nor the package apache-flink-libraries; pip install"):
         sp.plan_from_sql("INSERT INTO results SELECT 1")

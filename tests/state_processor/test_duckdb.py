@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import state_processor as sp
-from state_processor.sql.views import View
+from state_processor.applications.sql.views import View
 from tests.state_processor.read.scan_spy import spied
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
@@ -35,7 +35,7 @@ def test_views_that_can_not_be_read_are_logged(monkeypatch: pytest.MonkeyPatch, 
         raise sp.UnknownSerializerError("no such serializer")
 
     views = [View("orders", "odd", unread)]  # type: ignore[arg-type]
-    monkeypatch.setattr("state_processor.sql.session.views_of", lambda *_: views)
+    monkeypatch.setattr("state_processor.applications.sql.session.views_of", lambda *_: views)
     with caplog.at_level(logging.WARNING, "state_processor"):
         database = sp.duckdb.connect(ORDERS_PATH)
     assert "orders.odd can't be read: no such serializer" in caplog.text

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
+from state_processor.applications.retention.file_uses import files_below
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.discovery import find_snapshots
@@ -20,7 +21,6 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
-from state_processor.backends.retention.file_uses import files_below
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from tests.corpus import FIXTURES
 

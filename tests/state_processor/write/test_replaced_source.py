@@ -160,7 +160,7 @@ def test_the_same_source_copied_back(format_: dict[str, Any], tmp_path: Path) ->
 
 
 def test_an_erasure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from state_processor.erasing import erasure
+    from state_processor.applications.erasing import erasure
 
     sources = Sources(tmp_path)
     prepare = erasure.Erasure.prepare

@@ -1,0 +1,433 @@
+"""Erasure of texts, keys and rows from all state of a snapshot, with a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from os import PathLike, fspath
+from typing import Any, Final, TypeAlias, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.applications.erasing.erased_rows import Action, checked_actions, erased_row, holding
+from state_processor.applications.erasing.erasure_report import ErasureReport
+from state_processor.applications.erasing.proof import FileProof, rewritten_tables, search_files
+from state_processor.applications.sql.session import SqlSession
+from state_processor.backends.analysis.kept_tables import erased_keys, stored_tables
+from state_processor.backends.analysis.needles import Needle
+from state_processor.backends.analysis.state_search import search_batch, spellings
+from state_processor.backends.formats.sst.erased_table import ErasedKeys
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import StateReader, open_state
+from state_processor.backends.read.state_listing import operator_label, survey
+from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.state.descriptions import LIST, MAP, OperatorDescription, StateDescription
+from state_processor.display.progress import progress
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import ChangedSavepointOptions
+from state_processor.options.keywords import takes_options
+from state_processor.read.finding import search, sought, sought_keys
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.json_text import json_text_of
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.arrow_writer import SavepointWriter
+from state_processor.write.format_choice import BackendName, FormatName
+from state_processor.write.operator_state_changes import edit_elements
+from state_processor.write.write_summary import WriteSummary
+
+Path: TypeAlias = str | PathLike[str]
+
+_OPTIONS: Final = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
+_OF_OPERATOR: Final = replace(_OPTIONS, metadata=False)
+NATIVE: Final = "native"
+_TEXT_OF_KEY: Final = 4
+"""The minimal length of a text key that is searched for in bytes. Shorter keys are parts of too many other values."""
+
+
+@takes_options
+def erase(
+    path: Path,
+    target: Path,
+    *,
+    remove: str | Sequence[str],
+    text: str | Sequence[str] | None = None,
+    key: Any = None,
+    where: str | None = None,
+    uid: str | OperatorIdentifier | None = None,
+    state: str | None = None,
+    format: FormatName = "canonical",
+    backend: BackendName | None = None,
+    overwrite: bool = False,
+    **options: Unpack[ChangedSavepointOptions],
+) -> ErasureReport:
+    """Write a savepoint without some texts, keys or rows, and prove that they are gone.
+
+    All operators change in one write. Then the new savepoint is read again, and all bytes of its files are searched,
+    compressed bytes also after decompression. Files of RocksDB and ForSt keep replaced and deleted entries. Operators whose files
+    contain erased data are rewritten.
+
+    Parameters
+    ----------
+    path, target
+        The directories of the source savepoint and of the new savepoint. The source savepoint is not changed.
+    remove
+        The allowed actions, one or several. The narrowest action that applies to a value is used: ``"fields"`` (fields of
+        structs become null), ``"elements"`` (of lists, and of list and union state), ``"entries"`` (of maps, of broadcast state,
+        and values of a key in one state), ``"keys"`` (all state and timers of a key in its operator).
+    text
+        Texts to erase. They are found by the same search as in :func:`state_processor.find`.
+    key
+        Keys to erase from all operators with keys of this type, given as for :func:`state_processor.find`. Requires the action
+        ``"keys"``.
+    where
+        A SQL condition (DuckDB) on the columns of the state's rows. The selected rows are erased.
+    uid, state
+        The operator and the state of the condition.
+    format, backend, overwrite
+        As for :meth:`state_processor.SavepointWriter.write`.
+    **options
+        See :class:`~state_processor.options.groups.ChangedSavepointOptions`.
+
+    Returns
+    -------
+    ErasureReport
+        The report for an audit, as text or by :meth:`ErasureReport.to_json`. It is true if neither check finds anything.
+
+    Raises
+    ------
+    OptionError
+        Nothing to erase was given, or no chosen action applies to a value that was found. The message names the place.
+    NotFoundError
+        The operator or the state of the condition does not exist.
+    """
+    erasure = Erasure(
+        path, checked_actions(remove), sought(text, None), sought_keys(key), where, uid, state, format, backend, options
+    )
+    erasure.prepare()
+    return erasure.write(target, overwrite=overwrite)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A state of an operator that loses values."""
+
+    operator: OperatorState
+    state: str
+    kind: str
+
+    @property
+    def uid(self) -> OperatorIdentifier:
+        return _uid(self.operator)
+
+    def __str__(self) -> str:
+        return f"{operator_label(self.operator)}, state {self.state!r}"
+
+
+@dataclass
+class Erasure:
+    """An erasure: its search in the source savepoint, its changes, and its proof. See :func:`erase`."""
+
+    path: Path
+    actions: frozenset[Action]
+    needles: list[Needle]
+    keys: list[Any]
+    where: str | None
+    uid: str | OperatorIdentifier | None
+    state: str | None
+    format: FormatName
+    backend: BackendName | None
+    options: Mapping[str, Any]
+    removed: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not (self.needles or self.keys or self.where):
+            raise OptionError(f"nothing to erase: add {spelled('text')}, {spelled('key')} or {spelled('where')}")
+        if self.where is not None and (self.uid is None or self.state is None):
+            raise OptionError(f"{spelled('where')} needs {spelled('uid')} and {spelled('state')}")
+        if self.keys and "keys" not in self.actions:
+            raise OptionError(f"{spelled('key')} needs {spelled('remove', 'keys')}")
+        self.access = SnapshotAccess.among(self.options)
+        self.texts = [str(needle) for needle in self.needles]
+        patterns = [pattern for needle in self.needles for pattern in needle.patterns]
+        self._holds = holding(patterns, self.texts)
+        self._writer = SavepointWriter.from_existing(self.path, **self.options)
+        snapshot = self._writer._build.snapshot
+        assert snapshot is not None  # the writer starts from it
+        self.snapshot = snapshot
+        self._fitting: set[int] = set()
+
+    def prepare(self) -> None:
+        """Search in the source savepoint, and add the changes to the new one."""
+        for operator in progress(self.snapshot.metadata.operators, "searching"):
+            stored = StoredOperator(self.snapshot, operator)
+            keys = [
+                *(found for variants in stored.survey()[0].values() if (found := self._erase_from(stored, variants[0]))),
+                *self._given_keys(stored),
+            ]
+            if keys:
+                self._delete_keys(operator, pa.concat_tables(keys))
+        if self.where is not None:
+            self._erase_rows()
+        unfit = [repr(key) for number, key in enumerate(self.keys) if number not in self._fitting]
+        if unfit:
+            raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}")
+        if self.refused:
+            chosen = ", ".join(sorted(self.actions))
+            raise OptionError(
+                f"{spelled('remove')} is {chosen}, which does not apply where the text is: {'; '.join(self.refused)}"
+            )
+
+    # Texts
+
+    def _erase_from(self, stored: StoredOperator, state: StateDescription) -> pa.Table | None:
+        """Erase texts from a state. Return the keys to remove from the operator."""
+        if not self.needles:
+            return None
+        try:
+            reader = open_state(stored, state.name, options=_OPTIONS if state.is_keyed else _OF_OPERATOR)
+            place = _Place(stored.operator, state.name, state.kind)
+            if isinstance(reader, OperatorStateReader):
+                self._erase_elements(place, state, reader)
+                return None
+            batches = list(map(self._rows_with_text, _batches(reader)))
+        except StateProcessorError:
+            return None  # the proof searches the bytes of this state, and names the state
+        table = pa.Table.from_batches(batches, reader.schema)
+        erased = self._erased(place, table)
+        changed = [row for row in erased.values() if row is not None]
+        if changed:
+            self._writer.update_keyed_state(place.uid, place.state, pa.Table.from_pylist(changed, table.schema))
+        keys = [position for position, row in erased.items() if row is None]
+        return table.select(["key"]).take(pa.array(keys)) if keys else None
+
+    def _rows_with_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.take(pa.array(self._positions(batch), pa.int64()))
+
+    def _positions(self, batch: pa.RecordBatch) -> list[int]:
+        found = [rows for _, _, rows in search_batch(batch, self.needles, (DOMAIN, SERVICE))]
+        return np.unique(np.concatenate(found)).tolist() if found else []
+
+    def _erased(self, place: _Place, table: pa.Table) -> dict[int, dict[str, Any] | None]:
+        """Return rows without erased values, by their positions; ``None`` for a row whose key or element is removed."""
+        rows: dict[int, dict[str, Any] | None] = {}
+        counts: dict[Action, int] = {}
+        for position, row in enumerate(table.to_pylist()):
+            found = erased_row(row, place.kind, self._holds, self.actions)
+            if found.action is None:
+                self.refused.append(f"{place}, key {row.get('key')!r}")
+                continue
+            counts[found.action] = counts.get(found.action, 0) + found.count
+            rows[position] = found.row
+        for action, count in counts.items():
+            self._note(place, action, count)
+        return rows
+
+    def _note(self, place: _Place, action: Action, count: int) -> None:
+        names = {"operator": place.operator.label, "state": place.state, "state_kind": place.kind}
+        self.removed.append({**names, "action": action, "count": count})
+
+    def _erase_elements(self, place: _Place, state: StateDescription, reader: OperatorStateReader) -> None:
+        """Erase texts from operator state. Only the elements that change are encoded; the others keep their bytes."""
+        assert isinstance(state, OperatorDescription)
+        elements: dict[tuple[int, int], dict[str, Any] | None] = {}
+        for split in reader.splits():
+            start = 0
+            for batch in reader.read(split):
+                positions = self._positions(batch)
+                erased = self._erased(place, pa.Table.from_batches([batch]).take(pa.array(positions, pa.int64())))
+                elements |= {(split.subtask, start + positions[at]): row for at, row in erased.items()}
+                start += batch.num_rows
+        if elements:
+            with self._writer._build.change(place.uid, existing=True) as draft:
+                edit_elements(draft, state, reader, elements)
+
+    # Keys
+
+    def _given_keys(self, stored: StoredOperator) -> Iterator[pa.Table]:
+        """Yield each given key that the operator has, as a table of one row."""
+        for number, key in enumerate(self.keys):
+            for name, variants in stored.survey()[0].items():
+                found = _of_key(stored, name, key) if variants[0].is_keyed else None
+                if found is None:
+                    continue
+                self._fitting.add(number)
+                if found.num_rows:
+                    self._note(_Place(stored.operator, name, variants[0].kind), "keys", found.num_rows)
+                    yield found.slice(0, 1)
+
+    def _delete_keys(self, operator: OperatorState, keys: pa.Table) -> None:
+        distinct = list({repr(row): row for row in keys.to_pylist()}.values())
+        self._writer.delete_keys(_uid(operator), pa.Table.from_pylist(distinct, keys.schema))
+
+    # Condition
+
+    def _erase_rows(self) -> None:
+        """Erase the rows of a state that a condition selects."""
+        assert self.uid is not None
+        assert self.state is not None
+        stored = self._of_condition(self.snapshot)
+        (kind,) = {s.kind for s in stored.survey()[0].get(self.state, [])} or {""}
+        place, rows = _Place(stored.operator, self.state, kind), self._selected(self.path, stored.operator)
+        if not rows.num_rows:
+            return
+        if "keys" in self.actions:
+            self._delete_keys(place.operator, rows.select(["key"]))
+            self._note(place, "keys", len(set(map(repr, rows["key"].to_pylist()))))
+        elif kind == MAP and "entries" in self.actions:
+            self._writer.delete_map_entries(place.uid, place.state, rows)
+            self._note(place, "entries", rows.num_rows)
+        elif kind != LIST and "entries" in self.actions:
+            identity = [name for name in ("key", "window", "namespace") if name in rows.column_names]
+            self._writer.delete_keys(place.uid, rows.select(identity), place.state, "key")
+            self._note(place, "entries", rows.num_rows)
+        else:
+            self.refused.append(f"{place} of kind {kind}, rows of a condition")
+
+    def _of_condition(self, snapshot: Snapshot) -> StoredOperator:
+        identifier = OperatorIdentifier.of(self.uid or "")
+        return StoredOperator.find(snapshot, identifier.uid, identifier.uid_hash)
+
+    def _selected(self, path: Path, operator: OperatorState) -> pa.Table:
+        session = SqlSession.open(path, {"nanos": "string", **self.access.values()})
+        place = (OperatorIdentifier.for_uid_hash(operator.operator_id), self.state)
+        view = next((v.label for v in session.views if (v.operator, v.state) == place), None)
+        if view is None:
+            raise NotFoundError.naming_nearest("state", str(self.state), _states_of(session, place[0]), operator_label(operator))
+        result = session.execute(f"SELECT * FROM {view} WHERE ({self.where})")
+        return pa.Table.from_batches(list(result.batches), result.schema)
+
+    # Proof
+
+    def write(self, target: Path, *, overwrite: bool) -> ErasureReport:
+        """Write the new savepoint, check it, and return the report."""
+        from state_processor import __version__
+
+        summary = self._written(target, overwrite=overwrite)
+        proof = self._search_files(target)
+        if self._rewrite(proof.operators):
+            summary = self._write(target, overwrite=True)
+            proof = self._search_files(target)
+        after = self.access.open(target)
+        remaining, undecoded = self._read_again(target)
+        rewritten = list(rewritten_tables(self.snapshot, after)) if self.format == NATIVE else []
+        return ErasureReport(
+            fspath(self.path), fspath(target), self.snapshot.digest, after.digest,
+            datetime.now(UTC).isoformat(timespec="seconds"), __version__, self._sought, sorted(self.actions),
+            self.removed, list(_changes(summary)), rewritten, remaining, proof.found, undecoded, self._unsearched,
+            proof.looked_up, proof.files, proof.bytes,
+        )  # fmt: skip
+
+    def _written(self, target: Path, *, overwrite: bool) -> WriteSummary:
+        """Write the new savepoint. Erased entries leave the files of RocksDB that stay."""
+        changed = {operator.operator_id for operator in self.snapshot.metadata.operators if self._erases_in_files(operator)}
+        try:
+            return self._write(target, overwrite=overwrite)
+        except UnsupportedFormatError:
+            if not self._rewrite(changed):
+                raise
+        return self._write(target, overwrite=overwrite)
+
+    def _write(self, target: Path, *, overwrite: bool) -> WriteSummary:
+        return self._writer.write(target, overwrite=overwrite, format=self.format, backend=self.backend)
+
+    def _erases_in_files(self, operator: OperatorState) -> bool:
+        """Set that erased entries of an operator leave its files, not only the state; return whether it has such entries."""
+        with self._writer._build.change(_uid(operator), existing=True) as draft:
+            changes = draft.changes
+            changes.erases = bool(changes.deletions or changes.state_rows)
+            return changes.erases
+
+    def _rewrite(self, operators: Collection[str]) -> bool:
+        """Write the stores of operators whose files contain erased data again, all of them; return whether there are any.
+
+        Entries that were replaced or deleted before the erasure are in the files, but not in the state.
+        """
+        found = False
+        for operator in self.snapshot.metadata.operators if self.format == NATIVE else ():
+            if operator.operator_id in operators and next(stored_tables(self.snapshot, operator), None) is not None:
+                with self._writer._build.change(_uid(operator), existing=True) as draft:
+                    draft.changes.rewrites = found = True
+        return found
+
+    def _search_files(self, target: Path) -> FileProof:
+        """Search in the bytes of the new savepoint. Without texts, keys are looked up in tables that stay."""
+        needles = [*self.needles, *self._needles_of_keys()]
+        after = self.access.open(target)
+
+        def keys_of(operator: OperatorState) -> dict[str, ErasedKeys]:
+            return erased_keys(survey(after, operator)[0], operator, [list(spellings(key)) for key in self.keys])
+
+        only_keys = bool(self.keys) and not self.needles
+        return search_files(self.snapshot, after, needles, keys_of if only_keys else None)
+
+    @property
+    def _sought(self) -> dict[str, list[str]]:
+        given = {"text": self.texts, "key": list(map(_key_text, self.keys)), "where": [self.where] if self.where else []}
+        return {name: values for name, values in given.items() if values}
+
+    def _needles_of_keys(self) -> Iterator[Needle]:
+        for key in self.keys:
+            if isinstance(key, str) and len(key) >= _TEXT_OF_KEY:
+                yield Needle.text(key)
+            elif isinstance(key, int) and Needle.number(key).patterns:
+                yield Needle.number(key)
+
+    @property
+    def _unsearched(self) -> list[str]:
+        searched = {str(needle) for needle in self._needles_of_keys()}
+        return [*(f"key {_key_text(key)}" for key in self.keys if str(key) not in searched), *(["where"] if self.where else [])]
+
+    def _read_again(self, target: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Read the new savepoint and search in its rows. Return the hits, and the state that can't be decoded."""
+        remaining: list[dict[str, Any]] = []
+        undecoded: list[dict[str, Any]] = []
+        if self.needles or self.keys:
+            found = search([target], self.needles, self.keys, self.access.values())
+            remaining, undecoded = found.table.to_pylist(), found.undecoded.to_pylist()
+        if self.where is not None:
+            count = self._selected(target, self._of_condition(self.access.open(target)).operator).num_rows
+            place = {"operator_uid": str(self.uid), "operator_uid_hash": "", "state_name": self.state, "key": None}
+            remaining += [{**place, "field": self.where, "count": count}] if count else []
+        return remaining, undecoded
+
+
+def _changes(summary: WriteSummary) -> Iterator[dict[str, Any]]:
+    """Yield the changes of each state, as the summary of the write counts them."""
+    for operator in summary.operators:
+        for change in operator.changes:
+            counts = {name: getattr(change.counts, name) for name in ("written", "updated", "deleted")}
+            yield {"operator": operator.uid or operator.uid_hash, "state": change.state, "change": change.change, **counts}
+
+
+def _uid(operator: OperatorState) -> OperatorIdentifier:
+    return OperatorIdentifier.of(operator.uid) if operator.uid else OperatorIdentifier.for_uid_hash(operator.operator_id)
+
+
+def _of_key(stored: StoredOperator, name: str, key: Any) -> pa.Table | None:
+    for one in spellings(key):
+        try:
+            reader = open_state(stored, name, options=replace(_OPTIONS, keys=(one,), metadata=False))
+        except OptionError:  # the operator's keys have another type
+            continue
+        return pa.Table.from_batches(list(_batches(reader)), reader.schema).select(["key"])
+    return None
+
+
+def _batches(reader: StateReader) -> Iterable[pa.RecordBatch]:
+    return (batch for split in reader.splits() for batch in reader.read(split))
+
+
+def _key_text(key: Any) -> str:
+    return key if isinstance(key, str) else json_text_of(key)
+
+
+def _states_of(session: SqlSession, operator: OperatorIdentifier) -> list[str]:
+    return [view.state for view in session.views if view.operator == operator and view.state is not None]

@@ -1,0 +1,403 @@
+"""The check of a snapshot against another job, operator by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike, fspath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Unpack
+
+from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
+from state_processor.applications.jobs.identity import (
+    contradicts,
+    has_names_of,
+    id_doubts,
+    living_states,
+    shares_states,
+    takes_all,
+)
+from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
+from state_processor.applications.jobs.repairs import Mismatch, Repairs
+from state_processor.applications.jobs.rules import Target, state_verdict, worst_of
+from state_processor.applications.jobs.signature import UNKNOWN_WRITER, JobSignature, OperatorSignature, StateSignature
+from state_processor.applications.jobs.undescribed import class_names
+from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
+from state_processor.applications.jobs.windows import window_verdicts
+from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.backends.state.key_groups import default_max_parallelism
+from state_processor.backends.write.assembly import release_for
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import flag_words
+from state_processor.options.groups import SnapshotOptions
+from state_processor.options.keywords import takes_options
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.evolution.releases import RELEASES
+from state_processor.write.format_choice import BackendName
+
+if TYPE_CHECKING:
+    from state_processor.applications.jobs.queries import QueryOperator
+
+_UNREADABLE: Final = (Cause.FILES, Cause.CLAIMED_MISSING)
+_BACKENDS: Final = ("hashmap", "rocksdb", "forst")
+_FORST: Final = "forst"
+_CANONICAL: Final = "canonical"
+_RESTORED: Final = {
+    "hashmap": ("heap", _CANONICAL),
+    "rocksdb": ("rocksdb", _FORST, _CANONICAL),
+    _FORST: (_FORST, "rocksdb"),
+}
+"""The formats of keyed state that each backend restores."""
+
+
+@takes_options
+def check_job(
+    path: str | PathLike[str] | JobSignature,
+    job: str | PathLike[str] | JobSignature,
+    *,
+    flink: str | None = None,
+    backend: BackendName | None = None,
+    unchanged: Collection[str] = (),
+    contents: bool = True,
+    **options: Unpack[SnapshotOptions],
+) -> JobReport:
+    """Predict the restore of a snapshot in another job, by Flink's rules, without starting the job.
+
+    Parameters
+    ----------
+    path
+        Directory of the snapshot, its ``_metadata``, or a file with its signature.
+    job
+        The new job: what :func:`signature` accepts.
+    flink, backend
+        The Flink version and the state backend of the new job, such as ``"2.3"`` and ``"rocksdb"``; the description of
+        the job is the default. Rules about time-to-live and keys of maps differ between them.
+    unchanged
+        Java classes, and operators by uid, hash or name, whose code is the same in both jobs. Snapshots do not describe the
+        fields of classes that Kryo writes, for example; without this promise, such parts can't be checked.
+    contents
+        Whether all files of the snapshot are checked, and values are read where types alone do not decide. Without this, the
+        report never says that the snapshot restores.
+    **options
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
+
+    Returns
+    -------
+    JobReport
+        The outcome for each operator and state, with reason and repair. ``restores`` is true only if everything was checked, and
+        Flink restores every value as before.
+
+    Raises
+    ------
+    OptionError
+        If the description of the job has another form, or the backend or the version of Flink is unknown.
+    """
+    if backend is not None and backend not in _BACKENDS:
+        raise OptionError(f"backend={backend!r}: expected one of {', '.join(_BACKENDS)}")
+    if isinstance(unchanged, str):
+        raise OptionError(f"unchanged={unchanged!r}: expected a list of classes and operators, found a text")
+    access = SnapshotAccess.of(**options)
+    new, new_plan = _described(job, replace(access, plan=None, uids=None))
+    if new_plan is None:  # the job has the operators that the snapshot records
+        access = replace(access, plan=None)
+    _check_release(flink, "flink")
+    _check_release(new.flink, "flink of the new job")
+    described_by = "NEW" if isinstance(job, JobSignature) else fspath(job)
+    target = Target(flink or new.flink, backend or new.backend, frozenset(unchanged))
+    if isinstance(path, JobSignature) or described(path, access.storage()) is not None:
+        old, old_plan = _described(path, access)
+        queries = {} if old_plan is None or new_plan is None else _plan_operators(old_plan, new_plan)
+        source = "IN" if isinstance(path, JobSignature) else fspath(path)
+        return compare(old, new, target, source, job=described_by, queries=queries)
+    snapshot = access.open(path)
+    files = tuple(snapshot_verdicts(snapshot, target, contents=contents))
+    repairs = Repairs(fspath(path), target, described_by, flag_words(access))
+    if any(verdict.cause in _UNREADABLE and verdict.outcome is Outcome.REFUSED for verdict in files):
+        missing = [verdict for verdict in files if verdict.cause is not Cause.MOVED]  # a copy is impossible
+        return JobReport(tuple(_of_snapshot(missing, repairs)))
+    values = SnapshotContents(snapshot) if contents else NO_CONTENTS
+    old = signature_of_snapshot(snapshot)
+    queries = {} if new_plan is None or access.plan is None else _query_operators(path, access, old, new_plan)
+    report = compare(old, new, target, fspath(path), values, described_by, repairs.access, queries)
+    return replace(report, operators=(*_of_snapshot(files, repairs), *report.operators))
+
+
+def _check_release(flink: str | None, option: str) -> None:
+    """Refuse a version whose rules are not known."""
+    if flink is not None and release_for(flink, option) not in RELEASES:
+        raise OptionError(f"{option}={flink!r}: expected Flink {'.'.join(map(str, RELEASES[0]))} or later")
+
+
+def _described(job: str | PathLike[str] | JobSignature, access: SnapshotAccess) -> tuple[JobSignature, CompiledPlan | None]:
+    """Return the signature of a job, and its plan if a plan describes it."""
+    if isinstance(job, JobSignature):
+        return job, None
+    content = described(job, access.storage())
+    return signature_of(job, access), content if isinstance(content, CompiledPlan) else None
+
+
+def _query_operators(
+    path: str | PathLike[str], access: SnapshotAccess, old: JobSignature, new_plan: CompiledPlan
+) -> Mapping[str, QueryOperator]:
+    from state_processor.applications.jobs.queries import query_operators  # it imports what writes
+    from state_processor.write.build import SavepointBuild
+
+    build = SavepointBuild.from_existing(path, None, access)
+    assert build.snapshot is not None
+    assert build.snapshot.query_plan is not None
+    return query_operators(build, {o.uid_hash: o for o in old.operators}, build.snapshot.query_plan, new_plan)
+
+
+def _plan_operators(old: CompiledPlan, new: CompiledPlan) -> Mapping[str, QueryOperator]:
+    from state_processor.applications.jobs.queries import plan_operators  # it imports what writes
+
+    return plan_operators(old, new)
+
+
+def _of_snapshot(verdicts: Iterable[StateVerdict], repairs: Repairs) -> Iterator[OperatorVerdict]:
+    for verdict in verdicts:
+        yield _operator_verdict(SNAPSHOT, None, replace(verdict, repair=repairs.of(Mismatch(verdict))))
+
+
+def _operator_verdict(label: str, uid_hash: str | None, verdict: StateVerdict) -> OperatorVerdict:
+    """Return the verdict on an operator, or on the snapshot, from the only rule that applies."""
+    return OperatorVerdict(label, uid_hash, verdict.outcome, verdict.reason, verdict.repair, (), verdict.cause, (verdict,))
+
+
+def compare(
+    old: JobSignature,
+    new: JobSignature,
+    target: Target,
+    source: str = "IN",
+    contents: Contents = NO_CONTENTS,
+    job: str = "NEW",
+    access: Sequence[str] = (),
+    queries: Mapping[str, QueryOperator] = MappingProxyType({}),
+) -> JobReport:
+    """Predict the restore of the operators and states of a job in another job.
+
+    Parameters
+    ----------
+    old, new
+        The job that wrote the snapshot, and the job that restores it.
+    target
+        Version and backend of the job that restores.
+    source
+        The path of the snapshot, for commands.
+    contents
+        The values of the snapshot.
+    job
+        The path of the description of the new job, for commands.
+    access
+        Flags that open the snapshot, for commands.
+    queries
+        What becomes of the operators of a query in another query, by their hashes.
+    """
+    majors = {flink.partition(".")[0] for flink in (old.flink, target.flink) if flink is not None}
+    repairs = Repairs(source, replace(target, changes_kryo=len(majors) > 1), job, access)
+    return _Check(old, new, repairs, contents, queries).report()
+
+
+class _Check:
+    def __init__(
+        self,
+        old: JobSignature,
+        new: JobSignature,
+        repairs: Repairs,
+        contents: Contents,
+        queries: Mapping[str, QueryOperator],
+    ) -> None:
+        self._old, self._new, self._target, self._contents = old, new, repairs.target, contents
+        self._repairs, self._queries = repairs, queries
+        self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
+        self._known = {o.uid_hash for o in old.operators}
+        states = (state for operator in new.operators for state in (operator.states or {}).values())
+        self._classes = {name for state in states for name in class_names(state)}
+        self._notes: dict[str, None] = {}
+
+    def report(self) -> JobReport:
+        verdicts = [verdict for operator in self._old.operators for verdict in self._operator(operator)]
+        fresh = [o for o in self._new.operators if not self._known.intersection(o.hashes) and o.uid_hash is not None]
+        verdicts += [OperatorVerdict(o.label, o.uid_hash, Outcome.NEW, "the snapshot does not have this operator") for o in fresh]
+        if self._target.version is None:
+            self._notes["The Flink version of the new job is unknown: name it to check rules that differ between versions"] = None
+        return JobReport(tuple(verdicts), tuple(self._notes))
+
+    def _operator(self, old: OperatorSignature) -> Iterator[OperatorVerdict]:
+        new = self._by_hash.get(old.uid_hash or "")
+        query = self._queries.get(old.uid_hash or "")
+        if new is None:
+            yield from self._without_operator(old, query)
+            return
+        if query is not None:
+            new = query.applied_to(new)
+        identifiers = {old.uid, old.uid_hash, old.name, new.uid, new.name}
+        is_unchanged = (query is not None and query.is_same) or not self._target.unchanged.isdisjoint(identifiers)
+        target = replace(self._target, is_unchanged=is_unchanged)
+        found = (*self._whole(old, new, target), *_of_query(query, ""))
+        whole = tuple(replace(one, repair=self._operator_repairs(one, old, new)) for one in found)
+        states = tuple(self._states(old, new, target, query))
+        outcomes = [one.outcome for one in (*whole, *states) if one.outcome is not Outcome.NEW]
+        worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
+        outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
+        reasons = "; ".join(one.reason for one in whole if one.outcome is outcome)
+        cause = next((one.cause for one in whole if one.outcome is outcome), None)
+        repair = tuple(dict.fromkeys(command for one in whole for command in one.repair))
+        yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states, cause, whole)
+
+    def _without_operator(self, old: OperatorSignature, query: QueryOperator | None) -> Iterator[OperatorVerdict]:
+        """Yield the verdict for an operator that is not in the new job (Flink: ``Checkpoints.loadAndValidateCheckpoint``)."""
+        if not old.has_state:
+            return
+        unnamed = [o.label for o in self._new.operators if o.uid_hash is None]
+        if unnamed:
+            reason = f"the new job has operators whose hash is unknown: {', '.join(unnamed)}; match_operators compares them"
+            yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason, cause=Cause.OPERATOR_MISSING)
+            return
+        reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"
+        reason = "; ".join((reason, *(one.reason for one in _of_query(query, ""))))
+        verdict = StateVerdict("", Outcome.LOST, reason, cause=Cause.OPERATOR_MISSING)
+        repair = self._repairs.of(Mismatch(verdict, old, takers=self._takers(old)))
+        yield _operator_verdict(old.label, old.uid_hash, replace(verdict, repair=repair))
+
+    def _operator_repairs(self, verdict: StateVerdict, old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
+        takers, partners = self._takers(old), self._partners(old, new)
+        return self._repairs.of(Mismatch(verdict, old, new, takers=takers, partners=partners, contents=self._contents))
+
+    def _takers(self, old: OperatorSignature) -> list[OperatorSignature]:
+        """Return the operators that the snapshot lacks, and that can take all states of another one, or states of these names."""
+        free = [new for new in self._new.operators if not self._known.intersection(new.hashes)]
+        return [new for new in free if takes_all(old, new)] or [new for new in free if has_names_of(old, new)]
+
+    def _partners(self, old: OperatorSignature, new: OperatorSignature) -> list[OperatorSignature]:
+        """Return the operators of the snapshot that may have exchanged their ids with another one."""
+        others = ((other, self._by_hash.get(other.uid_hash or "")) for other in self._old.operators if other is not old)
+        return [other for other, now in others if now is not None and takes_all(old, now) and takes_all(other, new)]
+
+    def _whole(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+        """Yield the verdicts on an operator as a whole, except for harmless ones."""
+        yield from self._sizes(old, new)
+        yield from self._format(old, new)
+        if not old.has_state:
+            return
+        if new.states is None:
+            self._notes["States of the new job are unknown: only the operators were compared"] = None
+            yield StateVerdict("", Outcome.UNKNOWN, "the description of the new job does not contain states", cause=Cause.CODE)
+        elif old.keyed and not new.keyed:
+            text = "the operator of the new job registers no keyed state: Flink drops the keyed state of the snapshot silently"
+            yield StateVerdict("", Outcome.LOST, text, cause=Cause.NOT_KEYED)
+        yield from self._identity(old, new, target)
+        yield from window_verdicts(old, new, is_unchanged=target.is_unchanged)
+        yield from _writers(old, new, target)
+
+    def _identity(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+        """Yield the verdicts on operators that may have taken the id of another one, and on states that may have another name."""
+        doubts = [] if target.is_unchanged else list(id_doubts(old, new, self._old.operators, self._new.operators))
+        swapped = doubts and not shares_states(old, new) and any(takes_all(old, one) for one in self._new.operators)
+        for doubt in doubts:
+            text = f"the ids are equal, but {doubt}" + ("; Flink starts, and this state is null" if swapped else "")
+            yield StateVerdict("", Outcome.LOST if swapped else Outcome.UNKNOWN, text, cause=Cause.OPERATORS_SWAPPED)
+        before, after = living_states(old), living_states(new)
+        added = [after[name] for name in sorted(after.keys() - before.keys())]
+        for state in (before[name] for name in sorted(before.keys() - after.keys())):
+            like = [one.name for one in added if _is_like(state, one)]
+            if like and not target.is_unchanged:
+                names = " or ".join(map(repr, like))
+                text = f"{state.name!r} is not used, and {names} is new, of the same type: a renamed state is empty"
+                yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.STATE_RENAMED)
+
+    def _sizes(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
+        """Yield verdicts on the parallelism (Flink: ``StateAssignmentOperation.checkParallelismPreconditions``)."""
+        limit, size, wanted = old.max_parallelism, new.parallelism, new.max_parallelism
+        if limit is None:
+            return
+        if size is not None and size > limit:
+            text = f"parallelism {size} is more than the max parallelism {limit} of the snapshot"
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.PARALLELISM)
+        elif wanted is not None and wanted != limit:
+            if size is not None and wanted == default_max_parallelism(size):
+                self._notes[
+                    f"{new.label}: the max parallelism of the snapshot is {limit}, that of the new job {wanted}, the default for "
+                    f"parallelism {size}. Flink takes over {limit}, unless the job sets {wanted} explicitly"
+                ] = None
+                return
+            text = f"the new job sets max parallelism {wanted}, the snapshot has {limit}"
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.MAX_PARALLELISM)
+
+    def _format(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
+        """Yield verdicts on the format of keyed state."""
+        backend = self._target.backend
+        if not old.keyed or old.backend is None:
+            return
+        formats = set(old.backend.split(", "))
+        if backend is None:
+            if formats != {_CANONICAL}:
+                text = (
+                    f"the keyed state has the format {old.backend}, which not every backend restores; name the backend of the job"
+                )
+                yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.FORMAT)
+        elif not formats <= {*_RESTORED[backend]}:
+            text = f"the keyed state has the format {old.backend}, which {backend} does not restore"
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.FORMAT)
+        elif old.asynchronous is not None and new.asynchronous is not None and old.asynchronous != new.asynchronous:
+            api = "asynchronous" if old.asynchronous else "synchronous"
+            text = f"the keyed state is of the {api} API, the new job uses the other API"
+            yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.ASYNCHRONOUS)
+
+    def _states(
+        self, old: OperatorSignature, new: OperatorSignature, target: Target, query: QueryOperator | None
+    ) -> Iterator[StateVerdict]:
+        before: Mapping[str, object] = old.states or {}
+        for name, state in (old.states or {}).items():
+            if new.states is None:
+                text = "the description of the new job does not contain its states"
+                yield StateVerdict(name, Outcome.UNKNOWN, text, cause=Cause.CODE)
+                continue
+            after = new.states.get(name)
+            verdict = worst_of(name, [self._state(old, state, after, target), *_of_query(query, name)])
+            mismatch = Mismatch(verdict, old, new, state, after, contents=self._contents)
+            yield replace(verdict, repair=self._repairs.of(mismatch))
+        for name in sorted((new.states or {}).keys() - before.keys()):
+            yield StateVerdict(name, Outcome.NEW)
+
+    def _state(
+        self, operator: OperatorSignature, state: StateSignature, after: StateSignature | None, target: Target
+    ) -> StateVerdict:
+        """Return the verdict on a state, from its types and, where these do not decide, from its values."""
+        verdict = state_verdict(state, after, target)
+        if after is None:
+            gone = sorted(set(class_names(state)) - self._classes - target.unchanged)
+            if state.is_timer:
+                return self._contents.unused_timers(operator, verdict)
+            if gone:
+                text = f"{verdict.reason}. It needs {' and '.join(gone)} on the class path to start"
+                return replace(verdict, outcome=Outcome.UNKNOWN, reason=text)
+            return verdict
+        if verdict.outcome.severity > Outcome.UNKNOWN.severity or state.unread or after.unread:
+            return verdict
+        return worst_of(state.name, [verdict, *self._contents.verdicts(operator, state, after, target)])
+
+
+def _of_query(query: QueryOperator | None, state: str) -> tuple[StateVerdict, ...]:
+    return () if query is None else tuple(query.of_state(state))
+
+
+def _is_like(state: StateSignature, other: StateSignature) -> bool:
+    """Return whether two states have the same kind, and compatible types."""
+    renamed = replace(state, name=other.name)
+    pair = (OperatorSignature(states={one.name: one}) for one in (renamed, other))
+    return state.kind == other.kind and not contradicts(*pair)
+
+
+def _writers(old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+    """Yield a verdict on state that is only bytes, by the names of the connectors that wrote it."""
+    if not old.writers or target.is_unchanged or new.states is None:
+        return
+    unknown = [writer for writer in old.writers if writer.endswith(UNKNOWN_WRITER)]
+    if unknown or not new.writers:
+        text = f"the code of the job alone can read this state: {', '.join(unknown or old.writers)}"
+        hint = "" if unknown else "; the description of the new job does not name its connectors"
+        yield StateVerdict("", Outcome.UNKNOWN, text + hint, cause=Cause.CODE)
+    elif set(old.writers) - set(new.writers):
+        text = f"the state was written by {', '.join(old.writers)}; the new job has {', '.join(new.writers)}"
+        yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.CODE)

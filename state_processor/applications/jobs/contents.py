@@ -1,0 +1,281 @@
+"""The check of what only the files of a snapshot show: their presence and structure, and values where types do not decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, Protocol
+
+from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, OperatorSignature, StateSignature
+from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.snapshot_checks import StructureCheck
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.state import descriptions as kinds
+from state_processor.backends.state.python_states import stored_name
+from state_processor.backends.write.assembly import oldest_flink_version
+from state_processor.backends.write.claimed_repair import is_moved
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_contents import PojoContents
+from state_processor.serializers.errors import StateProcessorError, UndescribedClassError
+from state_processor.serializers.traversal import walk
+
+if TYPE_CHECKING:
+    from state_processor.applications.jobs.converting import Conversion
+    from state_processor.applications.jobs.value_conversion import Edits
+
+_OPTIONS: Final = ReadOptions(nanos="string")
+_SHOWN: Final = 3
+
+
+def snapshot_verdicts(snapshot: Snapshot, target: Target, *, contents: bool) -> Iterator[StateVerdict]:
+    """Yield verdicts on a snapshot as a whole: the version of its ``_metadata``, and its files.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot.
+    target
+        The job that restores.
+    contents
+        Whether the structure of all files is checked.
+    """
+    yield from _version(snapshot, target)
+    files = check_files(snapshot)
+    if files.claimed_missing:
+        yield StateVerdict("", Outcome.REFUSED, files.claimed_missing, cause=Cause.CLAIMED_MISSING)
+    problems = [problem for problem in files.problems if problem != files.claimed_missing]
+    if problems:
+        more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        yield StateVerdict("", Outcome.REFUSED, "; ".join(problems[:_SHOWN]) + more, cause=Cause.FILES)
+    if files.problems:
+        return
+    if files.claimed:
+        text = f"the checkpoint refers to files of a claimed savepoint as its own: {', '.join(files.claimed)}"
+        yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.CLAIMED)
+    elif is_moved(snapshot):
+        text = "the checkpoint was moved: Flink looks for its files at their recorded paths"
+        yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.MOVED)
+    if not contents:
+        text = "contents=False: neither the files of the snapshot nor values were read"
+        yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.FILES)
+        return
+    structure = StructureCheck()
+    structure.check(snapshot)
+    for problem in structure.problems[:_SHOWN]:
+        yield StateVerdict("", Outcome.REFUSED, problem, cause=Cause.FILES)
+    for text in (*structure.unknown[:_SHOWN], *(f"{file} has no checksums" for file in structure.without_checksums[:_SHOWN])):
+        yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.FILES)
+    yield from _in_flight(snapshot)
+
+
+def _version(snapshot: Snapshot, target: Target) -> Iterator[StateVerdict]:
+    """Yield a verdict on the version of ``_metadata`` (Flink: ``MetadataSerializers``)."""
+    version = snapshot.metadata.version
+    oldest = oldest_flink_version(version)
+    if oldest is None:
+        return
+    needed = tuple(map(int, oldest.split(".")))
+    text = f"version {version} of _metadata is read by Flink {oldest} and later"
+    if target.version is None and needed > (2, 0):
+        reason = f"{text}; name the Flink version of the new job"
+        yield StateVerdict("", Outcome.UNKNOWN, reason, cause=Cause.VERSION)
+    elif target.version is not None and target.version < needed:
+        yield StateVerdict("", Outcome.REFUSED, f"{text}, and the new job has {target.flink}", cause=Cause.VERSION)
+
+
+def _in_flight(snapshot: Snapshot) -> Iterator[StateVerdict]:
+    """Yield a verdict on records in channels: the serializers of records are not in the snapshot."""
+    labels = [operator.label for operator in snapshot.metadata.operators if _has_channels(operator)]
+    if labels:
+        text = f"the checkpoint has records in flight ({', '.join(labels[:_SHOWN])}), whose types it does not describe"
+        yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.CODE)
+
+
+def _has_channels(operator: OperatorState) -> bool:
+    return any(subtask.input_channels or subtask.result_subpartitions for subtask in operator.subtasks)
+
+
+class Contents(Protocol):
+    """The values of a snapshot."""
+
+    def verdicts(
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+    ) -> Iterator[StateVerdict]:
+        """Yield verdicts on a state that depend on its values."""
+        ...
+
+    def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
+        """Return the verdict on a queue of timers that the new job does not register."""
+        ...
+
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
+        """Return why a state can't be converted to another one; empty if it can."""
+        ...
+
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
+        """Return why keyed states and timers can't get the type of the keys of another job; empty if they can."""
+        ...
+
+
+class _NoContents:
+    """The values of a snapshot that is not read."""
+
+    def verdicts(
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+    ) -> Iterator[StateVerdict]:
+        classes = {pojo.class_name for _, pojo in _pojos(state)} - target.unchanged
+        if classes and not state.is_timer:
+            text = f"nulls and subclasses in values of {', '.join(sorted(classes))} decide, and values were not read"
+            yield StateVerdict(state.name, Outcome.UNKNOWN, text, cause=Cause.FIELDS)
+
+    def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
+        return verdict
+
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
+        return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),))
+
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
+        return _misfit(lambda converting: converting.key_conversions(operator, new))
+
+
+class _TypesAlone(_NoContents):
+    """No values, where only changes of types matter."""
+
+    def verdicts(
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+    ) -> Iterator[StateVerdict]:
+        return iter(())
+
+
+NO_CONTENTS: Final[Contents] = _NoContents()
+TYPES_ALONE: Final[Contents] = _TypesAlone()
+
+
+class SnapshotContents:
+    """The values of a snapshot.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._operators = {operator.operator_id: operator for operator in snapshot.metadata.operators}
+
+    def _stored(self, operator: OperatorSignature) -> StoredOperator:
+        return StoredOperator(self._snapshot, self._operators[operator.uid_hash or ""])
+
+    def verdicts(
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+    ) -> Iterator[StateVerdict]:
+        """Yield verdicts on nulls in fields that may be primitive, and on values of subclasses that are not registered."""
+        pojos = [(part, pojo) for part, pojo in _pojos(state) if pojo.class_name not in target.unchanged]
+        if not pojos or state.is_timer:
+            return
+        parts = {part: serializer for part in {part for part, _ in pojos} if (serializer := state.serializer(part)) is not None}
+        found = PojoContents()
+        try:
+            self._scan(operator, state, parts, found)
+        except UndescribedClassError as error:
+            if error.class_name not in target.unchanged:
+                yield StateVerdict(state.name, Outcome.UNKNOWN, str(error), cause=Cause.CODE, subject=error.class_name)
+            return
+        except StateProcessorError as error:
+            yield StateVerdict(state.name, Outcome.UNKNOWN, f"values can't be read: {error}", cause=Cause.CODE)
+            return
+        yield from _findings(state, new, found, target)
+
+    def _scan(
+        self, operator: OperatorSignature, state: StateSignature, parts: dict[str, TypeSerializer], found: PojoContents
+    ) -> None:
+        stored = self._stored(operator)
+        name = stored_name(state.name, stored.survey()[0])
+        reader = open_state(stored, name, options=_OPTIONS)
+        for split in reader.splits():
+            for batch in reader.read(split):
+                for part, serializer in parts.items():
+                    column = _COLUMNS.get((state.kind, part), part)
+                    found.scan(serializer, batch.column(column))
+
+    def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
+        """Return the verdict on a queue of timers that the new job does not register: a loss if it has timers."""
+        stored = self._stored(operator)
+        reader = open_state(stored, verdict.state, options=_OPTIONS)
+        count = sum(batch.num_rows for split in reader.splits() for batch in reader.read(split))
+        if not count:
+            return verdict
+        text = f"the new job does not register this queue: its {count} timers never fire"
+        return StateVerdict(verdict.state, Outcome.LOST, text, cause=Cause.STATE_UNUSED)
+
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
+        """Return why a state can't be converted to another one, by its types and values; empty if it can."""
+        return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),), self._stored(operator))
+
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
+        """Return why keys can't be converted, by their types and values; empty if they can."""
+        return _misfit(lambda converting: converting.key_conversions(operator, new), self._stored(operator))
+
+
+def _misfit(conversions: Callable[[ModuleType], Iterable[Conversion]], stored: StoredOperator | None = None) -> str:
+    """Return why conversions are impossible: by their types and, if the operator is there, by its values."""
+    from state_processor.applications.jobs import converting  # it imports what writes
+
+    try:
+        for conversion in conversions(converting):
+            if stored is not None and (problem := conversion.misfit(stored)):
+                return problem
+    except StateProcessorError as error:
+        return str(error)
+    return ""
+
+
+_COLUMNS: Final = {
+    (kinds.LIST, VALUE): "list_value",
+    (kinds.MAP, VALUE): "map_value",
+    (kinds.MAP, MAP_KEY): "map_key",
+    (kinds.BROADCAST, MAP_KEY): "key",
+    (kinds.BROADCAST, KEY): "key",
+}
+"""The columns of parts, where they do not have the name of the part."""
+
+
+def _pojos(state: StateSignature) -> Iterator[tuple[str, PojoSerializer]]:
+    for part in (KEY, MAP_KEY, VALUE):
+        serializer = state.serializer(part)
+        if serializer is not None:
+            yield from ((part, inner) for inner in walk(serializer) if isinstance(inner, PojoSerializer))
+
+
+def _findings(state: StateSignature, new: StateSignature, found: PojoContents, target: Target) -> Iterator[StateVerdict]:
+    required = [pojo for _, pojo in _pojos(new)]
+    kept: Counter[str] = Counter()
+    for (owner, field), count in found.nulls.items():
+        fields = {one.name: one for pojo in required if pojo.class_name == owner for one in pojo.fields}
+        is_primitive = fields[field].is_primitive(owner) if field in fields else False
+        if owner in target.unchanged or is_primitive is False:
+            continue
+        text = f"field {field!r} of {owner} is null in {count} values"
+        if is_primitive:
+            yield StateVerdict(state.name, Outcome.REFUSED, f"{text}, and is primitive in the new job", cause=Cause.FIELDS)
+        else:
+            kept[f"{text}: Flink fails on them if the new class has a primitive field, which a registration can tell"] += 1
+    known = {name for pojo in required for name in pojo.registered}
+    for parent, subclass in found.subclasses:
+        if subclass not in known | target.unchanged:
+            kept[
+                f"values of {subclass}, a subclass of {parent}, are not registered: the new job does not describe its fields"
+            ] += 1
+    if found.unscanned:
+        kept[f"nulls and subclasses inside {', '.join(sorted(found.unscanned))} can't be found"] += 1
+    for text in kept:
+        yield StateVerdict(state.name, Outcome.UNKNOWN, text, cause=Cause.FIELDS)

@@ -1,0 +1,319 @@
+"""States of a snapshot in the types of another job: their rows are read, changed and written again, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.applications.jobs import signature
+from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
+from state_processor.applications.jobs.value_conversion import NO_EDITS, OPTIONS, Edits, converted
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.state.descriptions import (
+    BROADCAST,
+    LIST,
+    MAP,
+    OPERATOR_KINDS,
+    BroadcastDescription,
+    KeyedDescription,
+    OperatorDescription,
+    StateDescription,
+)
+from state_processor.backends.state.descriptions import VALUE as VALUE_STATE
+from state_processor.backends.state.python_states import is_python_state
+from state_processor.backends.write.blobs import BlobAddress
+from state_processor.backends.write.entry_encoder import (
+    KEY,
+    MAP_KEY,
+    MAP_VALUE,
+    NAMESPACES,
+    TIMESTAMP,
+    VALUE,
+    KeyedStateEncoder,
+)
+from state_processor.backends.write.operator_writer import encode_columns
+from state_processor.read.rows import Rows
+from state_processor.read.scans import StateRequest, StateScan
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.evolution.releases import is_same_in_kryo_2_and_5
+from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.late import pc
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.traversal import walk
+from state_processor.types.identifier import OperatorIdentifier
+from state_processor.types.state_specs import whole_type
+from state_processor.write import keyed_changes
+from state_processor.write.arrow_rows import ArrowRows
+from state_processor.write.build import SavepointBuild
+from state_processor.write.changes import StateRows
+from state_processor.write.row_columns import KeyedRows
+
+_VALUES: Final = (VALUE_STATE, "REDUCING", "AGGREGATING")
+_LISTS: Final = OPERATOR_KINDS - {BROADCAST}
+_KEYED: Final = (*_VALUES, LIST, MAP)
+_PATHS: Final = {KEY: signature.KEY, MAP_KEY: signature.MAP_KEY, MAP_VALUE: signature.VALUE, VALUE: signature.VALUE}
+"""The beginning of the paths of fields in a column."""
+
+
+def described(state: StateSignature) -> StateDescription:
+    """Return the description of a state of a job.
+
+    Raises
+    ------
+    OptionError
+        If a type of the state is not known, or its kind can't be written from rows.
+    """
+    if state.unread or is_python_state(state.name) or (state.is_keyed and not state.is_timer and state.kind not in _KEYED):
+        reason = state.unread or f"a state of kind {state.kind} of this job can't be written from rows"
+        raise OptionError(f"state {state.name!r}: {reason}")
+    parts: dict[str, Any] = {part: snapshot.restore_serializer() for part, snapshot in state.snapshots.items()}
+    return StateDescription.of(state.name, state.kind, **parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A state that becomes another one.
+
+    Attributes
+    ----------
+    old, new
+        The state in the snapshot, and in the other job.
+    edits
+        Renamed, new and dropped fields.
+    """
+
+    old: StateDescription
+    new: StateDescription
+    edits: Edits = NO_EDITS
+
+    @classmethod
+    def of(cls, old: StateSignature, new: StateSignature, edits: Edits = NO_EDITS) -> Conversion:
+        """Return a conversion, after trying it without rows.
+
+        Raises
+        ------
+        OptionError, InvalidRowError
+            If the rows of the old state can't become rows of the new one. Single values may still be refused.
+        """
+        one = cls(described(old), described(new), edits)
+        if one.old.is_keyed != one.new.is_keyed or BROADCAST in {one.old.kind, one.new.kind} != {BROADCAST}:
+            raise OptionError(f"state {new.name!r}: {old.kind} can't become {new.kind}")
+        for serializer in (*one.old.serializers.values(), *one.new.serializers.values()):
+            for part in walk(serializer):
+                if isinstance(part, KryoSerializer) and not is_same_in_kryo_2_and_5(part):
+                    raise OptionError(f"state {new.name!r}: the snapshot does not describe the content of {part}")
+        one.encode(one.batch(one._no_rows()))
+        return one
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the read of the old state."""
+        options: dict[str, Any] = {"nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
+        if not self.old.is_keyed or self.old.is_timer:
+            return options
+        return options | {"flatten": self._has_entries, "metadata": self._keeps_times}
+
+    @property
+    def _has_entries(self) -> bool:
+        """Whether a row is an entry of a map, and not a whole list or map."""
+        return self.old.kind == self.new.kind == MAP
+
+    @property
+    def _has_windows(self) -> bool:
+        return isinstance(self.new, KeyedDescription) and not self.new.in_void_namespace
+
+    @property
+    def _keeps_times(self) -> bool:
+        return self.old.has_ttl and self.new.has_ttl
+
+    def batch(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of the new state for rows of the old one."""
+        columns = {}
+        for name in rows.schema.names:
+            column = rows.column(name)
+            if name in _PATHS:
+                column = self._column(name, column)
+            elif name == LAST_ACCESS and self.new.kind == VALUE_STATE and pa.types.is_list(column.type):
+                column = pc.list_flatten(column)
+            elif name not in (TIMESTAMP, LAST_ACCESS) and not (name in NAMESPACES and self._has_windows):
+                continue
+            columns[name] = column
+        if not self._keeps_times:
+            columns.pop(LAST_ACCESS, None)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _column(self, name: str, column: pa.Array) -> pa.Array:
+        before, after = self._type(self.old, name), self._type(self.new, name)
+        if name == VALUE and self.new.kind == LIST and not pa.types.is_list(column.type):
+            column = _in_lists(column)
+        elif name == VALUE and self.old.kind == LIST and self.new.kind != LIST:
+            target = after.arrow_type(OPTIONS)
+            column, before = (column, before) if pa.types.is_list(target) else (_only(column, self.old.name), self.old.value)
+        return converted(column, _PATHS[name], before, after, after.arrow_type(OPTIONS), self.edits)
+
+    @staticmethod
+    def _type(state: StateDescription, name: str) -> TypeSerializer:
+        """Return the type of a column."""
+        if name == VALUE:
+            return whole_type(state) if state.is_keyed else state.value
+        plain = state.with_serializers(value=getattr(state.value, "value", state.value)) if state.has_ttl else state
+        return plain.serializers[_PATHS[name]]
+
+    def _no_rows(self) -> pa.RecordBatch:
+        names = [KEY] if self.old.is_keyed or self.old.kind == BROADCAST else []
+        names += [MAP_KEY, MAP_VALUE] if self._has_entries else [] if self.old.is_timer else [VALUE]
+        columns = {name: pa.nulls(0, self._type(self.old, name).arrow_type(OPTIONS)) for name in names}
+        return pa.RecordBatch.from_pydict(columns | ({TIMESTAMP: pa.nulls(0, pa.int64())} if self.old.is_timer else {}))
+
+    def encode(self, rows: pa.RecordBatch) -> None:
+        """Encode rows of the new state, and drop the bytes.
+
+        Raises
+        ------
+        InvalidRowError
+            If a value does not fit the new type.
+        """
+        where = f"state {self.new.name!r}"
+        if not isinstance(self.new, KeyedDescription):
+            encode_columns(self.new.serializers, {name: rows.column(name) for name in rows.schema.names}, where)
+            return
+        state = self.new.with_serializers(namespace=VoidNamespaceSerializer())
+        table = pa.table(rows).select([name for name in rows.schema.names if name not in NAMESPACES])
+        shaped, columns, _ = KeyedRows(ArrowRows(table)).shaped(state)
+        chosen = shaped.select(columns).to_arrow().combine_chunks()
+        encoder = KeyedStateEncoder(state, BlobAddress(0, 1, 1), chosen.schema)
+        for batch in chosen.to_batches():
+            for _ in encoder.encode_in_groups(batch, np.zeros(len(batch), np.int32)):
+                pass
+
+    def rows(self, scan: StateScan) -> ArrowRows:
+        """Return the rows of the new state; they are read when they are written."""
+        schema = self.batch(pa.RecordBatch.from_pylist([], scan.schema)).schema
+        return ArrowRows.of(Rows(schema, lambda: map(self.batch, scan.read())))
+
+    def scan(self, stored: StoredOperator, **access: Any) -> StateScan:
+        """Open the old state."""
+        operator = OperatorIdentifier(stored.operator.uid, stored.operator.operator_id)
+        return StateScan.of(stored, StateRequest(operator, self.old.name, options={**access, **self.options}))
+
+    def misfit(self, stored: StoredOperator) -> str:
+        """Return why a value of the snapshot does not fit the new type; empty if all fit."""
+        try:
+            for rows in self.scan(stored).read():
+                self.encode(self.batch(rows))
+        except (InvalidRowError, OptionError) as error:
+            return str(error)
+        return ""
+
+
+def _in_lists(values: pa.Array) -> pa.Array:
+    """Return lists of one element."""
+    missing = np.append(np.asarray(values.is_null()), False)
+    sizes = np.cumsum(~missing[:-1], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(np.insert(sizes, 0, 0), pa.int32(), mask=missing), values.drop_null())
+
+
+def _only(lists: pa.Array, state: str) -> pa.Array:
+    """Return the elements of lists of one element.
+
+    Raises
+    ------
+    InvalidRowError
+        If a list has another number of elements.
+    """
+    sizes = pc.list_value_length(lists)
+    wrong = pc.not_equal(sizes, 1).fill_null(True)
+    if pc.any(wrong).as_py():
+        size = lists.filter(wrong)[0].values
+        raise InvalidRowError(f"state {state!r}: expected lists of one element, found one of {0 if size is None else len(size)}")
+    return lists.flatten()
+
+
+def convert_state(build: SavepointBuild, operator: OperatorIdentifier, conversion: Conversion) -> None:
+    """Write a state of the source savepoint as another one; its name, kind, types and time-to-live may differ.
+
+    Parameters
+    ----------
+    build
+        The new savepoint.
+    operator
+        The operator.
+    conversion
+        The change.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator does not have the state.
+    """
+    stored = StateRequest(operator).find(build.open_source(build.access))
+    rows = conversion.rows(conversion.scan(stored, **build.access.values()))
+    with build.change(operator, existing=True) as draft:
+        old, new = conversion.old, conversion.new
+        if old.name != new.name or old.is_timer:
+            draft.remove(old.name)
+        if isinstance(new, KeyedDescription) and new.is_timer:
+            shaped, columns, _ = KeyedRows(rows).shaped(new)
+            draft.add(new)
+            draft.changes.state_rows.append(StateRows.of(shaped, [(new, columns)]))
+        elif isinstance(new, KeyedDescription):
+            keyed_changes.replace_state(draft, new, rows)
+        else:
+            assert isinstance(new, OperatorDescription)
+            names = (KEY, VALUE) if isinstance(new, BroadcastDescription) else (VALUE,)
+            draft.add_operator_state(new, rows.select({name: name for name in names}))
+
+
+def key_conversions(old: OperatorSignature, new: OperatorSignature, edits: Edits = NO_EDITS) -> Iterator[Conversion]:
+    """Yield the conversions of all keyed states and timers of an operator whose keys get another type.
+
+    Raises
+    ------
+    OptionError, InvalidRowError
+        If the keys or a state can't be converted, or ``hashCode`` of the new keys is not known.
+    """
+    key = new_key(new)
+    require_hash_code(key)
+    for state in old.keyed:
+        after = (new.states or {}).get(state.name)
+        if after is None:
+            after = replace(state, snapshots={**state.snapshots, signature.KEY: key.snapshot()})
+        elif state.type_text(signature.NAMESPACE) != after.type_text(signature.NAMESPACE):
+            raise OptionError(f"state {state.name!r}: windows have another type")
+        yield Conversion.of(state, after, edits)
+
+
+def new_key(new: OperatorSignature) -> TypeSerializer:
+    """Return the type of the keys of an operator.
+
+    Raises
+    ------
+    OptionError
+        If it does not have keyed state.
+    """
+    keys = [key for state in new.keyed if (key := state.serializer(signature.KEY)) is not None]
+    if not keys:
+        raise OptionError(f"operator {new.label} of the new job does not have keyed state")
+    return keys[0]
+
+
+def convert_keys(
+    build: SavepointBuild,
+    operator: OperatorIdentifier,
+    old: OperatorSignature,
+    new: OperatorSignature,
+    edits: Edits = NO_EDITS,
+) -> None:
+    """Write all keyed states and timers of an operator with keys of another type; each gets its key group anew."""
+    conversions = list(key_conversions(old, new, edits))
+    with build.change(operator, existing=True) as draft:
+        draft.changes.retyped_key = new_key(new)
+    for conversion in conversions:
+        convert_state(build, operator, conversion)

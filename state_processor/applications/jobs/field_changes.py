@@ -1,0 +1,111 @@
+"""Fields of structures and constants of enums that are gone or new in the types of another job, and possible new names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, StateSignature
+from state_processor.applications.jobs.value_conversion import OPTIONS, part_of
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+
+_ZERO: Final = {"string": "", "bool": False}
+_MOST: Final = 3
+"""The number of fields of a structure that may have new names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChanges:
+    """The changes of fields and constants.
+
+    Attributes
+    ----------
+    gone
+        The paths of fields that the new type lacks.
+    defaults
+        Values for new fields of types without defaults, by path.
+    renames
+        Each a possible reading of the change: new names by path.
+    """
+
+    gone: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    renames: Sequence[Mapping[str, str]]
+
+
+def field_changes(old: StateSignature, new: StateSignature) -> FieldChanges:
+    """Return the changes of fields between two states."""
+    gone: list[str] = []
+    defaults: dict[str, Any] = {}
+    readings: list[Mapping[str, str]] = [{}]
+    for part in (KEY, MAP_KEY, VALUE):
+        before, after = old.serializer(part), new.serializer(part)
+        if before is None or after is None or (part == KEY and old.is_keyed):
+            continue
+        for place, one, other in _pairs(part, before, after):
+            lost, added = _names(one, other), _names(other, one)
+            gone += [f"{place}.{name}" for name in lost if not isinstance(one, EnumSerializer)]
+            if not isinstance(other, PojoSerializer | EnumSerializer):
+                defaults |= {f"{place}.{name}": _zero(other, name) for name in added}
+            readings = [{**reading, **names} for reading in readings for names in _renames(place, one, other, lost, added)]
+    used = [reading for reading in readings if reading]
+    return FieldChanges(tuple(gone), defaults, used)
+
+
+def _pairs(place: str, old: TypeSerializer, new: TypeSerializer) -> Iterator[tuple[str, TypeSerializer, TypeSerializer]]:
+    """Yield structures and enums at the same place of two types."""
+    if isinstance(old, EnumSerializer) and isinstance(new, EnumSerializer):
+        yield place, old, new
+        return
+    names = _fields(old), _fields(new)
+    if all(names):
+        yield place, old, new
+    shared = [name for name in names[0] if name in names[1]] if all(names) else ["", "key", "value"]
+    for name in shared:
+        one, other = part_of(old, name), part_of(new, name)
+        if one is not None and other is not None:
+            yield from _pairs(f"{place}.{name}" if name else place, one, other)
+
+
+def _fields(serializer: TypeSerializer) -> list[str]:
+    type_ = serializer.arrow_type(OPTIONS)
+    return list(type_.names) if pa.types.is_struct(type_) else []
+
+
+def _names(serializer: TypeSerializer, other: TypeSerializer) -> list[str]:
+    """Return the fields, or constants, that another type lacks."""
+    if isinstance(serializer, EnumSerializer) and isinstance(other, EnumSerializer):
+        return [name for name in serializer.names if name not in other.names]
+    return [name for name in _fields(serializer) if name not in _fields(other)]
+
+
+def _renames(
+    place: str, old: TypeSerializer, new: TypeSerializer, lost: Sequence[str], added: Sequence[str]
+) -> Iterator[Mapping[str, str]]:
+    """Yield the ways in which new names fit names that are gone: fields of the same type, constants of any name."""
+    if not lost or len(lost) > min(_MOST, len(added)):
+        yield {}
+        return
+    is_enum = isinstance(old, EnumSerializer)
+    fits = [
+        dict(zip(lost, chosen, strict=True))
+        for chosen in permutations(added[: 2 * _MOST], len(lost))
+        if is_enum or all(_type(old, a) == _type(new, b) for a, b in zip(lost, chosen, strict=True))
+    ]
+    yield from ({f"{place}.{a}": b for a, b in names.items()} for names in fits or [{}])
+
+
+def _type(serializer: TypeSerializer, name: str) -> tuple[str, pa.DataType]:
+    return str(part_of(serializer, name)), serializer.arrow_type(OPTIONS).field(name).type
+
+
+def _zero(serializer: TypeSerializer, name: str) -> Any:
+    type_ = serializer.arrow_type(OPTIONS).field(name).type
+    is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
+    return 0 if is_number else _ZERO.get(str(type_))

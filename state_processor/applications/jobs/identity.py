@@ -1,0 +1,135 @@
+"""Evidence that an operator of a snapshot and one of a new job are the same: names and states.
+
+Equal ids alone are not evidence. Flink computes the id of an operator without a uid from the graph of the job, and an operator
+may get the id that another one had. Timers are not evidence either: every process function registers the same two queues.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from state_processor.applications.jobs.rules import Target, state_verdict
+from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
+from state_processor.applications.jobs.verdicts import Outcome
+
+_DEFAULT_NAME: Final = re.compile(
+    r"(Source: |Sink: )?(Map|Flat Map|Filter|Process|KeyedProcess|Co-Process[- ].*|Co-Map|Reduce|Keyed Reduce|Unnamed|"
+    r"Keyed Aggregation|(Custom|Custom File|Collection|Sequence) Source|Print to Std\. Out|Timestamps/Watermarks|Window\(.*|"
+    r"(Tumbling|Sliding|Dynamic)?(Event|Processing)Time(Session)?Windows|GlobalWindows)"
+)
+"""Names that Flink gives to operators. They are not evidence: several operators may get the same name."""
+_CONTRADICTIONS: Final = (Outcome.REFUSED, Outcome.LOST)
+
+
+def living_states(operator: OperatorSignature) -> Mapping[str, StateSignature]:
+    """Return the states of an operator that identify it: all but timers."""
+    return {name: state for name, state in (operator.states or {}).items() if not state.is_timer}
+
+
+def has_own_name(operator: OperatorSignature) -> bool:
+    """Return whether the name of an operator is known, and was not given by Flink."""
+    return operator.name is not None and _DEFAULT_NAME.fullmatch(operator.name) is None
+
+
+def plain_name(operator: OperatorSignature) -> str | None:
+    """Return a name without the beginning that graphs add to the names of sources and sinks."""
+    name = operator.name
+    for beginning in ("Source: ", "Sink: "):
+        name = None if name is None else name.removeprefix(beginning)
+    return None if name is None else name.strip()
+
+
+def contradicts(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether a state with the same name can't be restored."""
+    before, after = living_states(old), living_states(new)
+    outcomes = (state_verdict(before[name], after[name], Target()).outcome for name in before.keys() & after.keys())
+    return any(outcome in _CONTRADICTIONS for outcome in outcomes)
+
+
+def takes_all(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether an operator registers all states of another one, and can restore them."""
+    return has_names_of(old, new) and not contradicts(old, new)
+
+
+def has_names_of(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether an operator registers states with the names of all states of another one."""
+    before = living_states(old)
+    return bool(before) and before.keys() <= living_states(new).keys()
+
+
+def shares_states(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether a state of an operator restores into another one."""
+    before, after = living_states(old), living_states(new)
+    shared = (state_verdict(before[name], after[name], Target()) for name in before.keys() & after.keys())
+    return any(verdict.outcome not in _CONTRADICTIONS for verdict in shared)
+
+
+def evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
+    """Return the facts that support a pair; an empty result if its states contradict it."""
+    before = living_states(old)
+    if contradicts(old, new) or (before and new.states is not None and not living_states(new)):
+        return ()
+    facts = []
+    if old.name is not None and plain_name(old) == plain_name(new):
+        facts.append(f"name {old.name!r}")
+    if takes_all(old, new):
+        facts.append(f"states {', '.join(map(repr, sorted(before)))} with kinds and types")
+    return tuple(facts)
+
+
+def is_own_name(fact: str) -> bool:
+    """Return whether a fact is a name that Flink did not give."""
+    return fact.startswith("name ") and _DEFAULT_NAME.fullmatch(fact[len("name ") :].strip("'")) is None
+
+
+def is_states(fact: str) -> bool:
+    """Return whether a fact is about states."""
+    return fact.startswith("states ")
+
+
+def id_doubts(
+    old: OperatorSignature, new: OperatorSignature, olds: Iterable[OperatorSignature], news: Iterable[OperatorSignature]
+) -> Iterator[str]:
+    """Yield reasons to doubt that two operators with equal ids are the same.
+
+    Parameters
+    ----------
+    old, new
+        An operator of the snapshot, and the operator of the new job with its id.
+    olds, news
+        All operators of both jobs.
+    """
+    named = _named_otherwise(old, new, olds, news)
+    if named is not None:
+        yield named
+        return
+    if old.uid is not None or new.uid is not None or new.states is None:
+        return
+    if has_own_name(old) and plain_name(old) == plain_name(new):
+        return
+    before = living_states(old)
+    if not before:
+        if old.states and all(state.is_timer for state in old.states.values()):
+            yield "the snapshot has no state of it except timers, which every process function registers"
+        return
+    others = [other.label for other in news if other is not new and takes_all(old, other)]
+    if not shares_states(old, new):
+        better = f"; {' and '.join(others)} of the new job has these states" if others else ""
+        yield f"the new operator with this id has none of the states {', '.join(sorted(before))}{better}"
+    elif others:
+        yield f"{' and '.join(others)} of the new job could restore the same states"
+
+
+def _named_otherwise(
+    old: OperatorSignature, new: OperatorSignature, olds: Iterable[OperatorSignature], news: Iterable[OperatorSignature]
+) -> str | None:
+    """Return how names contradict an id: another operator has the name of one of both."""
+    if old.name is None or new.name is None or plain_name(old) == plain_name(new):
+        return None
+    if has_own_name(old) and any(plain_name(other) == plain_name(old) for other in news):
+        return f"the operator with this id is called {new.name!r} in the new job, and another operator {old.name!r}"
+    if has_own_name(new) and any(plain_name(other) == plain_name(new) for other in olds):
+        return f"the operator with this id was called {old.name!r}, and another operator {new.name!r}"
+    return None

@@ -1,0 +1,303 @@
+"""Matches of the operators of a snapshot with the operators of another job, also without equal uids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from os import PathLike
+from typing import Any, Final, Unpack
+
+from state_processor.applications.jobs.graph_names import with_hashes
+from state_processor.applications.jobs.identity import evidence, id_doubts, is_own_name, is_states
+from state_processor.applications.jobs.job_graph import JobGraph
+from state_processor.applications.jobs.opening import described, signature_of
+from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
+from state_processor.backends.read.query_operators import QueryMatch, match_query
+from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import render_records
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import SnapshotOptions
+from state_processor.options.keywords import takes_options
+from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
+
+_COLUMNS: Final = ("old", "new", "confidence", "evidence")
+VERSION: Final = 1
+"""The version of the format of mapping files."""
+
+
+class Confidence(StrEnum):
+    """The confidence of a match."""
+
+    CERTAIN = "certain"
+    HIGH = "high"
+    AMBIGUOUS = "ambiguous"
+    NONE = "no match"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMatch:
+    """The match of an operator of a snapshot.
+
+    Attributes
+    ----------
+    old, old_name
+        The uid or hash of the operator in the snapshot, and its name if it is known.
+    new
+        The uid or hash of the operator in the new job; ``None`` unless the match is certain or its confidence is high.
+    confidence
+        ``certain``: the ids are equal, and neither states nor names raise a doubt. ``high``: the evidence fits this pair alone.
+        ``ambiguous``: it fits several operators, or contradicts the ids.
+    evidence
+        The facts that support the match.
+    candidates
+        The possible operators of the new job, for an ambiguous match.
+    """
+
+    old: str
+    old_name: str | None
+    new: str | None
+    confidence: Confidence
+    evidence: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMatches:
+    """The matches of the operators of a snapshot; as text, a table.
+
+    Attributes
+    ----------
+    matches
+        The matches.
+    advice
+        For a query that was submitted as text: the options to compile its plan with, if the job had other options.
+    """
+
+    matches: tuple[OperatorMatch, ...]
+    advice: tuple[str, ...] = ()
+
+    @property
+    def mapping(self) -> dict[str, str]:
+        """The operators that get another uid: old and new identifiers. Ambiguous matches are left out."""
+        return {one.old: one.new for one in self.matches if one.new is not None and one.new != one.old}
+
+    @property
+    def answer(self) -> Answer:
+        """Whether every operator with state has its match: an ambiguous match can't be checked."""
+        found = {one.confidence for one in self.matches}
+        return Answer.of(wrong=Confidence.NONE in found, unchecked=Confidence.AMBIGUOUS in found)
+
+    @property
+    def open(self) -> tuple[OperatorMatch, ...]:
+        """The operators without a match, or with several possible ones."""
+        return tuple(one for one in self.matches if one.new is None)
+
+    def to_json(self) -> str:
+        """Return the content of a mapping file: ``rename-uid --mapping`` applies its ``uids``."""
+        content = {"version": VERSION, "uids": self.mapping, "matches": [asdict(one) for one in self.matches]}
+        return json.dumps(content, indent=2, ensure_ascii=False)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each operator of the snapshot."""
+        for one in self.matches:
+            old = one.old if one.old_name in (None, one.old) else f"{one.old} ({one.old_name})"
+            new = one.new or " or ".join(one.candidates) or None
+            yield {"old": old, "new": new, "confidence": str(one.confidence), "evidence": "; ".join(one.evidence)}
+
+    def __str__(self) -> str:
+        return "\n".join([render_records(_COLUMNS, self.rows()), *self.advice])
+
+    def _repr_html_(self) -> str:
+        return html_table(_COLUMNS, list(self.rows()))
+
+
+@takes_options
+def match_operators(
+    old: str | PathLike[str] | JobSignature,
+    new: str | PathLike[str] | JobSignature,
+    *,
+    graph: str | PathLike[str] | None = None,
+    new_graph: str | PathLike[str] | None = None,
+    **options: Unpack[SnapshotOptions],
+) -> OperatorMatches:
+    """Match the operators of a snapshot with the operators of a new job.
+
+    Equal ids are certain if a uid made them, or if the states agree and no other operator has the same states. Names that
+    contradict the ids make a match ambiguous. Timers are not evidence, since every process function has them. Other operators are
+    matched by their names, and by their states with kinds and types, if the evidence fits one pair of operators alone. Names come
+    from snapshots of Flink 2.x, or from the graph of the old job: Flink computes the ids of operators without a uid from the
+    shape of this graph (``StreamGraphHasherV2``). If the new job is a compiled plan of Flink SQL, and the old one was submitted
+    as text, the ids are computed from the plan.
+
+    Parameters
+    ----------
+    old
+        The snapshot, or its signature.
+    new
+        The new job: what :func:`signature` accepts.
+    graph
+        The graph of the job that wrote the snapshot, as the REST paths ``/jobs/:id`` and ``/jobs/:id/plan`` or
+        ``getExecutionPlan()`` print it.
+    new_graph
+        The graph of the new job, in the same forms. Snapshots of Flink 1.x do not have the names of its operators.
+    **options
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
+
+    Raises
+    ------
+    OptionError
+        If a file has another form.
+    """
+    access = SnapshotAccess.of(**options)
+    if not isinstance(old, JobSignature) and not isinstance(new, JobSignature) and access.plan is None:
+        found = matched_query(old, new, access)
+        if found is not None:
+            return found
+    written = old if isinstance(old, JobSignature) else signature_of(old, access)
+    if graph is not None:
+        written = _with_names(written, graph, "graph", access)
+    wanted = new if isinstance(new, JobSignature) else signature_of(new, replace(access, plan=None, uids=None))
+    if new_graph is not None:
+        wanted = _with_names(wanted, new_graph, "new_graph", access)
+    return match_signatures(written, wanted)
+
+
+def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: SnapshotAccess) -> OperatorMatches | None:
+    """Match the operators of a query that was submitted as text with a plan that was compiled later.
+
+    Returns
+    -------
+    OperatorMatches or None
+        ``None`` if the new job is not a compiled plan, or the job that wrote the snapshot has the uids of a plan.
+    """
+    storage = access.storage()
+    plan = described(new, storage)
+    if not isinstance(plan, CompiledPlan) or described(old, storage) is not None:
+        return None
+    snapshot = access.open(old, storage)
+    if any(o.operator_id in plan.operators for o in snapshot.metadata.operators):
+        return None
+    matches = match_query(snapshot, plan)
+    sure = Confidence.CERTAIN if matches.by_id else Confidence.HIGH
+    shown = (_of_query(one, sure) for one in matches.matches if one.found or one.candidates or one.operator.state_size)
+    return OperatorMatches(tuple(shown), matches.advice)
+
+
+def _of_query(one: QueryMatch, sure: Confidence) -> OperatorMatch:
+    old = one.operator.label
+    if one.found is not None:
+        return OperatorMatch(old, one.operator.name, one.found.uid, sure, one.evidence)
+    candidates = tuple(found.uid for found in one.candidates)
+    confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
+    return OperatorMatch(old, one.operator.name, None, confidence, one.evidence, candidates)
+
+
+def _with_names(job: JobSignature, graph: str | PathLike[str], option: str, access: SnapshotAccess) -> JobSignature:
+    found = described(graph, access.storage())
+    if not isinstance(found, JobGraph):
+        raise OptionError(f"{option}={str(graph)!r}: expected the graph of a job as Flink prints it, found another description")
+    return named_by(job, found)
+
+
+def named_by(job: JobSignature, graph: JobGraph) -> JobSignature:
+    """Return a signature whose operators have the names of a graph, by their ids."""
+    ids = {o.uid_hash for o in job.operators if o.uid_hash is not None}
+    names = {node.uid_hash: node.name for node in with_hashes(graph, ids).nodes if node.uid_hash is not None}
+    named = (replace(o, name=o.name or names.get(o.uid_hash or "")) for o in job.operators)
+    return replace(job, operators=tuple(named))
+
+
+def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
+    """Match the operators of two jobs; see :func:`match_operators`."""
+    by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
+    same = {o.uid_hash: by_hash[o.uid_hash] for o in old.operators if o.uid_hash is not None and o.uid_hash in by_hash}
+    pairs_by_id = [(o, same[o.uid_hash]) for o in old.operators if o.uid_hash in same]
+    doubts = {o.uid_hash: tuple(id_doubts(o, n, old.operators, new.operators)) for o, n in pairs_by_id}
+    equal = {o.uid_hash: n for o, n in pairs_by_id if _is_same(o, doubts[o.uid_hash])}
+    left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
+    left_new = [o for o in new.operators if not any(o is taken for taken in equal.values())]
+    pairs = {(i, j): evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
+    decided = _unique_pairs({place: facts for place, facts in pairs.items() if facts}, len(left_old))
+    known = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)
+    matches = [_match(*pair, Confidence.CERTAIN, ("the ids are equal",)) for pair in known]
+    for i, operator in enumerate(left_old):
+        if i in decided:
+            j, facts = decided[i]
+            matches.append(_match(operator, left_new[j], Confidence.HIGH, facts))
+            continue
+        candidates = [left_new[j].label for j in range(len(left_new)) if pairs[i, j]]
+        facts = tuple(dict.fromkeys(fact for j in range(len(left_new)) for fact in pairs[i, j]))
+        if operator.uid_hash in same:
+            facts = ("the ids are equal", *doubts[operator.uid_hash], *facts)
+            candidates = list(dict.fromkeys((same[operator.uid_hash].label, *candidates)))
+        confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
+        matches.append(OperatorMatch(_identifier(operator), operator.name, None, confidence, facts, tuple(candidates)))
+    return OperatorMatches(tuple(matches))
+
+
+def _is_same(old: OperatorSignature, doubts: tuple[str, ...]) -> bool:
+    """Return whether equal ids are certain. Without uids, an operator without state has no part in the match."""
+    return not doubts and (old.has_state or old.uid is not None)
+
+
+def _match(old: OperatorSignature, new: OperatorSignature, confidence: Confidence, evidence: tuple[str, ...]) -> OperatorMatch:
+    target = new.uid or new.uid_hash
+    if target is None:  # only the name of the new operator is known
+        return OperatorMatch(_identifier(old), old.name, None, Confidence.AMBIGUOUS, evidence, (new.label,))
+    is_same = new.uid_hash == old.uid_hash
+    return OperatorMatch(_identifier(old), old.name, _identifier(old) if is_same else target, confidence, evidence)
+
+
+def _identifier(operator: OperatorSignature) -> str:
+    return operator.uid or operator.uid_hash or operator.label
+
+
+def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """Return the pairs whose evidence fits no other operator, on either side.
+
+    A fact of an earlier kind outweighs later kinds: if states and name point to different operators, the match is left open.
+    """
+    decided: dict[int, tuple[int, tuple[str, ...]]] = {}
+    for kind in (is_own_name, is_states):
+        by_old: dict[int, list[int]] = {}
+        by_new: dict[int, list[int]] = {}
+        for (i, j), facts in pairs.items():
+            if any(map(kind, facts)):
+                by_old.setdefault(i, []).append(j)
+                by_new.setdefault(j, []).append(i)
+        for i, found in by_old.items():
+            taken = {j for j, _ in decided.values()}
+            if i not in decided and len(found) == 1 and by_new[found[0]] == [i] and found[0] not in taken:
+                decided[i] = found[0], pairs[i, found[0]]
+    return {i: one for i, one in decided.items() if not _contradicted(i, one[0], pairs, range(number))}
+
+
+def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...]], olds: Iterable[int]) -> bool:
+    """Return whether an operator has the name of one operator, and only another one has its states."""
+    mine = pairs[i, j]
+    if any(map(is_states, mine)):
+        return False
+    others = [other for (old, other), facts in pairs.items() if old == i and other != j and any(map(is_states, facts))]
+    return bool(others) or any(any(map(is_states, pairs.get((old, j), ()))) for old in olds if old != i)
+
+
+def read_mapping(content: Any, where: str) -> dict[str, str]:
+    """Return old and new identifiers of a mapping file, or of a JSON object of old and new uids.
+
+    Raises
+    ------
+    OptionError
+        If the file has another form.
+    """
+    found = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
+    if isinstance(content, Mapping) and content.get("version", VERSION) != VERSION:
+        raise OptionError(f"{where}: expected version {VERSION} of the format of mapping files, found {content['version']!r}")
+    if not isinstance(found, Mapping) or not all(isinstance(one, str) and one for pair in found.items() for one in pair):
+        raise OptionError(f"{where}: expected a file of state-processor match, or a JSON object of old and new uids")
+    if not found:
+        raise OptionError(f"{where}: expected at least one operator with another uid, found none")
+    return dict(found)

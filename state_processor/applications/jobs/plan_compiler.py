@@ -1,0 +1,215 @@
+"""Compilation of SQL to a plan, by the planner of an installed Flink. This module alone runs Java."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+from state_processor.applications.jobs.sql_statements import planned_statements, setting
+from state_processor.serializers.errors import MissingFileError, OptionError
+
+_VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
+_DIST: Final = re.compile(r"flink-dist(?:_2\.\d+)?-(\d+\.\d+\.\d+.*)\.jar")
+_OPENED: Final = ("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.text", "java.time", "java.util")
+_TIMEOUT: Final = 300
+_NEEDED: Final = ("flink-dist", "flink-table-planner", "flink-table-runtime", "flink-table-api-java")
+_SHOWN: Final = 3000
+
+
+def plan_from_sql(
+    sql: str,
+    *,
+    flink: str | PathLike[str] | None = None,
+    jars: Sequence[str | PathLike[str]] = (),
+    options: Mapping[str, str] | None = None,
+    timeout: float = _TIMEOUT,
+) -> str:
+    """Compile SQL to a plan, as ``COMPILE PLAN`` does. No job starts.
+
+    Parameters
+    ----------
+    sql
+        The statements that create the tables, and one ``INSERT`` or one statement set, as they were submitted.
+    flink
+        The directory of a Flink distribution, or the version that has to be installed, such as ``"1.20"``. By default the
+        directory in the environment variable ``FLINK_HOME``, or the one of the package ``apache-flink-libraries``, which
+        the extra ``planner`` and PyFlink install.
+    jars
+        Jars of the connectors and formats of the tables.
+    options
+        Options of the job that are not in the text, such as ``{"table.exec.mini-batch.enabled": "true"}``. They are set after the
+        options of the text.
+    timeout
+        The maximal number of seconds.
+
+    Returns
+    -------
+    str
+        The JSON of the plan; it is accepted wherever a plan is.
+
+    Raises
+    ------
+    OptionError
+        If Flink or Java is not installed, Flink has another version, or Flink refuses a statement.
+    MissingFileError
+        If a jar does not exist.
+    """
+    distribution = Distribution.find(flink)
+    files = [Path(jar) for jar in jars]
+    for file in files:
+        if not file.is_file():
+            raise MissingFileError(f"jars: {file} does not exist")
+    with tempfile.TemporaryDirectory(prefix="plan-") as work:
+        return _compiled(sql, distribution, files, options or {}, Path(work), timeout)
+
+
+def _compiled(
+    sql: str, distribution: Distribution, jars: Sequence[Path], options: Mapping[str, str], work: Path, timeout: float
+) -> str:
+    plan, program = work / "plan.json", work / "CompilePlan.java"
+    arguments: list[str] = []
+    *defining, query = planned_statements(sql, str(plan))
+    statements = [*(setting(statement) or (statement,) for statement in defining), *options.items(), (query,)]
+    for number, statement in enumerate(statements):
+        for text in statement:
+            file = work / f"{number}-{len(arguments)}.txt"
+            file.write_text(text, "utf-8")
+            arguments.append(str(file))
+        arguments.append("")
+    program.write_text(_PROGRAM, "utf-8")
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+    class_path = os.pathsep.join(map(str, [*distribution.jars, *jars]))
+    command = [_java(), *opened, "-XX:TieredStopAtLevel=1", "-cp", class_path, str(program), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise OptionError(f"plan_from_sql: Flink did not answer within {timeout:g} seconds") from None
+    if not plan.is_file():
+        raise OptionError(f"plan_from_sql: Flink {distribution.version} did not compile the SQL: {_reason(done)}")
+    return plan.read_text("utf-8")
+
+
+_PROGRAM: Final = """
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.TableEnvironment;
+
+public final class CompilePlan {
+    public static void main(String[] files) throws Exception {
+        TableEnvironment tables = TableEnvironment.create(EnvironmentSettings.newInstance().inStreamingMode().build());
+        List<String> texts = new ArrayList<>();
+        for (String file : files) {
+            if (!file.isEmpty()) {
+                texts.add(Files.readString(Path.of(file)));
+            } else if (texts.size() == 2) {
+                tables.getConfig().set(texts.get(0), texts.get(1));
+                texts.clear();
+            } else {
+                tables.executeSql(texts.get(0));
+                texts.clear();
+            }
+        }
+        System.exit(0);
+    }
+}
+"""
+"""Statements are files: one file, or a name and a value for a setting, and an empty argument after each."""
+
+
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the messages of Flink's errors."""
+    if "jdk.compiler not found" in done.stderr:
+        return f"expected a JDK of version 11 or newer, with a compiler, found {_java()}; set JAVA_HOME to a JDK"
+    lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines()]
+    said = [line for line in lines if line and not line.startswith(("at ", "...", "WARNING:", "SLF4J"))]
+    return "\n".join(said)[-_SHOWN:]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """An installed Flink.
+
+    Attributes
+    ----------
+    directory
+        The directory with ``lib``.
+    version
+        The version of Flink.
+    """
+
+    directory: Path
+    version: str
+
+    @classmethod
+    def find(cls, flink: str | PathLike[str] | None) -> Distribution:
+        """Return the distribution in a directory, or the installed one.
+
+        Raises
+        ------
+        OptionError
+            If there is none, it is not complete, or it has another version.
+        """
+        wanted = None if flink is None or _VERSION.fullmatch(str(flink)) is None else str(flink)
+        directory = _installed() if flink is None or wanted is not None else Path(flink)
+        for name in _NEEDED:
+            if not any(directory.glob(f"lib/{name}*.jar")):
+                raise OptionError(
+                    f"plan_from_sql: expected a Flink distribution with lib/{name}-….jar, found none in {directory}; "
+                    "pass the directory of a distribution as flink"
+                )
+        versions = sorted(match[1] for path in directory.glob("lib/*.jar") if (match := _DIST.fullmatch(path.name)))
+        version = versions[0] if versions else "of an unknown version"
+        if wanted is not None and version != wanted and not version.startswith(f"{wanted}."):
+            raise OptionError(
+                f"plan_from_sql: expected Flink {wanted}, found Flink {version} in {directory}; install "
+                f"'apache-flink-libraries=={wanted}.*', or pass the directory of a distribution as flink"
+            )
+        return cls(directory, version)
+
+    @property
+    def jars(self) -> Iterator[Path]:
+        """The jars of the class path."""
+        yield from sorted(self.directory.glob("lib/*.jar"))
+
+
+def _installed() -> Path:
+    home = os.environ.get("FLINK_HOME")
+    if home:
+        return Path(home)
+    spec = find_spec("pyflink")
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(place) / "lib").is_dir():
+            return Path(place)
+    raise OptionError(
+        "plan_from_sql: expected an installed Flink, found neither FLINK_HOME nor the package apache-flink-libraries; "
+        "pip install 'state-processor[planner]', or pass the directory of a distribution as flink"
+    )
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else None
+    found = found or shutil.which("java")
+    if found is None:
+        raise OptionError("plan_from_sql: expected a JDK of version 11 or newer, found no java; install one, or set JAVA_HOME")
+    return found

@@ -1,0 +1,354 @@
+"""Repairs of a snapshot by the kind of a mismatch: commands, those that keep the state first. Dropping state is the last one."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from itertools import product
+from typing import Final
+
+from state_processor.applications.jobs.contents import NO_CONTENTS, Contents
+from state_processor.applications.jobs.field_changes import FieldChanges, field_changes
+from state_processor.applications.jobs.identity import takes_all
+from state_processor.applications.jobs.repair_steps import TARGET
+from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
+from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits
+from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
+from state_processor.backends.state.key_groups import default_max_parallelism
+from state_processor.serializers.kryo.containers import is_collection, is_map
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.table.rowdata import BinaryDataSerializer
+from state_processor.serializers.traversal import walk
+
+_FORST: Final = "forst"
+_FEW: Final = 4
+"""The number of guesses about new names that are proposed at most."""
+
+
+class Loss(IntEnum):
+    """What a repair loses."""
+
+    NOTHING = 0
+    PART = 1
+    STATE = 2
+    OPERATOR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A command that repairs.
+
+    Attributes
+    ----------
+    command
+        The command.
+    note
+        What to know about it, such as what it loses.
+    loss
+        What it loses.
+    """
+
+    command: str
+    note: str = ""
+    loss: Loss = Loss.NOTHING
+
+    def __str__(self) -> str:
+        return f"{self.command}  # {self.note}" if self.note else self.command
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A verdict, and what it compares.
+
+    Attributes
+    ----------
+    verdict
+        The verdict.
+    old, new
+        The operator of the snapshot, and of the new job.
+    state, new_state
+        The state of the snapshot, and of the new job.
+    takers
+        Operators of the new job that the snapshot lacks, and that can take all states of the operator.
+    partners
+        Operators of the snapshot that may have exchanged their ids with this one.
+    contents
+        The values of the snapshot.
+    """
+
+    verdict: StateVerdict
+    old: OperatorSignature = field(default_factory=OperatorSignature)
+    new: OperatorSignature | None = None
+    state: StateSignature | None = None
+    new_state: StateSignature | None = None
+    takers: Sequence[OperatorSignature] = ()
+    partners: Sequence[OperatorSignature] = ()
+    contents: Contents = NO_CONTENTS
+
+    @property
+    def uid(self) -> str:
+        """The identifier of the operator for commands."""
+        return self.old.uid or self.old.uid_hash or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """The repairs for a snapshot and a job.
+
+    Attributes
+    ----------
+    source
+        The path of the snapshot.
+    target
+        Version and backend of the job that restores.
+    job
+        The path of the description of this job.
+    access
+        Flags that open the snapshot.
+    """
+
+    source: str
+    target: Target
+    job: str = "NEW"
+    access: Sequence[str] = ()
+
+    def of(self, mismatch: Mismatch) -> tuple[str, ...]:
+        """Return the commands for a mismatch. Those that lose less come first."""
+        cause, outcome = mismatch.verdict.cause, mismatch.verdict.outcome
+        table = GUESSES if outcome is Outcome.UNKNOWN else REPAIRS if outcome.is_bad else {}
+        rules = table.get(cause, ()) if cause is not None else ()
+        repairs = [repair for rule in rules for repair in rule(self, mismatch)]
+        return tuple(dict.fromkeys(map(str, sorted(repairs, key=lambda repair: repair.loss))))
+
+    def command(self, name: str, *arguments: str) -> str:
+        """Return a command that writes a repaired copy, in a format that the backend of the job restores."""
+        formats = () if name == "copy" or self.target.backend != _FORST else ("--format", "native", "--backend", _FORST)
+        words = [name, self.source, TARGET, *arguments, *formats, *self.access]
+        return " ".join(["state-processor", *map(shlex.quote, words)])
+
+    def check(self, *arguments: str) -> str:
+        """Return the command that checks the snapshot again."""
+        return " ".join(
+            ["state-processor", *map(shlex.quote, ["check", self.source, "--job", self.job, *arguments, *self.access])]
+        )
+
+
+Rule = Callable[[Repairs, Mismatch], Iterator[Repair]]
+
+# Snapshots
+
+
+def _copied(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    if repairs.target.backend == _FORST:
+        yield Repair(repairs.command("convert"))
+    else:
+        yield Repair(repairs.command("copy"))
+
+
+def _copied_with_plan(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    yield Repair(repairs.command("copy", "--plan", "OLD_PLAN"), "operators get the ids of the plan")
+
+
+def _copied_with_claimed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    yield Repair(repairs.command("copy", "--allow", "DIR"), "DIR is the directory of the savepoint that the job claimed")
+
+
+def _migrated(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    version, state = repairs.target.flink or "2.x", mismatch.state
+    if mismatch.verdict.cause is not Cause.TYPE or (
+        repairs.target.changes_kryo and state is not None and _has_collections(state)
+    ):
+        yield Repair(repairs.command("migrate", "--flink", version), "keeps all values, or names the states that can't be kept")
+
+
+def _has_collections(state: StateSignature) -> bool:
+    """Return whether Kryo wrote collections of a state. Flink 2.x has serializers for them."""
+    parts = (part for role in ROLES if (part := state.serializer(role)) is not None)
+    names = [inner.type_class for part in parts for inner in walk(part) if isinstance(inner, KryoSerializer)]
+    return any(is_collection(name) or is_map(name) for name in names)
+
+
+# Operators
+
+
+def _renamed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    for taker in mismatch.takers[:_FEW]:
+        identifier = taker.uid or taker.uid_hash
+        if identifier is None:
+            continue
+        is_sure = len(mismatch.takers) == 1 and takes_all(mismatch.old, taker)
+        note = "" if is_sure else f"if the operator is {identifier} now"
+        yield Repair(repairs.command("rename-uid", "--from", mismatch.uid, "--to", identifier), note)
+
+
+def _exchanged(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    for partner in mismatch.partners[:_FEW]:
+        pair = sorted((mismatch.uid, partner.uid or partner.uid_hash or ""))
+        mapping = json.dumps(dict(zip(pair, reversed(pair), strict=True)), ensure_ascii=False)
+        yield Repair(repairs.command("rename-uid", "--mapping", mapping), "if the two operators exchanged their ids")
+
+
+def _without_operator(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    yield Repair(repairs.command("drop-state", "--uid", mismatch.uid), "loses all state of the operator", Loss.OPERATOR)
+
+
+def _resized(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    new = mismatch.new or OperatorSignature()
+    size = new.max_parallelism or default_max_parallelism(new.parallelism or 1)
+    yield Repair(repairs.command("set-max-parallelism", str(size)))
+
+
+def _in_format(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    if repairs.target.backend is not None:
+        canonical = () if repairs.target.backend == _FORST else ("--format", "canonical")
+        yield Repair(repairs.command("convert", *canonical))
+
+
+def _with_api(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    asynchronous = mismatch.new is not None and mismatch.new.asynchronous
+    yield Repair(repairs.command("convert", "--async-state" if asynchronous else "--sync-state", mismatch.uid))
+
+
+def _under_new_name(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    before, after = mismatch.old.states or {}, (mismatch.new.states or {}) if mismatch.new is not None else {}
+    gone = [state for name, state in before.items() if name not in after and not state.is_timer]
+    added = [state for name, state in after.items() if name not in before and not state.is_timer]
+    for state, new in product(gone, added):
+        if not mismatch.contents.misfit(mismatch.old, state, new, NO_EDITS):
+            place = ("--uid", mismatch.uid, "--state", state.name, "--as", new.name, "--job", repairs.job)
+            yield Repair(repairs.command("convert-state", *place), f"if {new.name!r} is the new name of {state.name!r}")
+
+
+# States
+
+
+def _with_time_to_live(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    state, new = mismatch.state, mismatch.new_state
+    if state is None or new is None or not _differs_in_ttl_alone(state, new):
+        return
+    note = "values get the time of writing as their last access" if new.ttl else ""
+    place = ("--uid", mismatch.uid, "--state", state.name)
+    yield Repair(repairs.command("with-ttl", *place, *(() if new.ttl else ("--off",))), note)
+
+
+def _differs_in_ttl_alone(state: StateSignature, new: StateSignature) -> bool:
+    written, required = state.serializer(VALUE), new.serializer(VALUE)
+    if state.ttl == new.ttl or written is None or required is None:
+        return False
+    return not written.snapshot().resolve_schema_compatibility(required).is_incompatible
+
+
+def _converted(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    state, new = mismatch.state, mismatch.new_state
+    if state is None or new is None or mismatch.verdict.part in (KEY, NAMESPACE) or _is_of_query(state):
+        return
+    if mismatch.verdict.cause is Cause.TIME_TO_LIVE and _differs_in_ttl_alone(state, new):
+        return
+    changes = field_changes(state, new)
+    for edits, note in _edits(changes, is_needed=mismatch.verdict.cause is Cause.FIELDS):
+        if not mismatch.contents.misfit(mismatch.old, state, new, edits):
+            flags = [word for path, name in edits.renames.items() for word in ("--rename", f"{path}={name}")]
+            flags += [word for path, value in edits.defaults.items() for word in ("--default", f"{path}={json.dumps(value)}")]
+            flags += [word for path in sorted(edits.dropped) for word in ("--drop-field", path)]
+            command = repairs.command("convert-state", "--uid", mismatch.uid, "--state", state.name, "--job", repairs.job, *flags)
+            yield Repair(command, note, Loss.PART if edits.dropped else Loss.NOTHING)
+
+
+def _edits(changes: FieldChanges, *, is_needed: bool) -> Iterator[tuple[Edits, str]]:
+    """Yield the edits that a conversion may need, with notes: without guesses, with new names, without what is gone.
+
+    Parameters
+    ----------
+    changes
+        The fields and constants that are gone or new.
+    is_needed
+        Whether a conversion without guesses repairs nothing.
+    """
+    values = "; ".join(f"{path} is {json.dumps(value)}" for path, value in changes.defaults.items())
+    keeps = f"keeps all values{'; ' if values else ''}{values}"
+    if not is_needed and not changes.gone:
+        yield Edits(defaults=changes.defaults), keeps
+    for renames in changes.renames[:_FEW]:
+        words = ", ".join(f"{path.rpartition('.')[2]} is called {name} now" for path, name in renames.items())
+        yield Edits(renames, changes.defaults), f"{keeps}, if {words}"
+    if not is_needed and changes.gone:
+        gone = ", ".join(path for path in changes.gone)
+        yield Edits(defaults=changes.defaults, dropped=frozenset(changes.gone)), f"loses {gone}"
+
+
+def _with_keys(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    if mismatch.verdict.part != KEY or mismatch.new is None or mismatch.contents.key_misfit(mismatch.old, mismatch.new):
+        return
+    command = repairs.command("convert-state", "--uid", mismatch.uid, "--job", repairs.job)
+    yield Repair(command, "keeps all keyed states and timers; keys get the type of the new job")
+
+
+def _continued_query(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    states = [mismatch.state] if mismatch.state is not None else list((mismatch.old.states or {}).values())
+    if any(map(_is_of_query, states)):
+        command = repairs.command("migrate-query", "OLD_PLAN", "NEW_PLAN")
+        yield Repair(command, "keeps what both queries have; the plans are files of COMPILE PLAN or of compile-plan")
+
+
+def _is_of_query(state: StateSignature) -> bool:
+    parts = (state.serializer(part) for part in ROLES)
+    return any(isinstance(inner, BinaryDataSerializer) for part in parts if part is not None for inner in walk(part))
+
+
+def _without_state(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    """Propose to drop a state; a key or a window of another type is that of timers, too, so that the whole operator has to go."""
+    state = mismatch.state
+    if mismatch.verdict.part in (KEY, NAMESPACE):
+        yield from _without_operator(repairs, mismatch)
+    elif state is not None and not state.is_timer:
+        command = repairs.command("drop-state", "--uid", mismatch.uid, "--state", state.name)
+        yield Repair(command, "loses all values of the state", Loss.STATE)
+
+
+def _with_promise(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    """Propose to declare code as unchanged, and only then to drop what it reads."""
+    subject = mismatch.verdict.subject or mismatch.uid
+    if not subject:  # records in channels
+        return
+    if not any(state is not None and state.unread for state in (mismatch.state, mismatch.new_state)):
+        yield Repair(repairs.check("--unchanged", subject), f"if the code of {subject} is the same in both jobs")
+    for rule in (_without_operator,) if mismatch.state is None else (_without_state,):
+        yield from (replace(repair, note=f"only if Flink fails on it: {repair.note}") for repair in rule(repairs, mismatch))
+
+
+REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {
+    Cause.MOVED: (_copied,),
+    Cause.CLAIMED: (_copied,),
+    Cause.QUERY: (_continued_query,),
+    Cause.QUERY_TEXT: (_copied_with_plan,),
+    Cause.CLAIMED_MISSING: (_copied_with_claimed,),
+    Cause.VERSION: (_migrated,),
+    Cause.FORMAT: (_in_format,),
+    Cause.ASYNCHRONOUS: (_with_api,),
+    Cause.PARALLELISM: (_resized,),
+    Cause.MAX_PARALLELISM: (_resized,),
+    Cause.OPERATOR_MISSING: (_continued_query, _renamed, _without_operator),
+    Cause.OPERATORS_SWAPPED: (_exchanged, _renamed),
+    Cause.NOT_KEYED: (_renamed,),
+    Cause.WINDOWS: (_without_operator,),
+    Cause.TIME_TO_LIVE: (_with_time_to_live, _converted, _without_state),
+    Cause.TYPE: (_migrated, _continued_query, _with_keys, _converted, _without_state),
+    Cause.KIND: (_converted, _without_state),
+    Cause.FIELDS: (_converted,),
+    Cause.KRYO_VERSION: (_migrated,),
+    Cause.CODE: (_with_promise,),
+}
+"""The repairs of each kind of mismatch. They are sorted by what they lose."""
+
+GUESSES: Final[Mapping[Cause, tuple[Rule, ...]]] = {
+    Cause.OPERATORS_SWAPPED: (_exchanged, _renamed),
+    Cause.STATE_RENAMED: (_under_new_name,),
+    Cause.FIELDS: (_converted,),
+    Cause.QUERY: (_continued_query,),
+    Cause.CODE: (_with_promise,),
+}
+"""The repairs of what could not be checked: each says when it applies."""

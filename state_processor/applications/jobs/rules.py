@@ -1,0 +1,186 @@
+"""Flink's rules for restoring a state into a job that declares another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
+from state_processor.applications.jobs.undescribed import undescribed_parts
+from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
+from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
+from state_processor.serializers.evolution.lost_values import lost_values
+from state_processor.serializers.evolution.releases import (
+    RELEASES,
+    is_described_by_kryo,
+    is_same_in_kryo_2_and_5,
+    state_obstacles,
+)
+from state_processor.serializers.format_versions import Release
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
+from state_processor.serializers.traversal import walk
+
+HASHMAP: Final = "hashmap"
+_FIRST_CHANGE_OF_TTL: Final = (2, 2)
+"""The first Flink whose backends add time-to-live to a restored state, or take it away (``TtlAwareSerializer``)."""
+
+_PARTS: Final = {KEY: "key", NAMESPACE: "namespace", MAP_KEY: "key of the map", VALUE: "value"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The job that restores.
+
+    Attributes
+    ----------
+    flink, backend
+        Flink version and state backend; ``None`` if unknown.
+    unchanged
+        Classes, and operators by uid, hash or name, whose code the user declares to be unchanged.
+    changes_kryo
+        Whether the snapshot and the job are of different major versions of Flink.
+    is_unchanged
+        Whether the operator is declared to be unchanged.
+    """
+
+    flink: str | None = None
+    backend: str | None = None
+    unchanged: frozenset[str] = frozenset()
+    changes_kryo: bool = False
+    is_unchanged: bool = False
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """Major and minor version; ``None`` if the minor version is unknown."""
+        match = re.match(r"(\d+)\.(\d+)", self.flink or "")
+        return None if match is None else (int(match[1]), int(match[2]))
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that the job may have: one, or the first and the last of a major version, or none if it is unknown."""
+        if self.version is not None:
+            return (self.version,)
+        releases = [release for release in RELEASES if str(release[0]) == (self.flink or "").partition(".")[0]]
+        return (releases[0], releases[-1]) if releases else ()
+
+
+def state_verdict(old: StateSignature, new: StateSignature | None, target: Target) -> StateVerdict:
+    """Return the outcome for a state of the snapshot.
+
+    Parameters
+    ----------
+    old, new
+        The state in the snapshot, and in the job; ``None`` if the job does not register it.
+    target
+        The job that restores.
+    """
+    verdicts = list(_release_verdicts(old, target))
+    if new is None:
+        text = "the new job does not register the state; Flink keeps it in later savepoints"
+        verdicts.append(StateVerdict(old.name, Outcome.UNUSED, text, cause=Cause.STATE_UNUSED))
+    elif old.unread or new.unread:
+        verdicts.append(StateVerdict(old.name, Outcome.UNKNOWN, old.unread or new.unread, cause=Cause.CODE))
+    elif old.kind != new.kind:
+        verdicts.append(_other_kind(old, new))
+    else:
+        verdicts += [verdict for part in ROLES for verdict in _part_verdicts(part, old, new, target)]
+    return worst_of(old.name, verdicts)
+
+
+def _release_verdicts(state: StateSignature, target: Target) -> Iterator[StateVerdict]:
+    """Yield verdicts on serializers that the Flink of the new job does not read: those that no possible release reads."""
+    found = [dict.fromkeys(state_obstacles(state.snapshots, state.kind, release, kryo=False)) for release in target.releases]
+    for note in found[0] if found else ():
+        if all(note in notes for notes in found):
+            yield StateVerdict(state.name, Outcome.REFUSED, f"{note}; {note.advice}", cause=Cause.VERSION)
+
+
+def worst_of(name: str, verdicts: Sequence[StateVerdict]) -> StateVerdict:
+    """Return the worst of the verdicts on a state, with the reasons of all that are as bad."""
+    worst = max(verdicts, key=lambda verdict: verdict.outcome.severity, default=StateVerdict(name, Outcome.RESTORES))
+    reasons = (verdict.reason for verdict in verdicts if verdict.outcome is worst.outcome and verdict.reason)
+    return replace(worst, state=name, reason="; ".join(dict.fromkeys(reasons)))
+
+
+def _other_kind(old: StateSignature, new: StateSignature) -> StateVerdict:
+    """Return the outcome for a state of another kind (Flink: ``RegisteredKeyValueStateBackendMetaInfo.checkStateMetaInfo``)."""
+    change, outcome = f"was {old.kind} and is {new.kind}", Outcome.LOST
+    if old.is_keyed != new.is_keyed:
+        api = "keyed" if new.is_keyed else "operator"
+        text = f"{change}: Flink does not find it as {api} state, and starts with an empty state"
+    elif old.kind in OPERATOR_KINDS and BROADCAST in (old.kind, new.kind):
+        text = f"{change}: Flink keeps lists and broadcast state apart, and starts with an empty state"
+    else:
+        text, outcome = f"{change}: Flink refuses another kind of state", Outcome.REFUSED
+    return StateVerdict(old.name, outcome, text, cause=Cause.KIND)
+
+
+def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: Target) -> Iterator[StateVerdict]:
+    """Yield the verdicts on a part of a state."""
+    written, required = old.snapshots.get(part), new.snapshots.get(part)
+    if written is None or required is None:
+        return
+    before, after = old.type_text(part), new.type_text(part)
+    change = f"{_PARTS[part]} was {before} and is {after}" if before != after else f"{_PARTS[part]} {after} has changed"
+    if part == VALUE and old.ttl != new.ttl:
+        outcome, text = _changed_ttl(new, target)
+        yield StateVerdict(old.name, outcome, text, cause=Cause.TIME_TO_LIVE, part=part)
+    serializer = required.restore_serializer()
+    verdict = _compatibility(written, serializer)
+    if verdict.is_incompatible:
+        yield StateVerdict(old.name, Outcome.REFUSED, f"{change}: {verdict.reason}", cause=Cause.TYPE, part=part)
+    elif verdict.verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
+        outcome, text = _migration(part, old, change, target)
+        yield StateVerdict(old.name, outcome, text, cause=Cause.TYPE, part=part)
+        lost = dict.fromkeys(lost_values(written.restore_serializer(), serializer))
+        if lost:
+            yield StateVerdict(old.name, Outcome.CHANGED, "; ".join(lost), cause=Cause.FIELDS, part=part)
+    if not verdict.is_incompatible:
+        yield from _unseen(part, old, serializer, target)
+
+
+def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: Target) -> Iterator[StateVerdict]:
+    """Yield the verdicts on parts of equal types that depend on code, or on the version of Kryo."""
+    if target.changes_kryo:
+        for inner in walk(serializer):
+            if isinstance(inner, KryoSerializer) and is_described_by_kryo(inner) and not is_same_in_kryo_2_and_5(inner):
+                text = f"{inner} has other bytes in Kryo 2 of Flink 1.x than in Kryo 5 of Flink 2.x; migrate converts 1.x to 2.x"
+                yield StateVerdict(old.name, Outcome.CHANGED, text, cause=Cause.KRYO_VERSION, part=part)
+    for unseen in undescribed_parts(serializer, is_key=part == KEY):
+        is_declared = unseen.subject in target.unchanged if unseen.subject else target.is_unchanged
+        if not is_declared or (target.changes_kryo and unseen.is_kryo):
+            yield StateVerdict(*(old.name, Outcome.UNKNOWN, unseen.reason), cause=unseen.cause, part=part, subject=unseen.subject)
+
+
+def _migration(part: str, old: StateSignature, change: str, target: Target) -> tuple[Outcome, str]:
+    """Return the outcome for a part that has to be migrated."""
+    if part == VALUE or not old.is_keyed:
+        return Outcome.MIGRATES, change
+    if part == MAP_KEY and target.backend == HASHMAP:
+        return Outcome.MIGRATES, change
+    where = "" if part != MAP_KEY else " in RocksDB and ForSt"
+    return Outcome.REFUSED, f"{change}: Flink does not migrate this part of a state{where}"
+
+
+def _changed_ttl(new: StateSignature, target: Target) -> tuple[Outcome, str]:
+    change = "the new job adds time-to-live" if new.ttl else "the new job drops time-to-live"
+    version = target.version
+    since = ".".join(map(str, _FIRST_CHANGE_OF_TTL))
+    if version is None:
+        return Outcome.REFUSED, f"{change}: Flink before {since} refuses this; name the version of the new job to check it"
+    if version < _FIRST_CHANGE_OF_TTL:
+        return Outcome.REFUSED, f"{change}: Flink before {since} refuses this"
+    return Outcome.MIGRATES, change
+
+
+def _compatibility(written: TypeSerializerSnapshot, wanted: TypeSerializer) -> SchemaCompatibility:
+    was_timed = isinstance(written.restore_serializer(), TtlSerializer)
+    if was_timed == isinstance(wanted, TtlSerializer):
+        return written.resolve_schema_compatibility(wanted)
+    aware = TtlAwareSerializerSnapshot.of(written)
+    return aware.resolve_schema_compatibility(TtlAwareSerializerSnapshot.of(wanted.snapshot()))

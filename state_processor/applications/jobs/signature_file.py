@@ -1,0 +1,207 @@
+"""Files of signatures: JSON, or the same in YAML by hand.
+
+Operators and states have a stable order, and each type is a line of text, so that two files can be compared line by line.
+Serializer snapshots are in the file where the text of a type is not enough.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from state_processor.applications.jobs.signature import (
+    KEY,
+    MAP_KEY,
+    NAMESPACE,
+    ROLES,
+    VALUE,
+    VERSION,
+    VOID_NAMESPACE,
+    JobSignature,
+    OperatorSignature,
+    StateSignature,
+    declared_snapshot,
+)
+from state_processor.backends.state import descriptions as kinds
+from state_processor.serializers import read_serializer_snapshot
+from state_processor.serializers.base import TypeSerializerSnapshot
+from state_processor.serializers.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.types.identifier import OperatorIdentifier
+
+_SNAPSHOTS: Final = "serializers"
+_CLASSES: Final = "classes"
+_OF_JOB: Final = ("version", "flink", "backend", "operators")
+_OF_OPERATOR: Final = (
+    *("uid", "uid_hash", "name", "parallelism", "max_parallelism", "asynchronous", "backend", "has_state", "other_uids"),
+    *("writers", "key_type", "states"),
+)
+_OF_STATE: Final = ("name", "kind", *(f"{part}_type" for part in ROLES), "ttl", "unread", _CLASSES, _SNAPSHOTS)
+_KINDS: Final = (
+    *(kinds.VALUE, kinds.LIST, kinds.MAP, "REDUCING", "AGGREGATING", "FOLDING"),
+    *(kinds.OPERATOR_LIST, kinds.UNION_LIST, kinds.BROADCAST, kinds.EVENT_TIMER, kinds.PROCESSING_TIMER),
+)
+
+_NEEDED: Final = {
+    kinds.MAP: (KEY, MAP_KEY, VALUE),
+    **dict.fromkeys(kinds.TIMERS, (KEY,)),
+    **dict.fromkeys((kinds.OPERATOR_LIST, kinds.UNION_LIST), (VALUE,)),
+}
+"""The parts that need a type, by kind; other kinds need key and value."""
+
+
+def parse_signature(content: Any, where: str) -> JobSignature:
+    """Return the signature that a file describes.
+
+    Parameters
+    ----------
+    content
+        The content of the file, as JSON values.
+    where
+        The name of the file, for messages.
+
+    Raises
+    ------
+    OptionError
+        If the file has another version, an unknown field, or a type that does not exist.
+    """
+    found = _object(content, _OF_JOB, where)
+    version = found.get("version", VERSION)
+    if version != VERSION:
+        raise OptionError(f"{where}: expected version {VERSION} of the format of signatures, found {version!r}")
+    operators = found.get("operators")
+    if isinstance(operators, Mapping):  # by uid
+        operators = [{"uid": uid, **(_object(given, None, f"{where}, operator {uid!r}"))} for uid, given in operators.items()]
+    if not isinstance(operators, list):
+        raise OptionError(f"{where}: expected operators as a list, or as an object of operators by uid")
+    parsed = tuple(_parsed_operator(given, where) for given in operators)
+    return JobSignature(parsed, _text(found, "flink", where), _text(found, "backend", where))
+
+
+def _parsed_operator(given: Any, where: str) -> OperatorSignature:
+    found = _object(given, _OF_OPERATOR, where)
+    where = f"{where}, operator {found.get('uid') or found.get('name') or found.get('uid_hash')!r}"
+    uid, uid_hash = _text(found, "uid", where), _text(found, "uid_hash", where)
+    if uid is not None:
+        by_uid = OperatorIdentifier.for_uid(uid).uid_hash
+        if uid_hash not in (None, by_uid):
+            raise OptionError(f"{where}: expected the uid_hash {by_uid} of the uid, found {uid_hash}; leave out one of them")
+        uid_hash = by_uid
+    elif uid_hash is not None:
+        uid_hash = OperatorIdentifier.for_uid_hash(uid_hash).uid_hash
+    elif found.get("name") is None:
+        raise OptionError(f"{where}: expected a uid, a uid_hash or a name")
+    states = found.get("states")
+    if isinstance(states, Mapping):  # by name; the text of a type is a value state
+        states = [
+            {"name": name, **({"kind": kinds.VALUE, "value_type": one} if isinstance(one, str) else _object(one, None, where))}
+            for name, one in states.items()
+        ]
+    if states is not None and not isinstance(states, list):
+        raise OptionError(f"{where}: expected states as a list, or as an object of states by name")
+    key = _text(found, "key_type", where)
+    parsed = None if states is None else {s.name: s for s in (_parsed_state(given, key, where) for given in states)}
+    if states is not None and parsed is not None and len(parsed) < len(states):
+        raise OptionError(f"{where}: two states have the same name")
+    return OperatorSignature(
+        uid,
+        uid_hash,
+        _text(found, "name", where),
+        _number(found, "parallelism", where),
+        _number(found, "max_parallelism", where),
+        parsed,
+        tuple(map(str, found.get("other_uids", ()))),
+        _boolean(found, "asynchronous", where),
+        _text(found, "backend", where),
+        _boolean(found, "has_state", where) is not False,
+        tuple(map(str, found.get("writers", ()))),
+    )
+
+
+def _parsed_state(given: Any, key_type: str | None, where: str) -> StateSignature:
+    found = _object(given, _OF_STATE, where)
+    where = f"{where}, state {found.get('name')!r}"
+    name, kind = _text(found, "name", where), _text(found, "kind", where) or kinds.VALUE
+    if not name and not found.get("unread"):
+        raise OptionError(f"{where}: expected a name")
+    if kind not in _KINDS and not found.get("unread"):
+        raise OptionError(f"{where}: expected a kind among {', '.join(_KINDS)}, found {kind!r}")
+    ttl = _boolean(found, "ttl", where) is True
+    unread = _text(found, "unread", where) or ""
+    encoded = _object(found.get(_SNAPSHOTS, {}), ROLES, where)
+    texts = {part: _text(found, f"{part}_type", where) for part in ROLES}
+    if kind not in kinds.OPERATOR_KINDS:
+        texts[KEY] = texts[KEY] or key_type
+        texts[NAMESPACE] = texts[NAMESPACE] or VOID_NAMESPACE
+    try:
+        snapshots = {
+            part: _snapshot(encoded.get(part), text, f"{where}, {part}_type", ttl=ttl and part == VALUE)
+            for part, text in texts.items()
+            if text is not None
+        }
+    except UnsupportedFormatError as error:
+        return StateSignature(name or "", kind, {}, ttl, str(error))
+    missing = [part for part in _NEEDED.get(kind, (KEY, VALUE)) if part not in snapshots]
+    if missing and not unread and not encoded:
+        raise OptionError(f"{where}: expected {missing[0]}_type, a type such as LONG or MAP<STRING,LONG>")
+    state = StateSignature(name or "", kind, snapshots, ttl, unread)
+    if found.get(_CLASSES, state.classes) != state.classes:
+        raise OptionError(
+            f"{where}: {_CLASSES} differ from the classes of the types; after a change by hand, remove {_CLASSES!r} and the "
+            f"snapshot from {_SNAPSHOTS!r}, and write the type with its fields, such as POJO<com.acme.Order>(id LONG)"
+        )
+    return state
+
+
+def _snapshot(encoded: Any, text: str, where: str, *, ttl: bool) -> TypeSerializerSnapshot:
+    if encoded is None:
+        try:
+            return declared_snapshot(text, ttl=ttl)
+        except OptionError as error:
+            raise OptionError(f"{where}: {error}") from None
+    try:
+        snapshot = read_serializer_snapshot(b64decode(encoded, validate=True), where)
+    except (NotBase64, CorruptSnapshotError, TypeError) as error:
+        raise OptionError(f"{where}: expected a serializer snapshot in Base64: {error}") from None
+    serializer = snapshot.restore_serializer()
+    inner = serializer.value if isinstance(serializer, TtlSerializer) else serializer
+    if str(inner) != text or isinstance(serializer, TtlSerializer) != ttl:
+        raise OptionError(
+            f"{where}: the type is {'TTL of ' if ttl else ''}{text}, and the serializer snapshot belongs to {serializer}; "
+            f"after a change by hand, remove the snapshot from {_SNAPSHOTS!r}"
+        )
+    return snapshot
+
+
+def _object(given: Any, known: tuple[str, ...] | None, where: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise OptionError(f"{where}: expected an object, found {str(given)[:60]!r}")
+    unknown = [] if known is None else [str(name) for name in given if name not in known]
+    if unknown:
+        raise OptionError(f"{where}: unknown field {unknown[0]!r}; expected {', '.join(known or ())}")
+    return given
+
+
+def _text(found: Mapping[str, Any], name: str, where: str) -> str | None:
+    value = found.get(name)
+    if value is not None and not isinstance(value, str):
+        raise OptionError(f"{where}: expected text for {name}, found {value!r}")
+    return value
+
+
+def _boolean(found: Mapping[str, Any], name: str, where: str) -> bool | None:
+    if name not in found:
+        return None
+    value = found[name]
+    if not isinstance(value, bool):
+        raise OptionError(f"{where}: expected true or false for {name}, found {value!r}")
+    return value
+
+
+def _number(found: Mapping[str, Any], name: str, where: str) -> int | None:
+    value = found.get(name)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise OptionError(f"{where}: expected a positive number for {name}, found {value!r}")
+    return value

@@ -1,0 +1,127 @@
+"""Parts of a state that a snapshot does not describe: code of the job defines their bytes, or what they mean.
+
+Equal serializer snapshots of such parts are no evidence that the new job reads the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from state_processor.applications.jobs.signature import ROLES, StateSignature
+from state_processor.applications.jobs.verdicts import Cause
+from state_processor.serializers.avro.records import GENERIC_RECORD, AvroSerializer
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.unread import OpaqueSerializer, UnreadSerializer
+from state_processor.serializers.core.user_code import SelfWrittenSerializer, UserCodeSerializer
+from state_processor.serializers.evolution.releases import is_described_by_kryo
+from state_processor.serializers.flinkx import case_classes as flinkx
+from state_processor.serializers.kryo import containers
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.protobuf.serializer import ProtobufSerializer
+from state_processor.serializers.runtime import scala
+from state_processor.serializers.runtime.cep import NFAStateSerializer
+from state_processor.serializers.runtime.java_objects import JavaSerializer
+from state_processor.serializers.table.rowdata import BinaryDataSerializer
+from state_processor.serializers.third_party import is_foreign
+from state_processor.serializers.traversal import walk
+
+OPERATOR: Final = ""
+"""The subject of parts that depend on the operator, and not on a class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undescribed:
+    """A part that is not described.
+
+    Attributes
+    ----------
+    subject
+        The Java class whose code decides; empty for the code of the operator.
+    reason
+        What is not in the snapshot.
+    cause
+        The cause of the verdict.
+    is_kryo
+        Whether Kryo writes the part. Its bytes change from Flink 1.x to 2.x though the class does not.
+    """
+
+    subject: str
+    reason: str
+    cause: Cause = Cause.CODE
+    is_kryo: bool = False
+
+
+def undescribed_parts(serializer: TypeSerializer, *, is_key: bool) -> Iterator[Undescribed]:
+    """Yield the parts of a serializer that a snapshot does not describe.
+
+    Parameters
+    ----------
+    serializer
+        The serializer.
+    is_key
+        Whether its values are keys. Their key groups depend on ``hashCode`` of their classes.
+    """
+    for part in walk(serializer):
+        yield from _of_part(part)
+        if is_key and isinstance(part, PojoSerializer):
+            yield Undescribed(part.class_name, f"key groups depend on hashCode of {part.class_name}")
+
+
+def _of_part(part: TypeSerializer) -> Iterator[Undescribed]:
+    yield from _without_names(part)
+    match part:
+        case KryoSerializer():
+            if not is_described_by_kryo(part):
+                yield Undescribed(part.type_class, _kryo_reason(part.type_class), is_kryo=True)
+        case UserCodeSerializer() | SelfWrittenSerializer():
+            yield Undescribed(part.type_class, f"{part.type_class} writes itself, by a method of the class")
+        case JavaSerializer():
+            yield Undescribed(OPERATOR, "values are objects in Java serialization: their classes and serialVersionUID decide")
+        case ProtobufSerializer():
+            yield Undescribed(str(part), f"the generated class of {part} decides")
+        case NFAStateSerializer():
+            yield Undescribed(OPERATOR, "partial matches name the stages of the pattern, and the job's description does not")
+        case BinaryDataSerializer():
+            yield Undescribed(
+                OPERATOR, "columns of Flink SQL have no names in a snapshot: the plans of both queries decide", Cause.QUERY
+            )
+        case OpaqueSerializer() | UnreadSerializer():
+            yield Undescribed(str(part), part.reason)
+        case _ if is_foreign(type(part)):
+            yield Undescribed(str(part), f"the code of the serializer of {part} decides")
+
+
+def _kryo_reason(name: str) -> str:
+    if name.startswith(("java.", "[")) or containers.is_collection(name) or containers.is_map(name):
+        return f"values of KRYO<{name}> may contain objects of any class, whose fields have no names in Kryo's format"
+    return f"Kryo's format has neither the fields nor the implementations of {name}"
+
+
+def _without_names(part: TypeSerializer) -> Iterator[Undescribed]:
+    """Yield a type whose fields have no names in a snapshot, so that fields of one type can change places."""
+    if isinstance(part, (scala.CaseClassSerializer, flinkx.CaseClassSerializer)):
+        if not part.case_class.startswith("scala.Tuple"):
+            yield Undescribed(part.case_class, f"the snapshot has the fields of {part.case_class} without their names")
+    elif isinstance(part, RowSerializer) and len(part.fields) > 1:
+        yield Undescribed(OPERATOR, f"the snapshot has the fields of {part} without their names")
+
+
+def class_names(state: StateSignature) -> Iterator[str]:
+    """Yield the classes of a job that have to be on the class path when Flink reads the serializers of a state."""
+    for serializer in map(state.serializer, ROLES):
+        for part in walk(serializer) if serializer is not None else ():
+            match part:
+                case PojoSerializer():
+                    yield part.class_name
+                case EnumSerializer():
+                    yield part.enum_class
+                case KryoSerializer() | UserCodeSerializer() | SelfWrittenSerializer():
+                    if not part.type_class.startswith("java."):
+                        yield part.type_class
+                case AvroSerializer() if part.class_name != GENERIC_RECORD:
+                    yield part.class_name

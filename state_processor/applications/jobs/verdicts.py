@@ -1,0 +1,198 @@
+"""The outcomes for the operators and states of a snapshot in another job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from state_processor.applications.jobs.repair_steps import drops, steps
+from state_processor.display.html_tables import html_table
+from state_processor.display.text_tables import render_records, text_of
+from state_processor.types.answers import Answer
+
+_COLUMNS: Final = ("operator", "state", "outcome", "reason")
+
+
+SNAPSHOT: Final = "(snapshot)"
+"""The label of the verdict on a snapshot as a whole."""
+
+
+class Outcome(StrEnum):
+    """The outcome for an operator or a state."""
+
+    RESTORES = "restores"
+    MIGRATES = "restores after migration"
+    NEW = "is new"
+    UNUSED = "is not used"
+    UNKNOWN = "can't be checked"
+    CHANGED = "would change"
+    LOST = "would be lost"
+    REFUSED = "is refused"
+
+    @property
+    def severity(self) -> int:
+        """The place in the order from harmless to fatal."""
+        return list(Outcome).index(self)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether Flink refuses to start, or values are lost or changed."""
+        return self in (Outcome.CHANGED, Outcome.LOST, Outcome.REFUSED)
+
+
+class Cause(StrEnum):
+    """The rule that leads to an outcome. Repairs are chosen by it."""
+
+    OPERATOR_MISSING = "operator-missing"
+    OPERATORS_SWAPPED = "operators-swapped"
+    NOT_KEYED = "not-keyed"
+    STATE_UNUSED = "state-unused"
+    STATE_RENAMED = "state-renamed"
+    KIND = "kind"
+    TYPE = "type"
+    TIME_TO_LIVE = "time-to-live"
+    FIELDS = "fields"
+    CODE = "code"
+    KRYO_VERSION = "kryo-version"
+    WINDOWS = "windows"
+    QUERY = "query"
+    QUERY_TEXT = "query-text"
+    PARALLELISM = "parallelism"
+    MAX_PARALLELISM = "max-parallelism"
+    FORMAT = "format"
+    ASYNCHRONOUS = "asynchronous"
+    FILES = "files"
+    MOVED = "moved"
+    CLAIMED = "claimed"
+    CLAIMED_MISSING = "claimed-missing"
+    VERSION = "version"
+
+
+@dataclass(frozen=True, slots=True)
+class StateVerdict:
+    """The outcome for a state.
+
+    Attributes
+    ----------
+    state
+        The name.
+    outcome
+        ``is not used``: the new job does not register the state; Flink keeps it in its next savepoints. ``would change``: the
+        job starts, and some values differ from before, or parts of them are missing. ``can't be checked``: neither the
+        snapshot nor the description of the job shows what happens; this is not a success.
+    reason
+        The rule of Flink that leads to the outcome; empty if the state restores unchanged.
+    repair
+        Commands that change the savepoint so that the job restores it.
+    cause
+        The kind of the reason; ``None`` if the state restores unchanged.
+    part
+        The part of the state that it applies to: ``key``, ``namespace``, ``map_key`` or ``value``; empty for the whole state.
+    subject
+        The Java class whose code decides; empty if it is not about a class.
+    """
+
+    state: str
+    outcome: Outcome
+    reason: str = ""
+    repair: tuple[str, ...] = ()
+    cause: Cause | None = None
+    part: str = ""
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorVerdict:
+    """The outcome for an operator. It is the worst outcome of the states, unless a rule applies to the whole operator.
+
+    Attributes
+    ----------
+    operator, uid_hash
+        The label: the uid, or else the name, or else the hash. The hash of the uid; ``None`` if it is unknown.
+    outcome, reason, repair, cause
+        As for states.
+    states
+        The outcome for each state of the snapshot and of the new job.
+    rules
+        The verdicts on the operator as a whole, each with its repair.
+    """
+
+    operator: str
+    uid_hash: str | None
+    outcome: Outcome
+    reason: str = ""
+    repair: tuple[str, ...] = ()
+    states: tuple[StateVerdict, ...] = ()
+    cause: Cause | None = None
+    rules: tuple[StateVerdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """The outcomes for a snapshot in another job. Its text is a table of operators and states, and the commands that repair.
+
+    Attributes
+    ----------
+    operators
+        The outcome for each operator of the snapshot, and for new operators. Verdicts on the snapshot as a whole come first;
+        their operator is ``(snapshot)``.
+    notes
+        Settings of the job that change the outcome, and hints about its description.
+    """
+
+    operators: tuple[OperatorVerdict, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Answer:
+        """Whether Flink restores every value as before. State that is refused, lost or changed outweighs the rest."""
+        outcomes = {operator.outcome for operator in self.operators}
+        outcomes.update(state.outcome for operator in self.operators for state in operator.states)
+        return Answer.of(wrong=any(outcome.is_bad for outcome in outcomes), unchecked=Outcome.UNKNOWN in outcomes)
+
+    @property
+    def restores(self) -> bool:
+        """Whether Flink restores every value as before, without ``--allowNonRestoredState``, and all of this was checked."""
+        return self.answer is Answer.YES
+
+    @property
+    def repair(self) -> tuple[str, ...]:
+        """All commands that may repair, each once. A command that drops state comes after all others."""
+        commands = dict.fromkeys(command for verdict in self._verdicts for command in verdict.repair)
+        return tuple(sorted(commands, key=drops))
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The first command for each verdict that is bad, to be executed one after the other. The last one writes ``OUT``."""
+        bad = (verdict for verdict in self._verdicts if verdict.outcome.is_bad and verdict.repair)
+        return steps([verdict.repair[0] for verdict in bad])
+
+    @property
+    def _verdicts(self) -> Iterator[StateVerdict]:
+        for operator in self.operators:
+            yield from operator.rules
+            yield from operator.states
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each operator and each of its states."""
+        for o in self.operators:
+            yield {"operator": o.operator, "state": None, "outcome": str(o.outcome), "reason": o.reason}
+            for s in o.states:
+                yield {"operator": o.operator, "state": s.state, "outcome": str(s.outcome), "reason": s.reason}
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield each operator with its states as JSON values."""
+        return (asdict(operator) for operator in self.operators)
+
+    def __str__(self) -> str:
+        parts = [render_records(_COLUMNS, self.rows()), *map(text_of, self.notes)]
+        others = [command for command in self.repair if command not in self.steps]
+        for title, commands in (("To repair:", self.steps), ("Other repairs, each of the snapshot as it is:", others)):
+            if commands:
+                parts.append("\n".join((title, *(f"  {text_of(command)}" for command in commands))))
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return html_table(_COLUMNS, list(self.rows()), caption="; ".join((*self.notes, *self.repair)))

@@ -1,0 +1,173 @@
+"""A Parquet file that is replaced as a whole: its footer records the position.
+
+A new file is written beside the old one, and moved to its place. Several processes may do this at once. Their hidden files name
+them: a mark is there while a process writes, and a claim while it moves its file. Before the move, a process looks for the claims
+of others, and reads the position again. Another position, or another claim, is a conflict. Files of processes that have ended are
+removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state_processor.applications.lake.targets import Changes, ConflictError, Position
+from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Storage, storage_errors
+from state_processor.backends.write.process_identity import is_gone, this_process
+from state_processor.serializers.errors import MissingFileError, StateProcessorError, WriteError
+
+_MARK: Final = "-open"
+_CLAIM: Final = "-claim"
+_LONGEST_CLAIM: Final = timedelta(minutes=10)
+"""A claim stands for as long as it takes to list a directory and to move a file; this is much longer."""
+_LONGEST_WRITE: Final = timedelta(days=1)
+"""Files of other machines that are older are left over."""
+
+
+class ParquetTarget:
+    """A Parquet file.
+
+    Parameters
+    ----------
+    place
+        Its path, or its URL.
+    options
+        Settings of the storage.
+    """
+
+    def __init__(self, place: str, options: Mapping[str, str]) -> None:
+        location = Location.given(place)
+        self._place = str(location)
+        self._storage = Storage(options)
+        self._filesystem, self._path = self._storage.filesystem(self._place)
+        self._position: Position | None = None
+
+    def position(self) -> Position | None:
+        """Return the position in the footer."""
+        self._position = self._stored_position()
+        return self._position
+
+    def _stored_position(self) -> Position | None:
+        with storage_errors(self._place, kind=WriteError):
+            self._storage.forget_listings(self._place)
+            if self._filesystem.get_file_info(self._path).type.name == "NotFound":
+                return None
+            with self._filesystem.open_input_file(self._path) as file:
+                metadata = pq.read_schema(file).metadata or {}
+        position = Position.of_properties({k.decode(): v.decode("utf-8", "replace") for k, v in metadata.items()})
+        if position is None:
+            raise WriteError(f"{self._place} is a file of another program; choose a new file")
+        return position
+
+    def schema(self) -> pa.Schema:
+        """Return the columns."""
+        with storage_errors(self._place, kind=WriteError), self._filesystem.open_input_file(self._path) as file:
+            return pq.read_schema(file).remove_metadata()
+
+    def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
+        """Write a new file, and then move it to the place of the old one.
+
+        Raises
+        ------
+        ConflictError
+            If another process has replaced the file since :meth:`position`, or replaces it now.
+        """
+        own = schema.with_metadata(position.properties())
+        with _Replacement(self._storage, self._place).begun() as replacement:
+            with storage_errors(self._place, doing="written", kind=WriteError):
+                _, path = self._storage.filesystem(replacement.file)
+                with self._filesystem.open_output_stream(path) as file, pq.ParquetWriter(file, own) as writer:
+                    for batch in batches:
+                        writer.write_batch(batch)
+            replacement.claim()
+            stored = self._stored_position()
+            if stored != self._position:
+                there = "is gone" if stored is None else f"has {stored.checkpoint}"
+                raise ConflictError(f"{self._place} {there}: another process has changed it meanwhile")
+            move_file(self._storage, replacement.file, self._place)
+        self._position = position
+
+    def apply(self, changes: Changes, position: Position) -> None:
+        """Write a new file with the rows of the old one, without the changed rows, and the new rows."""
+        self.replace(changes.rows.schema, self._changed(changes), position)
+
+    def _changed(self, changes: Changes) -> Iterator[pa.RecordBatch]:
+        with self._filesystem.open_input_file(self._path) as file:
+            yield from changes.applied_to(pq.ParquetFile(file).iter_batches())
+
+
+class _Replacement:
+    """A file that takes the place of another one, and the mark and the claim beside it."""
+
+    def __init__(self, storage: Storage, place: str) -> None:
+        directory, slash, name = place.rpartition("/")
+        self._storage, self._place, self._directory = storage, place, directory
+        self._prefix = f".{name}."
+        self.file = f"{directory}{slash}{self._prefix}{uuid4().hex}"
+
+    @contextmanager
+    def begun(self) -> Iterator[_Replacement]:
+        """Put the mark and, in the end, remove all files."""
+        make_directory(self._storage, self._directory)
+        self._put(_MARK)
+        try:
+            self._sweep()
+            yield self
+        finally:
+            with suppress(StateProcessorError):  # the first error is raised; the next write removes the files
+                for role in ("", _CLAIM, _MARK):
+                    remove_file(self._storage, self.file + role)
+
+    def claim(self) -> None:
+        """Put the claim.
+
+        Raises
+        ------
+        ConflictError
+            If another process has a claim.
+        """
+        self._put(_CLAIM)
+        for path in self._others():
+            if path.endswith(_CLAIM) and not self._is_over(path, _LONGEST_CLAIM):
+                raise ConflictError(
+                    f"{self._place}: another process is writing it ({Location.parse(path).name}). If the process was killed on "
+                    "another machine, remove this file, or try again in ten minutes"
+                )
+
+    def _put(self, role: str) -> None:
+        with FileSink(self._storage, self.file + role) as sink:
+            sink.write(this_process())
+
+    def _others(self) -> list[str]:
+        """Return the files of other writes."""
+        self._storage.forget_listings(self._directory)
+        name = Location.parse(self.file).name
+        entries = self._storage.list(self._directory)
+        return [e.path for e in entries if e.name.startswith(self._prefix) and not e.name.startswith(name)]
+
+    def _sweep(self) -> None:
+        """Remove the files of writes that were killed. A file without a mark belongs to none."""
+        paths = self._others()
+        marks = [path for path in paths if path.endswith(_MARK)]
+        for path in [*(path for path in paths if not path.endswith(_MARK)), *marks]:
+            mark = path.removesuffix(_CLAIM).removesuffix(_MARK) + _MARK
+            if mark not in marks or self._is_over(mark, _LONGEST_WRITE):
+                remove_file(self._storage, path)
+
+    def _is_over(self, sign: str, longest: timedelta) -> bool:
+        """Return whether the process of a mark or claim has ended, or the file is older than this write by too much."""
+        try:
+            owner = self._storage.read_all(sign)
+        except MissingFileError:  # its write has just ended
+            return False
+        times: list[datetime | None] = [self._storage.modified(path) for path in (sign, self.file + _MARK)]
+        theirs, mine = times
+        return is_gone(owner) or (theirs is not None and mine is not None and mine - theirs > longest)

@@ -1,0 +1,268 @@
+"""Content of a page about a snapshot: operators, states with sizes, skew, keys, timers, ages and restorability."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from os import PathLike
+from typing import Final
+
+import pyarrow as pa
+
+from state_processor.applications.report.distribution import Distribution, Places, Subtasks, summed
+from state_processor.applications.report.largest_keys import LargestKeys
+from state_processor.applications.report.over_time import OverTime, over_time, retained_beside
+from state_processor.applications.report.restoring import Restoring, Row, oldest_flink, previewed_migration, restored_by
+from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE
+from state_processor.backends.files.location import Location
+from state_processor.backends.formats.entry_layouts import TIMESTAMP
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.metadata.given_uids import uids_hint
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read import catalog
+from state_processor.backends.read.keyed_reader import DOMAIN
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
+from state_processor.backends.read.state_listing import operator_label
+from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.state.descriptions import TIMERS
+from state_processor.display.progress import progress
+from state_processor.display.time_histogram import TimeHistogram, count_times
+from state_processor.options.access import SnapshotAccess
+from state_processor.read.sizes import SizePart, SizeReport
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.foreign_errors import foreign_errors
+
+KEYS: Final = 10
+"""Number of the largest keys to show for each operator."""
+_TIMES: Final = ReadOptions(nanos="string", metadata=True)
+
+StateRef = tuple[str, str]
+"""An operator, and one of its states or the domain of its timers."""
+
+
+@dataclass
+class SnapshotContents:
+    """Measures of a snapshot.
+
+    Parameters
+    ----------
+    path
+        Directory of the snapshot.
+    facts
+        Snapshot-level facts by name.
+    operators, states
+        Rows of the tables of metadata. Rows of states have ``entries`` and ``size_in_bytes`` if they were measured.
+    stored
+        Time of storing ``_metadata``; ``None`` if the storage does not record it.
+    reported
+        Time of the measurement.
+    unmatched_uids
+        Uids from the user that don't match an operator.
+    key_groups, subtasks
+        Bytes by key group and by subtask, by operator.
+    keys
+        The largest keys, by operator.
+    timers
+        Firing times of timers, by operator and domain.
+    accesses
+        Times of the last access to values with time-to-live, by operator and state.
+    migration
+        Outcomes of a migration to Flink 2.x, if an older version wrote the snapshot.
+    restoring
+        Versions and backends that restore the snapshot.
+    problems
+        Descriptions of unreadable parts.
+    over_time
+        Sizes in other snapshots of the job.
+    uids_hint
+        How to name operators whose uids the snapshot does not record.
+    """
+
+    path: str
+    facts: Row
+    operators: list[Row]
+    states: list[Row]
+    stored: datetime | None
+    reported: datetime
+    unmatched_uids: tuple[str, ...] = ()
+    key_groups: dict[str, Distribution] = field(default_factory=dict)
+    subtasks: dict[str, Subtasks] = field(default_factory=dict)
+    keys: dict[str, LargestKeys] = field(default_factory=dict)
+    timers: dict[StateRef, TimeHistogram] = field(default_factory=dict)
+    accesses: dict[StateRef, TimeHistogram] = field(default_factory=dict)
+    migration: list[Row] = field(default_factory=list)
+    restoring: list[Restoring] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    over_time: OverTime | None = None
+    uids_hint: str = ""
+
+
+def contents(
+    path: str | PathLike[str],
+    access: SnapshotAccess,
+    *,
+    values: bool = True,
+    keys: int = KEYS,
+    history: str | PathLike[str] | None = None,
+) -> SnapshotContents:
+    """Measure a snapshot.
+
+    Parameters
+    ----------
+    path
+        Directory of the snapshot.
+    access
+        Options of opening it.
+    values
+        Whether to read state; otherwise only ``_metadata`` and the headers of files are read.
+    keys
+        Number of the largest keys to find for each operator.
+    history
+        A directory with further snapshots of the job. By default, other checkpoints of the job are used if the snapshot is a
+        checkpoint and ``values`` are read.
+
+    Raises
+    ------
+    NotASnapshotError, CorruptSnapshotError
+        The path is not a snapshot, or its ``_metadata`` is damaged; or ``history`` is not a directory. Damage of states is noted.
+    """
+    snapshot = access.open(path)
+    found = SnapshotContents(
+        snapshot.directory,
+        _facts(snapshot),
+        catalog.operators(snapshot).to_pylist(),
+        catalog.states(snapshot).to_pylist(),
+        snapshot.storage.modified(str(Location.parse(snapshot.directory).joined(METADATA_FILE))),
+        datetime.now(UTC),
+        snapshot.unmatched_uids,
+        uids_hint=uids_hint(snapshot),
+    )
+    kinds = {row["operator_uid_hash"]: row["operator_kind"] for row in found.states}
+    for row in found.operators:
+        row["operator_kind"] = row["operator_kind"] or kinds.get(row["operator_uid_hash"])
+    for row in (*found.operators, *found.states):
+        row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
+    if values:
+        _measure(snapshot, found)
+        if keys:
+            _compare_keys(snapshot, found, keys)
+        _read_times(snapshot, found)
+        if snapshot.flink_major == 1:
+            with _noting(found):
+                uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are already reported
+                found.migration = previewed_migration(path, replace(access, uids=access.uids and uids))
+    _compare_snapshots(snapshot, found, access, history, values)
+    found.restoring += restored_by(snapshot, found.states, found.migration)
+    return found
+
+
+def _compare_snapshots(
+    snapshot: Snapshot, found: SnapshotContents, access: SnapshotAccess, history: str | PathLike[str] | None, values: bool
+) -> None:
+    """Add the sizes in other snapshots."""
+    if history is not None:
+        found.over_time = over_time(snapshot, history, access)
+        return
+    beside = retained_beside(snapshot) if values else None
+    if beside is not None:
+        with _noting(found):
+            found.over_time = over_time(snapshot, beside, access, 1)
+
+
+def _facts(snapshot: Snapshot) -> Row:
+    metadata = snapshot.metadata
+    properties = metadata.properties
+    kind = None if properties is None else " ".join(filter(None, (properties.format, properties.kind))).lower()
+    return {
+        "kind": kind or "unknown",
+        "checkpoint": str(metadata.checkpoint_id),
+        "operators": len(metadata.operators),
+        "size": sum(operator.state_size for operator in metadata.operators),
+        "written by": f"Flink {snapshot.flink_major}.x",
+        "version of _metadata": str(metadata.version),
+        "oldest Flink": oldest_flink(snapshot),
+    }
+
+
+def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
+    """Add entries and bytes of states, key groups and subtasks, for completely readable operators."""
+    by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    unread: set[str] = set()
+    parts: Sequence[SizePart] = ()
+    with _noting(found):
+        parts = SizeReport.of(snapshot, None, "state", None).parts
+    for part in progress(parts, "measuring"):
+        if part.operator_uid_hash not in unread:
+            try:
+                by_operator[part.operator_uid_hash].append(part.sizes.by_place(part.split))
+            except StateProcessorError as problem:
+                found.problems.append(str(problem))
+                unread.add(part.operator_uid_hash)
+    for uid_hash in unread:
+        del by_operator[uid_hash]
+    operators = {o.operator_id: o for o in snapshot.metadata.operators}
+    for uid_hash, batches in by_operator.items():
+        operator, places = operators[uid_hash], pa.Table.from_batches(batches, PLACES)
+        sums = places.group_by("state_name").aggregate([(ENTRIES, "sum"), (SIZE, "sum")]).to_pylist()
+        measured = {row["state_name"]: (row[f"{ENTRIES}_sum"], row[f"{SIZE}_sum"]) for row in sums}
+        for state in found.states:
+            if state["operator_uid_hash"] == uid_hash and state["state_name"] in measured:
+                state[ENTRIES], state[SIZE] = measured[state["state_name"]]
+        columns = Places(*(places.column(name).to_numpy() for name in ("subtask", "key_group", SIZE, ENTRIES)))
+        groups = Distribution(summed(columns.key_groups, columns.sizes, operator.max_parallelism))
+        label = operator.uid or uid_hash
+        found.key_groups[label] = groups
+        found.subtasks[label] = Subtasks.of(operator.parallelism, operator.max_parallelism, columns)
+
+
+def _compare_keys(snapshot: Snapshot, found: SnapshotContents, keys: int) -> None:
+    """Add the largest keys of operators with keyed state."""
+    for operator in snapshot.metadata.operators:
+        label = operator.label
+        groups = found.key_groups.get(label)
+        if groups is not None and groups.total:
+            with _noting(found), foreign_errors(f"largest keys of {operator_label(operator)}"):
+                found.keys[label] = LargestKeys.find(snapshot, operator, groups, keys)
+
+
+def _read_times(snapshot: Snapshot, found: SnapshotContents) -> None:
+    """Add the firing times of timers, and the times of the last access to values with time-to-live."""
+    timed = [row for row in found.states if row["state_kind"] in TIMERS]
+    operators = {row["operator_uid_hash"]: row["operator"] for row in timed}
+    lasting = [row for row in found.states if row["ttl"] and row["state_name"] is not None]
+    for uid_hash, operator in operators.items():
+        with _noting(found):
+            for domain, times in _times(_open(snapshot, uid_hash, None, TIMER_KIND), DOMAIN, TIMESTAMP).items():
+                found.timers[operator, domain] = times
+    for row in lasting:
+        with _noting(found):
+            reader = _open(snapshot, row["operator_uid_hash"], row["state_name"], KEYED_KIND)
+            of_all = _times(reader, None, LAST_ACCESS).get("", TimeHistogram())
+            found.accesses[row["operator"], row["state_name"]] = of_all
+
+
+def _open(snapshot: Snapshot, uid_hash: str, state: str | None, kind: str) -> StateReader:
+    return open_state(StoredOperator.find(snapshot, uid_hash=uid_hash), state, kind, _TIMES)
+
+
+def _times(reader: StateReader, by: str | None, column: str) -> Mapping[str, TimeHistogram]:
+    """Return histograms of a column by the values of another column."""
+    found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
+    for split in progress(list(reader.splits()), "reading times"):
+        for batch in reader.read(split):
+            count_times(batch, by, column, found)
+    return found
+
+
+@contextmanager
+def _noting(found: SnapshotContents) -> Iterator[None]:
+    """Record unreadable parts, and continue."""
+    try:
+        yield
+    except StateProcessorError as problem:
+        found.problems.append(str(problem))

@@ -1,0 +1,422 @@
+"""The files of the snapshots below a directory: who uses them, and the removal of snapshots and of unused files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from os import PathLike, fspath
+from typing import Final, Unpack
+
+from state_processor.applications.retention.file_shapes import is_savepoint_name
+from state_processor.applications.retention.file_uses import FileUses, find_file_uses, is_below, real_path
+from state_processor.applications.retention.removal import (
+    Age,
+    Removal,
+    agreed,
+    check_all_readable,
+    check_claims,
+    check_has_snapshots,
+    check_not_named,
+    check_old_enough,
+    clock_of_storage,
+    is_checkpoint,
+    named_by_pointers,
+    removal_of_orphans,
+    removal_of_snapshots,
+    snapshots_to_retain,
+)
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer, find_pointers, read_pointer
+from state_processor.backends.metadata.discovery import POINTER_PREFIX, is_checkpoint_name
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot import locate_metadata
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import DirectoryOptions
+from state_processor.options.keywords import takes_options
+from state_processor.options.values import COUNT
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import NotASnapshotError, OptionError
+from state_processor.serializers.redaction import redacted_repr
+from state_processor.types.durations import duration_ms
+
+GUARD: Final = "1d"
+"""Age up to which snapshots and files are never removed, by default."""
+_JOB_ID_LENGTH: Final = 32
+
+Directory = str | PathLike[str]
+Duration = str | timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class FileUse:
+    """A file below a directory of snapshots.
+
+    Parameters
+    ----------
+    path
+        The path or URL.
+    size
+        Bytes.
+    modified
+        Time of the last change; ``None`` where the storage does not have it.
+    snapshots
+        Directories of the snapshots that use the file.
+    """
+
+    path: str
+    size: int
+    modified: datetime | None
+    snapshots: tuple[str, ...]
+
+    __repr__ = redacted_repr
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalSummary:
+    """Snapshots and files that were removed, or that would be removed.
+
+    Parameters
+    ----------
+    removed
+        False for a preview: nothing was removed.
+    snapshots
+        Directories of the snapshots, oldest first.
+    files
+        The removed files.
+    size
+        Bytes of the removed files.
+    shared_files
+        Number of files of the removed snapshots that stay, because other snapshots use them.
+    outside
+        Files of the removed snapshots that stay, because they are not below the directory.
+    searched
+        Number of snapshots whose files were looked up.
+    spared
+        Files that the removed snapshots name and that stay, because they do not have the name and the place of a file that Flink
+        writes, or were changed within ``older_than``. Planned files that were changed, or that a snapshot began to use, between
+        the plan and their removal.
+    notes
+        What the choice of the newest checkpoints went by where their numbers and times disagree; how many planned files stay.
+    """
+
+    removed: bool
+    snapshots: tuple[str, ...]
+    files: tuple[str, ...]
+    size: int
+    shared_files: int
+    outside: tuple[str, ...]
+    searched: int
+    spared: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    __repr__ = redacted_repr
+
+
+@takes_options
+def files(directory: Directory, *, also: Sequence[Directory] = (), **options: Unpack[DirectoryOptions]) -> list[FileUse]:
+    """List all files below a directory with the snapshots that use them.
+
+    Files of incremental checkpoints, claimed savepoints, merged files and changelogs have several users.
+
+    Parameters
+    ----------
+    directory
+        A directory of checkpoints, savepoints or jobs.
+    also
+        Further directories with snapshots that may use these files.
+    **options
+        See :class:`~state_processor.options.groups.DirectoryOptions`.
+
+    Raises
+    ------
+    NotASnapshotError
+        If a directory does not exist.
+    WriteError
+        If the ``_metadata`` of a snapshot can't be read, so that its files are unknown.
+    """
+    access, root = SnapshotAccess.of(**options), _real_directory(directory)
+    uses = _find(_searched(root, also), access)
+    check_all_readable(uses)
+    return [
+        FileUse(path, file.size, file.modified, tuple(uses.users_of(path)))
+        for path, file in uses.files.items()
+        if is_below(path, str(root))
+    ]
+
+
+@takes_options
+def orphans(
+    directory: Directory,
+    *,
+    older_than: Duration = GUARD,
+    delete: bool = False,
+    also: Sequence[Directory] = (),
+    **options: Unpack[DirectoryOptions],
+) -> RemovalSummary:
+    """Find the files that Flink has made below a directory and that no snapshot uses; remove them on request.
+
+    Flink leaves such files if a job fails or is killed. Only files with a name that Flink gives, in a directory that Flink makes
+    (``chk-…``, ``savepoint-…``, ``shared``, ``dstl``, merged files in ``taskowned``, files of ForSt), are orphans.
+
+    Parameters
+    ----------
+    directory
+        A directory of checkpoints, savepoints or jobs.
+    older_than
+        Files that were changed within this time are not orphans: running jobs may still need them.
+    delete
+        Remove the files. By default nothing is removed.
+    also
+        As for :func:`files`.
+    **options
+        See :class:`~state_processor.options.groups.DirectoryOptions`.
+
+    Raises
+    ------
+    NotASnapshotError
+        If a directory does not exist.
+    WriteError
+        If the ``_metadata`` of a snapshot can't be read, so that its files are unknown, no snapshot is found beside orphans, or
+        a file can't be removed.
+    OptionError
+        If ``older_than`` is not a duration.
+    """
+    access = SnapshotAccess.of(**options)
+    root = _real_directory(directory)
+    age = _age("older_than", older_than, str(root), access.storage(), delete=delete)
+
+    def plan(uses: FileUses) -> _Planned:
+        check_all_readable(uses)
+        removal = removal_of_orphans(uses, str(root), age)
+        if not also:
+            check_claims(uses, removal.files)
+        check_has_snapshots(uses, removal.files)
+        return _Planned(removal, uses)
+
+    return _carried_out(partial(_find, _searched(root, also), access), plan, access.storage(), delete=delete)
+
+
+@takes_options
+def dispose(
+    path: Directory,
+    *,
+    older_than: Duration = GUARD,
+    delete: bool = False,
+    also: Sequence[Directory] = (),
+    high_availability: Directory | None = None,
+    **options: Unpack[DirectoryOptions],
+) -> RemovalSummary:
+    """Remove a savepoint or checkpoint with the files that no other snapshot uses (Flink: ``flink savepoint -d``).
+
+    Files below the directory of the snapshot, and for a checkpoint below the directory of its job, are removed. The snapshots of
+    the jobs and savepoints next to it are searched for users of these files. Do not remove the snapshot that a job has started
+    from before the first checkpoint of the job: until then, no snapshot names the files that the job uses.
+
+    Parameters
+    ----------
+    path
+        The directory of the snapshot, or its ``_metadata``.
+    older_than
+        A snapshot that was written within this time is not removed.
+    delete
+        Remove the snapshot. By default nothing is removed.
+    also
+        As for :func:`files`.
+    high_availability
+        A file ``completedCheckpoint…``, or a directory with such files (``high-availability.storageDir``). A checkpoint that they
+        name is not removed, because a recovering job restores it. Such files in the searched directories are always used.
+    **options
+        See :class:`~state_processor.options.groups.DirectoryOptions`.
+
+    Raises
+    ------
+    NotASnapshotError
+        If the snapshot does not exist.
+    WriteError
+        If another snapshot uses files in the directory of this one, the ``_metadata`` of a snapshot can't be read, the snapshot
+        is too young, a file of high availability names it, or a file can't be removed.
+    OptionError
+        If ``older_than`` is not a duration.
+    """
+    access = SnapshotAccess.of(**options)
+    storage = access.storage()
+    directory = Location.parse(real_path(locate_metadata(path, storage))).parent
+    root = _root_of(directory)
+    age = _age("older_than", older_than, str(directory), storage, delete=delete)
+
+    def read(previous: FileUses | None) -> FileUses:
+        beside = _snapshots_beside(directory, storage) if root == directory else []
+        return _find([*_searched(root, also), *beside], access, previous)
+
+    def plan(uses: FileUses) -> _Planned:
+        check_all_readable(uses)
+        if str(directory) not in uses.snapshots:
+            raise NotASnapshotError(f"{directory} was removed meanwhile: its {METADATA_FILE} is gone")
+        removed = [uses.snapshots[str(directory)]]
+        check_old_enough(removed, age)
+        check_not_named(removed, _named(uses, high_availability, storage))
+        return _Planned(removal_of_snapshots(uses, str(root), removed, age), uses)
+
+    return _carried_out(read, plan, storage, delete=delete)
+
+
+@takes_options
+def retain(
+    directory: Directory,
+    *,
+    keep: int | None = None,
+    newer_than: Duration | None = None,
+    older_than: Duration = GUARD,
+    delete: bool = False,
+    also: Sequence[Directory] = (),
+    high_availability: Directory | None = None,
+    **options: Unpack[DirectoryOptions],
+) -> RemovalSummary:
+    """Remove old checkpoints of each job below a directory, with the files that no other snapshot uses. Savepoints stay.
+
+    Parameters
+    ----------
+    directory
+        A directory of checkpoints or of one job.
+    keep
+        The number of newest checkpoints of each job that stay.
+    newer_than
+        Checkpoints of this age stay, and the newest one of each job. Give ``keep``, ``newer_than`` or both.
+    older_than
+        Checkpoints that were written within this time are not removed.
+    delete
+        Remove the checkpoints. By default nothing is removed.
+    also
+        As for :func:`files`.
+    high_availability
+        As for :func:`dispose`.
+    **options
+        See :class:`~state_processor.options.groups.DirectoryOptions`.
+
+    Raises
+    ------
+    NotASnapshotError
+        If a directory does not exist.
+    WriteError
+        If another snapshot uses files in the directory of a checkpoint, the ``_metadata`` of a snapshot can't be read, or a file
+        can't be removed.
+    OptionError
+        If neither ``keep`` nor ``newer_than`` is given, or an option has an unexpected value.
+    """
+    access = SnapshotAccess.of(**options)
+    if keep is None and newer_than is None:
+        raise OptionError(f"expected {spelled('keep', 3)} or {spelled('newer_than', '7d')}, to know which checkpoints stay")
+    if keep is not None and COUNT.of_argument("keep", keep) < 1:
+        raise OptionError(f"{spelled('keep', keep)}: expected at least 1, because a job needs its newest checkpoint to recover")
+    root, storage = _real_directory(directory), access.storage()
+    guard = _age("older_than", older_than, str(root), storage, delete=delete)
+    young = None if newer_than is None else replace(_age("newer_than", newer_than), now=guard.now)
+
+    def plan(uses: FileUses) -> _Planned:
+        checkpoints = [s for s in uses.snapshots.values() if is_checkpoint(s) and is_below(s.directory, str(root))]
+        retained = snapshots_to_retain(checkpoints, keep, young)
+        staying = {s.directory for of_job in retained for s in of_job.snapshots}
+        staying |= _named(uses, high_availability, storage).keys()
+        old = [s for s in checkpoints if s.directory not in staying and guard.is_exceeded(s.written)]
+        notes = tuple(note for of_job in retained for note in of_job.notes)
+        return _Planned(removal_of_snapshots(uses, str(root), old, guard), uses, notes)
+
+    return _carried_out(partial(_find, _searched(root, also), access), plan, storage, delete=delete)
+
+
+def _real_directory(directory: Directory) -> Location:
+    return Location.parse(real_path(str(Location.given(directory))))
+
+
+def _find(directories: Sequence[str], access: SnapshotAccess, previous: FileUses | None = None) -> FileUses:
+    return find_file_uses(directories, access.storage(), access.allow_paths, access.path_mapping, previous)
+
+
+def _searched(root: Location, also: Iterable[Directory]) -> list[str]:
+    """Return the directories with snapshots that may use files of a directory: other jobs or savepoints are next to it."""
+    if isinstance(also, (str, PathLike)) or not isinstance(also, Iterable):
+        raise OptionError(f"{spelled('also')}: expected a list of directories, found {also!r}")
+    has_siblings = _is_job(root) or is_savepoint_name(root.name)
+    return [str(root.parent if has_siblings else root), *(str(Location.given(other)) for other in also)]
+
+
+def _root_of(directory: Location) -> Location:
+    """Return the directory below which files are removed: for a checkpoint, the one with the files of its job."""
+    if _is_job(directory.parent):
+        return directory.parent.parent
+    return directory.parent if is_checkpoint_name(directory.name) else directory
+
+
+def _snapshots_beside(directory: Location, storage: Storage) -> list[str]:
+    """Return the directories of snapshots next to a snapshot. They may have names of any form."""
+    beside = (entry.path for entry in storage.list(str(directory.parent)) if entry.is_directory)
+    return [path for path in beside if storage.is_file(str(Location.parse(path).joined(METADATA_FILE)))]
+
+
+def _named(uses: FileUses, high_availability: Directory | None, storage: Storage) -> dict[str, CheckpointPointer]:
+    """Return the snapshots that files of high availability name: files that are given, and files in the searched directories."""
+    pointers = [] if high_availability is None else find_pointers(fspath(high_availability), storage)
+    found = (path for path, file in uses.files.items() if file.location.name.startswith(POINTER_PREFIX))
+    return named_by_pointers(uses.snapshots.values(), [*pointers, *(read_pointer(path, storage) for path in found)])
+
+
+def _is_job(directory: Location) -> bool:
+    return len(directory.name) == _JOB_ID_LENGTH and set(directory.name) <= set("0123456789abcdef")
+
+
+def _age(name: str, value: Duration, directory: str = "", storage: Storage | None = None, *, delete: bool = False) -> Age:
+    """Return an age up to now. Before a removal, the clock of the storage counts if it is behind the clock of this machine."""
+    try:
+        age = timedelta(milliseconds=duration_ms(value))
+    except OptionError:
+        raise OptionError(f"{spelled(name, value)}: expected a duration such as 1d, 12h or PT1H") from None
+    now = datetime.now(UTC)
+    if delete and storage is not None and storage.is_directory(directory):
+        now = min(now, clock_of_storage(directory, storage) or now)
+    return Age(age, now)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A planned removal, and what it was planned from. Plans are equal if they remove the same files."""
+
+    removal: Removal
+    uses: FileUses = field(compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+
+def _carried_out(
+    read: Callable[[FileUses | None], FileUses], plan: Callable[[FileUses], _Planned], storage: Storage, *, delete: bool
+) -> RemovalSummary:
+    """Plan a removal from the uses of files as they are read, carry it out if this is asked for, and summarize it.
+
+    Before files are removed, the uses are read again, and the plan is made once more. What is removed then counts as it was.
+    """
+
+    def from_reading() -> _Planned:
+        return plan(read(None))
+
+    planned = agreed(from_reading) if delete else from_reading()
+    removal, notes = planned.removal, planned.notes
+    if delete:
+        removal = removal.carry_out(
+            storage, lambda: plan(read(planned.uses).with_removed(removal.files, removal.snapshots)).removal
+        )
+        staying = len(removal.spared) - len(planned.removal.spared)
+        if staying:
+            number = len(planned.removal.files)
+            notes += (f"{staying} of {number} planned files stay: they were changed, or came into use meanwhile",)
+    return RemovalSummary(
+        delete,
+        tuple(snapshot.directory for snapshot in removal.snapshots),
+        tuple(file.path for file in removal.files),
+        removal.size,
+        len(removal.kept),
+        removal.outside,
+        len(planned.uses.snapshots),
+        removal.spared,
+        notes,
+    )

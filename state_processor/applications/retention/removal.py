@@ -1,0 +1,484 @@
+"""Removal of snapshots and of files that no snapshot uses. Each removal is planned, can be shown, and is then carried out.
+
+Files are removed only below the given directory, and only if they have names and places of files that Flink writes. No other
+snapshot may use them in two successive readings of the directory, and every ``_metadata`` there has to be readable. The directory
+is looked at again before each batch of files, and each file right before its removal: only files that are still unused and
+unchanged are removed.
+``_metadata`` is removed first: a removal that is interrupted leaves files without a snapshot, never a snapshot without files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+from uuid import uuid4
+
+import pyarrow.fs as pafs
+
+from state_processor.applications.retention.file_shapes import (
+    directory_of_job,
+    is_made_by_flink,
+    is_merged,
+    is_name_of_flink,
+    is_savepoint_name,
+)
+from state_processor.applications.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
+from state_processor.backends.files.changes import FileSink, remove_file
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata.checkpoint_order import Mark, in_order
+from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer
+from state_processor.backends.metadata.discovery import is_checkpoint_name
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.properties import SAVEPOINT
+from state_processor.backends.write.staging import is_name_of_write
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import StateProcessorError, WriteError
+
+_READINGS: Final = 8
+_BATCH: Final = 1000
+"""Files that are removed before the directory is looked at again; as many as object stores list by one request."""
+_LOOKS: Final = 16
+"""The most looks at the directory during one removal."""
+
+
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True)
+class Age:
+    """An age that files and snapshots are compared with, at a point in time."""
+
+    age: timedelta
+    now: datetime
+
+    def is_exceeded(self, time: datetime | None) -> bool:
+        """Check if something of this time is older; an unknown time is not."""
+        return time is not None and self.now.astimezone(UTC) - time > self.age
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Snapshots and files to remove.
+
+    Parameters
+    ----------
+    snapshots
+        The snapshots, oldest first.
+    files
+        Their files that no other snapshot uses, or files that no snapshot uses; ``_metadata`` of snapshots first.
+    kept
+        By path: the other snapshots that use a file of a removed snapshot.
+    outside
+        Files of removed snapshots that are outside of the directory, and stay.
+    spared
+        Files that removed snapshots name and that stay all the same: they do not have the name and the place of a file that
+        Flink writes, or were changed within the guard. What a ``_metadata`` names is input, and may be any file. After the
+        removal, also planned files that were changed, or that came into use, between the plan and their removal.
+    """
+
+    snapshots: tuple[StoredSnapshot, ...]
+    files: tuple[ListedFile, ...]
+    kept: dict[str, tuple[str, ...]]
+    outside: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files to remove."""
+        return sum(file.size for file in self.files)
+
+    def carry_out(self, storage: Storage, plan_again: Callable[[], Removal]) -> Removal:
+        """Remove the files that are still planned and unchanged, then the directories of snapshots that are empty.
+
+        Parameters
+        ----------
+        storage
+            Access to files.
+        plan_again
+            Plan from the directory as it is now, with the snapshots and files of this removal as they were. It is called before
+            each batch of files; files that are not planned any more stay.
+
+        Returns
+        -------
+        Removal
+            The files that were removed; files that stay are spared.
+
+        Raises
+        ------
+        WriteError
+            If a file can't be removed, or the directory does not permit the removal any more.
+        """
+        removed: list[ListedFile] = []
+        staying: list[str] = []
+        batch = max(_BATCH, -(-len(self.files) // _LOOKS))
+        try:
+            for start in range(0, len(self.files), batch):
+                planned = {*plan_again().files}
+                for file in self.files[start : start + batch]:
+                    match storage.size_and_time(file.path):
+                        case None:  # another process has removed it
+                            pass
+                        case size, modified if file in planned and file.is_as_listed(size, modified):
+                            remove_file(storage, file.path)
+                            removed.append(file)
+                        case _:
+                            staying.append(file.path)
+                            if file.location.name == METADATA_FILE:  # the snapshot stays, and needs its files
+                                planned = {*plan_again().files}
+        except StateProcessorError as error:
+            if not removed:
+                raise
+            raise WriteError(f"the removal stopped after {len(removed)} of {len(self.files)} files:\n{error}") from error
+        for directory in {str(file.location.parent) for file in removed}:
+            if is_checkpoint_name(Location.parse(directory).name) or directory in {s.directory for s in self.snapshots}:
+                _remove_if_empty(storage, directory)
+        snapshots = tuple(snapshot for snapshot in self.snapshots if snapshot.metadata_file not in staying)
+        return replace(self, snapshots=snapshots, files=tuple(removed), spared=(*self.spared, *staying))
+
+
+def _remove_if_empty(storage: Storage, directory: str) -> None:
+    if Location.parse(directory).is_local:
+        with suppress(OSError):  # it is not empty, or another process has removed it
+            os.rmdir(Location.parse(directory).path)
+        return
+
+    def remove(filesystem: pafs.FileSystem, inner: str) -> None:
+        filesystem.delete_dir(inner)
+
+    if storage.is_directory(directory) and not storage.list(directory):
+        with suppress(WriteError):  # another process has made a file there
+            storage.call(directory, remove, "removed", WriteError)
+
+
+def check_all_readable(uses: FileUses) -> None:
+    """Check that the files of all snapshots are known.
+
+    Raises
+    ------
+    WriteError
+        If some ``_metadata`` can't be read.
+    """
+    if uses.unreadable:
+        directory, reason = min(uses.unreadable.items())
+        more = len(uses.unreadable) - 1
+        others = f" ({more} more can't be read either)" if more else ""
+        raise WriteError(
+            f"nothing is removed, because the files of {directory} are unknown{others}:\n{reason}\n"
+            f"Repair or remove its {METADATA_FILE} first"
+        )
+
+
+def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: Age) -> None:
+    """Check that snapshots are older than the guard.
+
+    Raises
+    ------
+    WriteError
+        If one is younger, or its age is unknown.
+    """
+    for snapshot in snapshots:
+        if not older_than.is_exceeded(snapshot.written):
+            seconds = None if snapshot.written is None else max(timedelta(), _whole_seconds(older_than.now - snapshot.written))
+            age = "an unknown time" if seconds is None else f"{seconds} ago"
+            raise WriteError(
+                f"nothing is removed: {snapshot.directory} was written {age}; expected more than {older_than.age} ago.\n"
+                f"Wait, or lower {spelled('older_than')}"
+            )
+
+
+@dataclass(frozen=True)
+class Retained:
+    """The checkpoints of a job that stay.
+
+    Parameters
+    ----------
+    snapshots
+        The checkpoints.
+    notes
+        What the choice went by where numbers and times of checkpoints disagree.
+    """
+
+    snapshots: tuple[StoredSnapshot, ...]
+    notes: tuple[str, ...]
+
+
+def snapshots_to_retain(snapshots: Iterable[StoredSnapshot], keep: int | None, newer_than: Age | None) -> list[Retained]:
+    """Return the checkpoints to keep, of each job: the newest ``keep``, or those newer than a duration and the newest one.
+
+    Both checkpoints stay if it is in doubt which one is newer.
+    """
+    by_job: dict[str, list[StoredSnapshot]] = {}
+    for snapshot in snapshots:
+        by_job.setdefault(str(Location.parse(snapshot.directory).parent), []).append(snapshot)
+    return [_retained(of_job, keep if keep is not None else 1, newer_than) for of_job in by_job.values()]
+
+
+def _retained(of_job: Sequence[StoredSnapshot], number: int, newer_than: Age | None) -> Retained:
+    order = in_order(map(_marked, of_job), lambda snapshot: snapshot.files)
+    staying = order.checkpoints[-number:]
+    if any(doubt.is_close for doubt in order.doubts):
+        staying += sorted(of_job, key=lambda snapshot: _marked(snapshot).by_time)[-number:]
+    if newer_than is not None:
+        staying += (snapshot for snapshot in of_job if not newer_than.is_exceeded(snapshot.written))
+    notes = [doubt.text(lambda s: s.directory) + (". Both stay" if doubt.is_close else "") for doubt in order.doubts]
+    return Retained(tuple(staying), tuple(notes))
+
+
+def _marked(snapshot: StoredSnapshot) -> Mark[StoredSnapshot]:
+    return Mark(snapshot, snapshot.checkpoint_id, None if snapshot.written is None else snapshot.written.timestamp())
+
+
+def clock_of_storage(directory: str, storage: Storage) -> datetime | None:
+    """Return the time that the storage gives to a file that is written now; ``None`` if it has no times."""
+    probe = str(Location.parse(directory).joined(f"{uuid4().hex}-clock"))
+    try:
+        with FileSink(storage, probe):
+            pass
+        return storage.modified(probe)
+    finally:
+        remove_file(storage, probe)
+
+
+def agreed(plan: Callable[[], Plan]) -> Plan:
+    """Plan a removal from readings of the directory until two successive plans are equal.
+
+    Raises
+    ------
+    WriteError
+        If no two successive readings do.
+    """
+    removal = plan()
+    for _ in range(_READINGS):
+        previous, removal = removal, plan()
+        if removal == previous:
+            return removal
+    raise WriteError(
+        f"nothing is removed: {_READINGS + 1} readings of the directory differ in what is not used. Jobs change it faster than "
+        f"it is read: raise {spelled('older_than')}, or try again"
+    )
+
+
+def is_checkpoint(snapshot: StoredSnapshot) -> bool:
+    """Check if a snapshot is a checkpoint in the directory that Flink makes for it. A savepoint may have any name."""
+    return snapshot.kind != SAVEPOINT and is_checkpoint_name(Location.parse(snapshot.directory).name)
+
+
+def named_by_pointers(snapshots: Iterable[StoredSnapshot], pointers: Iterable[CheckpointPointer]) -> dict[str, CheckpointPointer]:
+    """Return the snapshots that files of high availability name, by directory: recovering jobs take them."""
+    found: dict[str, CheckpointPointer] = {}
+    known = list(pointers)
+    for snapshot in snapshots:
+        directory = Location.parse(snapshot.directory)
+        for pointer in known:
+            is_numbered_so = (directory.parent.name, snapshot.checkpoint_id) == (pointer.job_id, pointer.checkpoint_id)
+            if is_numbered_so or real_path(str(Location.parse(pointer.path))) == snapshot.directory:
+                found[snapshot.directory] = pointer
+    return found
+
+
+def check_not_named(snapshots: Iterable[StoredSnapshot], named: Mapping[str, CheckpointPointer]) -> None:
+    """Check that no file of high availability names a snapshot.
+
+    Raises
+    ------
+    WriteError
+        If a file names one.
+    """
+    for snapshot in snapshots:
+        if snapshot.directory in named:
+            pointer = named[snapshot.directory]
+            raise WriteError(
+                f"nothing is removed: {pointer.file} names {snapshot.directory}, so that job {pointer.job_id} may restore it "
+                "when it recovers; cancel the job first, so that Flink removes this file"
+            )
+
+
+def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[StoredSnapshot], older_than: Age) -> Removal:
+    """Plan the removal of snapshots with all of their files that no other snapshot uses.
+
+    Parameters
+    ----------
+    uses
+        The files and snapshots of all directories that matter.
+    directory
+        The directory below which files are removed, without symbolic links.
+    removed
+        The snapshots.
+    older_than
+        Files that were changed within this time stay.
+
+    Raises
+    ------
+    WriteError
+        If some ``_metadata`` can't be read, or another snapshot uses a file in the directory of a removed one.
+    """
+    check_all_readable(uses)
+    names = {snapshot.directory for snapshot in removed}
+    used = {path for snapshot in removed for path in snapshot.files}
+    others = {path: tuple(user for user in uses.users_of(path) if user not in names) for path in used}
+    for snapshot in removed:
+        own = sorted(path for path in used if others[path] and is_below(path, snapshot.directory))
+        if own:
+            raise WriteError(_in_use(snapshot, own, sorted({user for path in own for user in others[path]})))
+    unused = [path for path in used if not others[path] and path in uses.files]
+    inside = [uses.files[path] for path in unused if is_below(path, directory)]
+    running = _RunningJobs(uses, older_than, names)
+    removable = [
+        file
+        for file in inside
+        if _is_of_snapshot(file.location, names) and older_than.is_exceeded(file.modified) and not running.may_append(file)
+    ]
+    return Removal(
+        tuple(sorted(removed, key=lambda s: (s.checkpoint_id, s.directory))),
+        tuple(sorted(removable, key=lambda file: (file.location.name != METADATA_FILE, file.path))),
+        {path: users for path, users in others.items() if users and path in uses.files},
+        tuple(sorted(path for path in unused if not is_below(path, directory))),
+        tuple(sorted({file.path for file in inside} - {file.path for file in removable})),
+    )
+
+
+def _in_use(snapshot: StoredSnapshot, paths: list[str], users: list[str]) -> str:
+    who = f"{users[0]} uses" if len(users) == 1 else f"{users[0]} and {len(users) - 1} more use"
+    which = "that snapshot" if len(users) == 1 else "these snapshots"
+    return f"{snapshot.directory} can't be removed: {who} {len(paths)} of its files, such as {paths[0]}.\nRemove {which} first"
+
+
+def check_has_snapshots(uses: FileUses, orphans: Sequence[ListedFile]) -> None:
+    """Check that orphans are beside at least one snapshot: all snapshots may lie elsewhere (Flink: ``s3.entropy.key``).
+
+    Raises
+    ------
+    WriteError
+        If there are orphans, but no snapshot was found.
+    """
+    if orphans and not uses.snapshots:
+        raise WriteError(
+            f"nothing is removed: {len(orphans)} files, such as {orphans[0].path}, seem unused, but no snapshot was found. "
+            "Snapshots elsewhere may use them: Flink writes files of the state below other prefixes if entropy is set.\n"
+            f"Name the directories of these snapshots with {spelled('also')}, or remove the directory yourself"
+        )
+
+
+def check_claims(uses: FileUses, orphans: Iterable[ListedFile]) -> None:
+    """Check that no orphan is in a directory that a job elsewhere may have claimed.
+
+    A job that claims a savepoint, or a retained checkpoint with shared files, removes the ``_metadata`` and goes on using files.
+
+    Raises
+    ------
+    WriteError
+        If the directory of an orphan has neither a ``_metadata`` nor a file that a snapshot uses.
+    """
+    claimable: dict[str, list[str]] = {}
+    for file in orphans:
+        place = _claimable_directory(file.location)
+        if place is not None:
+            claimable.setdefault(place, []).append(file.path)
+    for place, paths in claimable.items():
+        if not _snapshots_of(place, uses):
+            raise WriteError(
+                f"nothing is removed: {place} has {len(paths)} files, such as {paths[0]}, and no {METADATA_FILE}. A job may have "
+                "claimed it, and keep its checkpoints elsewhere.\nName the directories of the jobs that may use these files with "
+                f"{spelled('also')}, or remove the directory yourself"
+            )
+
+
+def _snapshots_of(place: str, uses: FileUses) -> set[str]:
+    """Return the snapshots in a directory, and those that use files there."""
+    inside = {directory for directory in uses.snapshots if directory == place or is_below(directory, place)}
+    return inside.union(*(users for path, users in uses.users.items() if is_below(path, place)))
+
+
+def _claimable_directory(location: Location) -> str | None:
+    """Return the savepoint or the job whose files a job elsewhere may use; ``None`` for files of one checkpoint."""
+    directory = location.parent
+    if is_savepoint_name(directory.name):
+        return str(directory)
+    return None if is_checkpoint_name(directory.name) else directory_of_job(location)
+
+
+class _RunningJobs:
+    """Jobs that may run: their directories have files that are younger than the guard.
+
+    Such a job may still need files that no snapshot uses and that are older than the guard. A changelog is written before the
+    checkpoint that names it, and checkpoints may fail for longer than the guard.
+
+    File merging appends to files whose earlier parts are not used any more, and the next checkpoint names such a file again. A
+    job that is idle may do so after any time. So these files stay as long as the job has a checkpoint that is not removed.
+
+    Parameters
+    ----------
+    uses
+        The files and snapshots.
+    older_than
+        The guard.
+    removed
+        Directories of the snapshots that are removed.
+    """
+
+    def __init__(self, uses: FileUses, older_than: Age, removed: Collection[str] = ()) -> None:
+        self._uses = uses
+        self._continued = {str(Location.parse(path).parent) for path in uses.snapshots if path not in removed}
+        self._older_than = older_than
+        young = (file.location for file in uses.files.values() if not older_than.is_exceeded(file.modified))
+        self._directories = {directory_of_job(location) for location in young} - {None}
+        self._last: dict[str, datetime | None] = {}
+
+    def may_append(self, file: ListedFile) -> bool:
+        """Check if a job may append to a merged file."""
+        return is_merged(file.location) and directory_of_job(file.location) in self._directories | self._continued
+
+    def may_name(self, file: ListedFile) -> bool:
+        """Check if the next checkpoint of a job may name a file: it is not older than the last checkpoint by the guard."""
+        job = directory_of_job(file.location)
+        if job is None or job not in self._directories:
+            return False
+        if job not in self._last:
+            written = (self._uses.snapshots[directory].written for directory in _snapshots_of(job, self._uses))
+            self._last[job] = max(filter(None, written), default=None)
+        last = self._last[job]
+        return last is None or not Age(self._older_than.age, min(last, self._older_than.now)).is_exceeded(file.modified)
+
+
+def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Removal:
+    """Plan the removal of files that Flink has made and that no snapshot uses.
+
+    Parameters
+    ----------
+    uses
+        The files and snapshots of all directories that matter.
+    directory
+        The directory below which files are removed.
+    older_than
+        Files that were changed within this time stay: a checkpoint that is not complete may use them. The time counts back
+        from the last checkpoint of a job that may run.
+    """
+    running = _RunningJobs(uses, older_than)
+    orphans = [
+        file
+        for path, file in uses.files.items()
+        if is_below(path, directory)
+        and not uses.users_of(path)
+        and is_made_by_flink(file.location)
+        and older_than.is_exceeded(file.modified)
+        and not running.may_append(file)
+        and not running.may_name(file)
+    ]
+    return Removal((), tuple(orphans), {})
+
+
+def _is_of_snapshot(location: Location, snapshots: Collection[str]) -> bool:
+    """Check if a file has the name and the place of a file of one of some snapshots, by their directories."""
+    if str(location.parent) in snapshots:
+        name = location.name
+        return name == METADATA_FILE or is_name_of_flink(name) or is_name_of_write(name)
+    return is_made_by_flink(location)
+
+
+def _whole_seconds(age: timedelta) -> timedelta:
+    return timedelta(seconds=age // timedelta(seconds=1))

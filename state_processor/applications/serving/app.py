@@ -1,0 +1,122 @@
+"""The server of HTTP: routes, errors, and its description for OpenAPI."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from state_processor.applications.serving import answers
+from state_processor.applications.serving.access import Permission
+from state_processor.applications.serving.following import Followed, ServedSnapshot
+from state_processor.applications.serving.limits import BusyError, LimitError, Limits, TimeLimitError, Workers
+from state_processor.applications.serving.openapi import document, page
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    NotFoundError,
+    OptionError,
+    StateProcessorError,
+    UnsupportedFormatError,
+)
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_LOG: Final = logging.getLogger("state_processor")
+_STATUS: Final[dict[type[StateProcessorError], int]] = {
+    NotFoundError: 404,
+    OptionError: 400,
+    InvalidRowError: 400,
+    BusyError: 503,
+    TimeLimitError: 504,
+    LimitError: 413,
+    UnsupportedFormatError: 501,
+    CorruptSnapshotError: 500,
+}
+"""Statuses of errors; other errors of the library are 503: a newer checkpoint may be readable."""
+
+Read = Callable[[ServedSnapshot], dict[str, Any]]
+
+
+def application(followed: Followed, permission: Permission, limits: Limits) -> Starlette:
+    """Return the application.
+
+    Parameters
+    ----------
+    followed
+        The snapshots.
+    permission
+        Who may ask.
+    limits
+        Limits of requests.
+    """
+    from starlette.applications import Starlette
+    from starlette.responses import HTMLResponse, Response
+    from starlette.routing import Route
+
+    workers = Workers(limits)
+
+    async def answer(request: Request) -> Response:
+        if not permission.allows(request.headers.get("authorization"), request.headers.get("host")):
+            return _error(401, "Unauthorized", _unauthorized(permission), {"WWW-Authenticate": "Bearer"})
+        segments = [unquote(part) for part in request.scope["raw_path"].decode("ascii").split("/")[1:]]
+        match segments:
+            case ["openapi.json"]:
+                return _json(document(protected=permission.token is not None))
+            case ["docs"] | [""]:
+                return HTMLResponse(page(protected=permission.token is not None), headers=_SAFE)
+        read = _read(segments, limits)
+        if read is None:
+            return _error(404, "NotFoundError", f"there is no {request.url.path}; /openapi.json describes all paths")
+        try:
+            return _json(await workers.run(partial(followed.ask, read)))
+        except StateProcessorError as problem:
+            status = next((code for kind, code in _STATUS.items() if isinstance(problem, kind)), 503)
+            return _error(status, type(problem).__name__, str(problem))
+        except Exception:
+            _LOG.exception("a request failed: %s", request.url.path)
+            return _error(500, "InternalError", "the server failed; its log has the reason")
+
+    def _error(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> Response:
+        return _json({"error": {"type": kind, "message": message}}, status, headers)
+
+    def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        return Response(text.encode("utf-8", "replace"), status, {**_SAFE, **(headers or {})}, "application/json")
+
+    return Starlette(routes=[Route("/{rest:path}", answer, methods=["GET"])])
+
+
+_SAFE: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+}
+
+
+def _read(segments: list[str], limits: Limits) -> Read | None:
+    """Return the function that reads the answer of a path; ``None`` if the path is unknown."""
+    match segments:
+        case ["checkpoint"]:
+            return lambda served: {"checkpoint_id": served.checkpoint_id}
+        case ["operators"]:
+            return answers.operators
+        case ["operators", uid, "states"]:
+            return lambda served: answers.states(served, uid)
+        case ["operators", uid, "keys", key]:
+            return lambda served: answers.contents(served, uid, key, None, limits)
+        case ["operators", uid, "keys", key, state]:
+            return lambda served: answers.contents(served, uid, key, state, limits)
+    return None
+
+
+def _unauthorized(permission: Permission) -> str:
+    if permission.token is not None:
+        return "expected the bearer token of the server in the header Authorization"
+    return "without a token, the server answers to localhost and 127.0.0.1 only: ask by one of these names"

@@ -1,0 +1,251 @@
+"""The server of Arrow Flight: scans of states with columns and keys, and queries of SQL."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import chain, islice
+from typing import Any, Final, Self
+
+import pyarrow as pa
+from pyarrow import flight
+
+from state_processor.applications.serving.access import Permission
+from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
+from state_processor.applications.serving.limits import BusyError, Limits, TimeLimitError
+from state_processor.applications.serving.queries import QueryProcesses
+from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.read.scans import StateRequest, StateScan
+from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.types.identifier import OperatorIdentifier
+
+CHECKPOINT_ID: Final = b"checkpoint_id"
+"""The key of the checkpoint's number in the metadata of the schema of each answer."""
+_FIELDS: Final = frozenset({"uid", "state", "kind", "columns", "keys", "sql"})
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A request: a query of SQL, or a state with columns and keys."""
+
+    uid: str | None = None
+    state: str | None = None
+    kind: str | None = None
+    columns: tuple[str, ...] | None = None
+    keys: tuple[Any, ...] | None = None
+    sql: str | None = None
+
+    @classmethod
+    def parse(cls, command: bytes) -> Self:
+        """Return a request from its JSON.
+
+        Raises
+        ------
+        OptionError
+            The bytes are not a request; the message has an example.
+        """
+        example = '{"uid": "orders", "state": "total", "columns": ["key", "value"], "keys": ["amelia"]} or {"sql": "SELECT …"}'
+        try:
+            given = json.loads(command)
+        except ValueError:
+            raise OptionError(f"expected JSON such as {example}, found {command[:80]!r}") from None
+        if not isinstance(given, dict) or not given.keys() <= _FIELDS or ("sql" in given) != (given.keys() == {"sql"}):
+            raise OptionError(f"expected an object such as {example}, found {command[:80]!r}")
+        lists: dict[str, Any] = {
+            name: tuple(given.pop(name)) for name in ("columns", "keys") if isinstance(given.get(name), list)
+        }
+        if any(not isinstance(value, str) for value in given.values() if value is not None):
+            raise OptionError(f"expected an object such as {example}, found {command[:80]!r}")
+        if "uid" not in given and "sql" not in given:
+            raise OptionError(f"the request names neither an operator nor a query; expected {example}")
+        return cls(**given, **lists)
+
+    def open(self, served: ServedSnapshot, queries: QueryProcesses) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the columns, and an iterator that reads the batches."""
+        if self.sql is not None:
+            return queries.run(served, self.sql)
+        scan = self._scan(served)
+        return scan.schema, scan.read()
+
+    def schema(self, served: ServedSnapshot, queries: QueryProcesses) -> pa.Schema:
+        """Return the columns."""
+        return self._scan(served).schema if self.sql is None else queries.columns(served, self.sql)
+
+    def _scan(self, served: ServedSnapshot) -> StateScan:
+        options = {**READING, **({} if self.columns is None else {"columns": self.columns})}
+        options |= {} if self.keys is None else {"keys": self.keys}
+        request = StateRequest(OperatorIdentifier.of(self.uid or ""), self.state, self.kind, None, options)
+        return StateScan.of(request.find(served.snapshot), request)
+
+
+class _Slot:
+    """A place among the requests that run. At the limit of time it is free again, even if the client does not read the answer.
+
+    Parameters
+    ----------
+    slots
+        The places.
+    seconds
+        The limit.
+    """
+
+    def __init__(self, slots: threading.Semaphore, seconds: float) -> None:
+        self._slots = [slots]  # emptied by the first release; others come too late
+        self._limit = threading.Timer(seconds, self.release)
+        self._limit.daemon = True
+        self._limit.start()
+
+    def release(self) -> None:
+        """Free the place, once."""
+        self._limit.cancel()
+        with suppress(IndexError):
+            self._slots.pop().release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
+    """The server. Tickets and descriptors have the JSON of a :class:`Scan`.
+
+    Parameters
+    ----------
+    address
+        Host and port; with port 0, :attr:`port` is a free one.
+    followed
+        The snapshots.
+    permission
+        Who may ask.
+    limits
+        Limits of requests.
+    """
+
+    def __init__(self, address: tuple[str, int], followed: Followed, permission: Permission, limits: Limits) -> None:
+        middleware = {"permission": _Checks(permission)}
+        super().__init__(f"grpc://{address[0]}:{address[1]}", middleware=middleware)
+        self._followed = followed
+        self._limits = limits
+        self._slots = threading.Semaphore(limits.parallel)
+        self._queries = QueryProcesses(followed.access, limits)
+
+    def start_queries(self) -> None:
+        """Start a process for queries, so that the first one does not wait for it."""
+        if find_spec("duckdb") is not None:
+            with suppress(StateProcessorError):  # which queries will raise
+                self._queries.start(self._followed.current)
+
+    def shutdown(self) -> None:
+        """End the server, and the processes of queries."""
+        self._queries.close()
+        super().shutdown()
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
+        """Yield a flight for each state, and for the timers of each operator."""
+        with _clear_errors(), self._slot():
+            yield from [self._info(command) for command in self._followed.ask(_all_commands)]
+
+    def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        """Return the columns of a request."""
+        with _clear_errors(), self._slot():
+            return self._info(descriptor.command)
+
+    def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
+        """Return the columns of a request."""
+        with _clear_errors(), self._slot():
+            return flight.SchemaResult(self._schema(descriptor.command))
+
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
+        """Return the rows of a request. The metadata of the schema has the number of the checkpoint."""
+        with _clear_errors():
+            scan, slot = Scan.parse(ticket.ticket), self._slot()
+            try:
+                schema, batches = self._followed.ask(lambda served: _begun(served, scan, self._queries))
+            except BaseException:
+                slot.release()
+                raise
+        return flight.GeneratorStream(schema, self._sent(schema, batches, slot))
+
+    def _sent(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], slot: _Slot) -> Iterator[pa.RecordBatch]:
+        with _clear_errors(), slot:
+            for batch in self._limits.bounded(batches):
+                yield batch.replace_schema_metadata(schema.metadata)
+
+    def _slot(self) -> _Slot:
+        """Take a place among the requests that run.
+
+        Raises
+        ------
+        BusyError
+            No place became free in time.
+        """
+        if not self._slots.acquire(timeout=self._limits.seconds):
+            raise BusyError(f"{self._limits.parallel} requests are running; ask again later")
+        return _Slot(self._slots, self._limits.seconds)
+
+    def _schema(self, command: bytes) -> pa.Schema:
+        scan = Scan.parse(command)
+        return self._followed.ask(lambda served: _named(served, scan.schema(served, self._queries)))
+
+    def _info(self, command: bytes) -> flight.FlightInfo:
+        endpoint = flight.FlightEndpoint(flight.Ticket(command), [])
+        descriptor = flight.FlightDescriptor.for_command(command)
+        return flight.FlightInfo(self._schema(command), descriptor, [endpoint], -1, -1)
+
+
+def _all_commands(served: ServedSnapshot) -> list[bytes]:
+    found: list[bytes] = []
+    for operator in served.snapshot.metadata.operators:
+        name = operator.label
+        states = served.surveyed[operator.operator_id][0]
+        kinds = [{"state": state} for state, known in states.items() if not known[0].is_timer]
+        kinds += [{"kind": TIMER_KIND}] if len(kinds) < len(states) else []
+        found += [json.dumps({"uid": name, **kind}).encode() for kind in kinds]
+    return found
+
+
+def _begun(served: ServedSnapshot, scan: Scan, queries: QueryProcesses) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Open a request and read its first batch: until then, a newer checkpoint can be read instead."""
+    schema, batches = scan.open(served, queries)
+    first = list(islice(batches, 1))
+    return _named(served, schema), chain(first, batches)
+
+
+def _named(served: ServedSnapshot, schema: pa.Schema) -> pa.Schema:
+    return schema.with_metadata({**(schema.metadata or {}), CHECKPOINT_ID: str(served.checkpoint_id).encode()})
+
+
+class _Checks(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Refuses calls without the token."""
+
+    def __init__(self, permission: Permission) -> None:
+        self._permission = permission
+
+    def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
+        """Refuse a call that is not allowed."""
+        given = {name.lower(): values for name, values in headers.items()}
+        (authorization,) = given.get("authorization", [None])[:1]
+        if not self._permission.allows(authorization, None):
+            raise flight.FlightUnauthenticatedError("expected the bearer token of the server in the header authorization")
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Send errors of the library with their messages."""
+    try:
+        yield
+    except BusyError as problem:
+        raise flight.FlightUnavailableError(str(problem)) from None
+    except TimeLimitError as problem:
+        raise flight.FlightTimedOutError(f"TimeLimitError: {problem}") from None
+    except StateProcessorError as problem:
+        raise flight.FlightServerError(f"{type(problem).__name__}: {problem}") from None

@@ -1,0 +1,125 @@
+"""The servers of HTTP and Arrow Flight in one process."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any, Final
+
+from state_processor.applications.serving.access import Permission
+from state_processor.applications.serving.following import Followed
+from state_processor.applications.serving.limits import Limits
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import require
+
+_IDLE_SECONDS: Final = 30
+"""Time in seconds until a connection without requests is closed."""
+
+_BACKLOG: Final = 1024
+"""Connections that wait to be accepted."""
+_SWITCH_SECONDS: Final = 0.001
+"""Time in seconds that a thread may take until another gets its turn: many requests are shorter than Python's 5 milliseconds."""
+
+
+def serve(
+    directory: str | PathLike[str],
+    host: str,
+    port: int,
+    flight_port: int | None,
+    token: str | None,
+    limits: Limits,
+    seconds: float,
+    options: Mapping[str, Any],
+    started: Callable[[str], None],
+) -> None:
+    """Serve the newest snapshot of a directory until the process is interrupted.
+
+    Parameters
+    ----------
+    directory
+        A directory with checkpoints of one job, or a snapshot.
+    host, port
+        The address of HTTP; with port 0, a free port.
+    flight_port
+        The port of Arrow Flight; ``None`` for HTTP alone.
+    token
+        The bearer token of requests; required if other machines reach ``host``.
+    limits
+        Limits of requests.
+    seconds
+        Time between two looks for a newer checkpoint, in seconds.
+    options
+        Keyword arguments of opening snapshots.
+    started
+        Receives a line about each server that is ready.
+
+    Raises
+    ------
+    OptionError
+        A package is not installed, the token is missing or too short, or the address can't be used.
+    NotASnapshotError
+        The directory does not have a complete snapshot, or has checkpoints of several jobs.
+    """
+    require("starlette", "serve", "servers")
+    permission = Permission.of(host, token)
+    followed = Followed(directory, options)
+    server = http_server(followed, permission, limits, host, port)
+    shown = f"[{host}]" if ":" in host else host
+    listener = _listener(host, port)
+    followed.current.warm_up()
+    followed.follow(seconds)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{listener.getsockname()[1]}/docs")
+    if flight_port is None:
+        server.run([listener])
+        return
+    from state_processor.applications.serving.flight import FlightServer
+
+    with FlightServer((shown, flight_port), followed, permission, limits) as flights:
+        flights.start_queries()
+        started(f"Arrow Flight: grpc://{shown}:{flights.port}")
+        threading.Thread(target=flights.serve, name="flight", daemon=True).start()
+        server.run([listener])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return a socket that accepts connections to an address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends small packets at once (TCP_NODELAY) if the protocol is named; an answer takes 40 ms longer otherwise
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        return listener
+    except OSError as problem:
+        listener.close()
+        raise OptionError(f"can't listen on {host}, port {port}: {problem.strerror}; choose another --host or --port") from None
+
+
+def http_server(followed: Followed, permission: Permission, limits: Limits, host: str, port: int) -> Any:
+    """Return the server of HTTP, an object of uvicorn.
+
+    Raises
+    ------
+    OptionError
+        A package is not installed.
+    """
+    uvicorn = require("uvicorn", "serve", "servers")
+    from state_processor.applications.serving.app import application
+    from state_processor.applications.serving.connections import WatchedProtocol
+
+    config = uvicorn.Config(
+        application(followed, permission, limits),
+        host=host,
+        port=port,
+        http=WatchedProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+    )
+    return uvicorn.Server(config)

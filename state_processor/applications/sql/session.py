@@ -1,0 +1,263 @@
+"""Queries on the views of a snapshot with DuckDB."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from state_processor.applications.sql.views import View, quoted, views_of
+from state_processor.backends.read.column_comments import comments_of
+from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.serializers.late import require
+from state_processor.types.identifier import OperatorIdentifier
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from state_processor.applications.sql.query_fields import QueryFields
+    from state_processor.backends.metadata.snapshot import Snapshot
+    from state_processor.read.scans import StateScan
+
+_LOG: Final = logging.getLogger("state_processor")
+_ROWS: Final = 100_000
+"""Rows of a batch of a result."""
+_LONGEST: Final = 300
+_IDENTIFIERS: Final = re.compile(r'"((?:[^"]|"")+)"|([^\W\d]\w*|[0-9a-f]{32})')
+_ISOLATED: Final = {
+    "python_enable_replacements": "false",
+    "enable_external_access": "false",
+    "temp_directory": "",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+}
+"""Settings of DuckDB for queries of others."""
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """The reason why a view can't be read."""
+
+    reason: StateProcessorError
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """The result of a query: columns, and batches that are read while they are consumed."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+class SqlSession:
+    """A connection of DuckDB to the views of a snapshot.
+
+    Views are made when a query names them, with the fields of structs that the query uses. Read a result to its end before the
+    next query.
+
+    Parameters
+    ----------
+    views
+        The views.
+    connection
+        An empty database in memory.
+    only_select
+        Whether other statements than ``SELECT`` are refused.
+    """
+
+    def __init__(self, views: Sequence[View], connection: duckdb.DuckDBPyConnection, *, only_select: bool = False) -> None:
+        self.views = list(views)
+        self._only_select = only_select
+        self._connection = connection
+        self._opened: dict[View, StateScan | pa.Table | _Unread] = {}
+        self._made: dict[View, pa.Schema] = {}
+        self._schemas: set[str] = set()
+        self._is_changed = False
+        self._failures: list[StateProcessorError] = []
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, Any]) -> Self:
+        """Open a snapshot; for errors see :func:`state_processor.duckdb.connect`."""
+        duckdb = require("duckdb", "duckdb", "queries of SQL")
+        if "nanos" in options:
+            DecodeOptions(nanos=options["nanos"])
+        snapshot = SnapshotAccess.among(options).open(path)
+        connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
+        return cls(views_of(snapshot, options), connection)
+
+    @classmethod
+    def isolated(cls, snapshot: Snapshot, options: Mapping[str, Any], memory: int, threads: int) -> Self:
+        """Return a session for queries of others: they read the views of an open snapshot, and no files of the machine.
+
+        Parameters
+        ----------
+        snapshot, options
+            The snapshot, and keyword arguments of reading.
+        memory, threads
+            Bytes and threads that DuckDB may use. It does not count all memory, and does not write to a disk.
+
+        Raises
+        ------
+        OptionError
+            DuckDB is not installed.
+        """
+        duckdb = require("duckdb", "duckdb", "queries of SQL")
+        connection = duckdb.connect(":memory:", config={**_ISOLATED, "memory_limit": f"{memory}B", "threads": str(threads)})
+        connection.execute("SET enable_progress_bar = false")
+        return cls(views_of(snapshot, options), connection, only_select=True)
+
+    def connection_to_all(self) -> duckdb.DuckDBPyConnection:
+        """Make all views that can be read, and return the connection. The log names the views that can't be read."""
+        for view in self.views:
+            opened = self._open(view)
+            if isinstance(opened, _Unread):
+                _LOG.warning("the view %s can't be read: %s", view.label, opened.reason)
+            else:
+                self._make(view, opened, opened.schema)
+        return self._connection
+
+    def execute(self, query: str) -> QueryResult:
+        """Run a query.
+
+        Parameters
+        ----------
+        query
+            One statement of SQL.
+
+        Returns
+        -------
+        QueryResult
+            Columns, and batches that are read while they are consumed.
+
+        Raises
+        ------
+        NotFoundError
+            The query names an unknown table or column.
+        OptionError
+            The query is not valid, or is not one statement.
+        StateProcessorError
+            A state that the query names can't be read.
+        """
+        if not isinstance(query, str):
+            raise OptionError(f"expected a query as text, found a {type(query).__name__}")
+        with self._clear_errors():
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1:
+                raise OptionError(f"expected one statement of SQL, found {len(statements)}; run one after the other")
+            if self._only_select and statements[0].type.name != "SELECT":
+                raise OptionError(f"expected a SELECT, found a statement of kind {statements[0].type.name}")
+            self._name_operators(query)
+            fields = self._parsed(query)
+            self._make_views(fields)
+            relation = self._connection.sql(query)
+            self._is_changed |= fields is None  # it may have made views and macros, which later queries use
+            if relation is None:  # a statement without a result
+                return QueryResult(pa.schema([]), iter(()))
+            reader = relation.to_arrow_reader(_ROWS)
+        return QueryResult(reader.schema, self._batches(reader))
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        with self._clear_errors(), reader:
+            yield from reader
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """Raise errors of a read unchanged, and errors of DuckDB with the way out."""
+        import duckdb
+
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, OSError) as problem:
+            if self._failures:
+                raise self._failures.pop() from None
+            if isinstance(problem, OSError):
+                raise
+            lines = [line for line in str(problem).partition("\nLINE ")[0].splitlines() if line.strip()]
+            text = " ".join(lines)[:_LONGEST]
+            if isinstance(problem, (duckdb.CatalogException, duckdb.BinderException)):
+                raise NotFoundError(f"{text}; SHOW ALL TABLES lists the views and their columns") from None
+            raise OptionError(f"{text}; see the functions and the syntax of DuckDB {duckdb.__version__}") from None
+        finally:
+            self._failures.clear()
+
+    def columns(self, view: View) -> pa.Schema:
+        """Return the columns of a view.
+
+        Raises
+        ------
+        StateProcessorError
+            The state can't be read.
+        """
+        opened = self._open(view)
+        if isinstance(opened, _Unread):
+            raise opened.reason
+        return opened.schema
+
+    def _parsed(self, query: str) -> QueryFields | None:
+        from state_processor.applications.sql.query_fields import QueryFields
+
+        return QueryFields.of(self._connection, query)
+
+    def _name_operators(self, query: str) -> None:
+        """Add views under the uids, or hashes, in a query if views have the other name: Flink 1.x records only the hashes."""
+        of_operators: dict[str, list[View]] = {}
+        for view in self.views:
+            if view.operator is not None:
+                of_operators.setdefault(view.operator.uid_hash, []).append(view)
+        taken = {(view.schema or view.name).casefold() for view in self.views}
+        for quoted_name, plain in _IDENTIFIERS.findall(query):
+            name = quoted_name.replace('""', '"') or plain
+            if name.casefold() in taken or not name:
+                continue
+            taken.add(name.casefold())
+            for view in of_operators.get(OperatorIdentifier.of(name).uid_hash, ()):
+                self.views.append(replace(view, name=name) if view.schema is None else replace(view, schema=name))
+
+    def _make_views(self, fields: QueryFields | None) -> None:
+        """Make the views that a query names; all of them, with all fields, if the query may name them in other ways."""
+        by_name = {tuple(p.casefold() for p in (view.schema, view.name) if p is not None): view for view in self.views}
+        if fields is None or self._is_changed or not fields.tables <= by_name.keys():
+            for view in self.views:
+                opened = self._open(view)
+                if not isinstance(opened, _Unread):
+                    self._make(view, opened, opened.schema)
+            return
+        for name in fields.tables:
+            opened = self._open(by_name[name])
+            if isinstance(opened, _Unread):
+                raise opened.reason
+            self._make(by_name[name], opened, fields.narrowed(opened.schema))
+
+    def _open(self, view: View) -> StateScan | pa.Table | _Unread:
+        if view not in self._opened:
+            try:
+                self._opened[view] = view.open()
+            except StateProcessorError as reason:
+                self._opened[view] = _Unread(reason)
+        return self._opened[view]
+
+    def _make(self, view: View, opened: StateScan | pa.Table, schema: pa.Schema) -> None:
+        from state_processor.applications.sql.datasets import StateDataset
+
+        if view in self._made and self._made[view].equals(schema):
+            return
+        source = opened if isinstance(opened, pa.Table) else StateDataset(opened, schema, self._failures.append)
+        name = quoted(view.schema or "main")
+        if view.schema is not None and name not in self._schemas:
+            self._connection.execute(f"CREATE SCHEMA {name}")
+            self._schemas.add(name)
+        self._connection.execute(f"SET schema = '{name.replace(chr(39), chr(39) * 2)}'")
+        self._connection.from_arrow(source).create_view(view.name, replace=True)
+        notes = " ".join(comments_of(schema).values())
+        if notes:
+            self._connection.execute(f"COMMENT ON VIEW {quoted(view.name)} IS '{notes.replace(chr(39), chr(39) * 2)}'")
+        self._connection.execute("SET schema = 'main'")
+        self._made[view] = schema
