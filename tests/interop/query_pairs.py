@@ -60,7 +60,7 @@ def _numbered(order: str, condition: str) -> Query:
 def _windowed(window: str, calls: str = "COUNT(*), SUM(amount)") -> Query:
     call = f"TABLE({window.format('DESCRIPTOR(ts)')})"
     sql = f"SELECT customer, window_start, {calls} FROM {call} GROUP BY customer, window_start, window_end"
-    return _query(sql, "STRING; TIMESTAMP(3); BIGINT; BIGINT")
+    return _query(sql, "STRING; TIMESTAMP(3); BIGINT; BIGINT", 0)  # all windows may stay open
 
 
 def _over(call: str, minutes: int = 1) -> Query:
@@ -77,7 +77,7 @@ def _matched(amount: int) -> Query:
         "SELECT * FROM orders MATCH_RECOGNIZE (PARTITION BY customer ORDER BY ts MEASURES A.id AS first_id, B.id AS second_id"
         f" ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B) DEFINE A AS A.amount > 6, B AS B.amount > {amount})"
     )
-    return _query(sql, "STRING; BIGINT; BIGINT")
+    return _query(sql, "STRING; BIGINT; BIGINT", 0)
 
 
 _TUMBLE = "TUMBLE(TABLE orders, {}, INTERVAL '10' SECOND)"
