@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar
 
@@ -38,13 +38,18 @@ def takes_options(function: Function) -> Function:
         for name in kwargs:
             if name not in known:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}; {hint(name, known)}")
-        return function(*args, **kwargs)
+        return function(*args, **{name: _repeatable(value) for name, value in kwargs.items()})
 
     checking.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*named, *(_parameter(o, taken[o.argument].__forward_arg__) for o in options)]
     )
     checking.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOther Parameters\n----------------\n{described(options)}"
     return checking  # type: ignore[return-value]
+
+
+def _repeatable(value: Any) -> Any:
+    """Return the elements of an iterator as a list: a function may need an argument several times. Rows of Arrow stay rows."""
+    return list(value) if isinstance(value, Iterator) and not hasattr(value, "__arrow_c_stream__") else value
 
 
 def _parameter(option: Option, annotation: str) -> inspect.Parameter:

@@ -209,7 +209,7 @@ def _check_strings(value: Any) -> dict[str, str]:
 def _check_paths(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = parse_json(value) if value.startswith("[") else [value]
-    if not isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
         raise TypeError
     return tuple(_check_path(path) for path in value)
 

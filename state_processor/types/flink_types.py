@@ -209,8 +209,9 @@ class Types:
     @staticmethod
     def TUPLE(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
         """Return the type of ``Tuple1`` to ``Tuple25``."""
-        _check_size("TUPLE", field_types, 25)
-        return within_limits(tuples.TupleSerializer(field_types))
+        types = tuple(field_types)
+        _check_size("TUPLE", types, 25)
+        return within_limits(tuples.TupleSerializer(types))
 
     @staticmethod
     def ROW(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
@@ -226,9 +227,10 @@ class Types:
         OptionError
             If there are not as many names as types.
         """
-        if len(field_names) != len(field_types):
-            raise OptionError(f"Types.ROW_NAMED: {len(field_names)} names for {len(field_types)} types")
-        return within_limits(rows.RowSerializer(field_types, field_names))
+        names, types = tuple(field_names), tuple(field_types)
+        if len(names) != len(types):
+            raise OptionError(f"Types.ROW_NAMED: {len(names)} names for {len(types)} types")
+        return within_limits(rows.RowSerializer(types, names))
 
     @staticmethod
     def EITHER(left_type: TypeSerializer, right_type: TypeSerializer) -> TypeSerializer:
