@@ -37,7 +37,7 @@ for _ in range(20):
     child = os.fork()
     if child == 0:
         os._exit(0 if read() == expected else 3)
-    for _ in range(600):
+    for _ in range(6000):  # five minutes: busy machines are slow
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             problems += [] if status == 0 else [f"status {status}"]
@@ -57,5 +57,5 @@ print(hung, problems)
 @pytest.mark.parametrize("case", ["orders-rocksdb-incremental", "orders-hashmap-canonical"])
 def test_a_fork_beside_sixteen_reading_threads(case: str) -> None:
     path = next(p.parent for p in (ROOT / case).rglob("_metadata"))
-    run = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, timeout=900, check=False)
+    run = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, timeout=3000, check=False)
     assert (run.returncode, run.stdout.strip()) == (0, "0 []"), run.stderr
