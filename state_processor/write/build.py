@@ -30,7 +30,7 @@ from state_processor.options.table import SCRATCH
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.serializers.doors import Door, code_or_text, entered, spelled
-from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError, WriteError
+from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft, OperatorMigration
@@ -43,7 +43,7 @@ from state_processor.write.operator_job import changed_files, copy_unchanged, ha
 from state_processor.write.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
 from state_processor.write.restorability import RegisteredStates, refusal, return_reports
 from state_processor.write.row_columns import naming
-from state_processor.write.source_operator import SourceOperator
+from state_processor.write.source_operator import SourceOperator, replaced_source
 from state_processor.write.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier
@@ -138,7 +138,7 @@ class SavepointBuild:
         access = access.with_content()
         snapshot = access.open(path)
         if digest not in (None, snapshot.digest):
-            raise _replaced(snapshot)
+            raise replaced_source(snapshot)
         largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=DEFAULT_MAX_PARALLELISM)
         return cls(snapshot, largest, flink_version, access, scratch)
 
@@ -153,7 +153,7 @@ class SavepointBuild:
         source = copied or self.snapshot
         assert source is not None  # changes to states of it have found them there
         if (snapshot := access.open(source.directory)).digest != source.digest:
-            raise _replaced(snapshot)
+            raise replaced_source(snapshot)
         return snapshot
 
     def reopened(self, draft: OperatorDraft) -> tuple[Snapshot, SnapshotAccess, OperatorIdentifier]:
@@ -179,7 +179,7 @@ class SavepointBuild:
         """
         for source in self._sources:
             if not source.is_current:
-                raise _replaced(source)
+                raise replaced_source(source)
 
     @contextmanager
     def _naming_replacement(self) -> Iterator[None]:
@@ -597,10 +597,3 @@ class SavepointBuild:
         if found := registered.obstacles(release_for(version)):
             raise StateMigrationError(refusal(found, version, is_label=self._flink_version is not None))
         self._unchecked = registered.unchecked if self._flink_version is not None else ()
-
-
-def _replaced(source: Snapshot) -> WriteError:
-    return WriteError(
-        f"the source savepoint {source.directory} was replaced or removed since it was opened: its _metadata has another "
-        "content. The new savepoint would mix both, so that it was not written. Open the writer again, and repeat the changes"
-    )

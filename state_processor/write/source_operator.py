@@ -25,7 +25,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import UnsupportedFormatError, WriteError
 from state_processor.serializers.format_versions import Release, release_of
 from state_processor.serializers.locks import cached_property
 from state_processor.serializers.merge_snapshots import merged
@@ -211,3 +211,11 @@ class SourceOperator:
             f"{context}: {what} registered with another serializer than in other subtasks; "
             f"the bytes of {operator_label(self.operator)} can't be moved between them"
         )
+
+
+def replaced_source(source: Snapshot) -> WriteError:
+    """Return the error about a source savepoint that was replaced."""
+    return WriteError(
+        f"the source savepoint {source.directory} was replaced or removed since it was opened: its _metadata has another "
+        "content. The new savepoint would mix both, so that it was not written. Open the writer again, and repeat the changes"
+    )
