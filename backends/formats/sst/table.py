@@ -228,8 +228,9 @@ class Table:
         """Return the blocks that may have keys from ``lower`` to before ``upper``, by default all blocks."""
         if self._index_type != _PARTITIONED:
             return self._listed(*self._index, lower, upper)
-        parts = self._listed(*self._index, lower, upper)
-        inner = [self._partition(parts, part, lower, upper) for part in range(len(parts))]
+        parts = self._listed(*self._index, b"", None)
+        behind = len(parts) if upper is None else self.blocks_before(parts, Bound(upper))[1]
+        inner = [self._partition(parts, part, lower, upper) for part in range(parts.first_from(Bound(lower)), behind)]
         if not inner:
             return BlockList(parts.keys, parts.rows[:0])
         starts = np.cumsum([0, *(len(part.keys) for part in inner[:-1])])
@@ -240,7 +241,10 @@ class Table:
         return BlockList(np.concatenate([part.keys for part in inner]), rows)
 
     def _partition(self, parts: BlockList, part: int, lower: bytes, upper: bytes | None) -> BlockList:
-        """Return the blocks of a partition of the index. Its separators have to be between those of the partitions.
+        """Return the blocks of a partition of the index.
+
+        Its separators have to be between those of the partitions, and those of the first partition not before the first key:
+        a read does not open blocks whose separators are before its keys.
 
         Raises
         ------
@@ -249,8 +253,8 @@ class Table:
         """
         content = self._block((int(parts.rows[part, 2]), int(parts.rows[part, 3])))
         whole = self._listed(*content, b"", None)
-        too_small = part > 0 and len(whole) and whole.separator(0) < parts.separator(part - 1)
-        if too_small or (len(whole) and whole.separator(len(whole) - 1) > parts.separator(part)):
+        least = parts.separator(part - 1) if part else self.smallest
+        if len(whole) and (whole.separator(0) < least or whole.separator(len(whole) - 1) > parts.separator(part)):
             raise CorruptSnapshotError(f"{self.where}: its index is damaged: a partition has separators of another one")
         return self._listed(*content, lower, upper)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from os import PathLike
 from typing import Any, Final
 
@@ -18,6 +20,8 @@ from state_processor.serializers.late import require
 _IDLE_SECONDS: Final = 30
 """Time in seconds until a connection without requests is closed."""
 
+_DESCRIPTORS: Final = 10_240
+"""Open files and connections of the process; macOS does not permit more."""
 _BACKLOG: Final = 1024
 """Connections that wait to be accepted."""
 _SWITCH_SECONDS: Final = 0.001
@@ -64,6 +68,7 @@ def serve(
         The directory does not have a complete snapshot, or has checkpoints of several jobs.
     """
     require("starlette", "serve", "servers")
+    _permit_descriptors()
     permission = Permission.of(host, token)
     followed = Followed(directory, options)
     server = http_server(followed, permission, limits, host, port)
@@ -83,6 +88,18 @@ def serve(
         started(f"Arrow Flight: grpc://{shown}:{flights.port}")
         threading.Thread(target=flights.serve, name="flight", daemon=True).start()
         server.run([listener])
+
+
+def _permit_descriptors() -> None:
+    """Let the process have as many open files and connections as its user may have: the usual limit is 256 on macOS.
+
+    gRPC closes connections without requests after about a minute. Until then, they must not use up the descriptors.
+    """
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    if limit < wanted:
+        with suppress(OSError, ValueError):  # macOS has another limit beside it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _listener(host: str, port: int) -> socket.socket:

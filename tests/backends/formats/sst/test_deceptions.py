@@ -121,6 +121,19 @@ def test_separators_before_keys_of_their_block(exact: bool, index: int, which: i
         stores.read_by_kernels(tmp_path, "state")
 
 
+@pytest.mark.parametrize("index", [w.BINARY, w.PARTITIONED])
+def test_a_first_separator_before_the_first_key_is_seen_by_reads_behind_it(index: int, tmp_path: Path) -> None:
+    """A read from the second key on does not open the block: the separator is before the key."""
+
+    def change(entries: list[Item]) -> list[Item]:
+        return [(b"a" + entries[0][0][-8:], *entries[0][1:]), *entries[1:]]
+
+    layout = w.Layout(index=index, is_delta=False, index_restart_interval=1)
+    store(tmp_path, layout=layout, writer=changing("index", change))
+    with pytest.raises(CorruptSnapshotError, match=r"index is damaged|its first or last key"):
+        stores.read_by_kernels(tmp_path, "state", b"key-001", stores.LAST)
+
+
 def test_separators_out_of_order_are_seen_in_each_range(tmp_path: Path) -> None:
     def change(entries: list[Item]) -> list[Item]:
         entries[5], entries[9] = (entries[9][0], *entries[5][1:]), (entries[5][0], *entries[9][1:])

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -208,6 +210,20 @@ def children(pid: int) -> set[int]:
     while more := {p for p, parent in parents.items() if parent in found} - found:
         found |= more
     return found - {pid}
+
+
+def test_silent_connections_do_not_use_up_the_descriptors() -> None:
+    """GRPC closes them after about a minute. The server has more descriptors until then, where its user may have more."""
+    command = [sys.executable, "-m", "state_processor.cli", "serve", ORDERS_PATH, "--port", "0", "--flight-port", "0"]
+    limited = ["sh", "-c", 'ulimit -S -n 256; exec "$@"', "limited", *command]
+    with subprocess.Popen(limited, stdout=subprocess.PIPE, text=True) as server, ExitStack() as stack:
+        stack.callback(server.kill)
+        assert server.stdout is not None
+        host, port = re.findall(r"grpc://(.*):(\d+)", server.stdout.readline() + server.stdout.readline())[0]
+        for _ in range(300):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        client = flight.connect(f"grpc://{host}:{port}")
+        assert client.do_get(flight.Ticket(b'{"uid": "orders", "state": "total"}')).read_all().num_rows == 50
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
