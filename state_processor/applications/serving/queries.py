@@ -19,6 +19,7 @@ from state_processor.applications.serving.query_process import END, FAILURE, LAR
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers import errors
 from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.locks import process_lock
 
 _LOG: Final = logging.getLogger("state_processor")
 _CONTEXT: Final = get_context("forkserver")
@@ -95,7 +96,7 @@ class QueryProcesses:
     def __init__(self, access: SnapshotAccess, limits: Limits) -> None:
         self._access = access
         self._limits = limits
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
         self._is_closed = False

@@ -12,7 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-import state_processor.serializers as package
+from state_processor import plugins, serializers
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.table.python_values import PythonDecimalSerializer
@@ -47,12 +47,13 @@ WRITTEN_IN_PYTHON = {
 
 
 def _serializers() -> Iterator[type[Codec]]:
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+    for package in (serializers, plugins):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     classes = [Codec]
     for each in classes:
         classes += each.__subclasses__()
-        if each.__module__.startswith(package.__name__) and not inspect.isabstract(each):
+        if each.__module__.startswith((serializers.__name__, plugins.__name__)) and not inspect.isabstract(each):
             yield each
 
 

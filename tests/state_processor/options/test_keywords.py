@@ -74,6 +74,8 @@ ELSEWHERE: Final = frozenset(
         "serializers.register_case_class.fields",
         "serializers.register_kryo_class.fields",
         "serializers.register_primitive_fields.fields",
+        "connectors.changed_content.parts",
+        "connectors.row_of.parts",
     }
 )
 

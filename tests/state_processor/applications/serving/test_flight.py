@@ -142,6 +142,7 @@ def test_queries_while_checkpoints_are_replaced(tmp_path: Path) -> None:
         for thread in clients:
             thread.start()
         try:
+            wait_until(lambda: problems or 1 in seen, "an answer from the first checkpoint")
             for number in range(2, 8):
                 write_checkpoint(tmp_path, number)
                 remove_checkpoint(tmp_path, number - 1)

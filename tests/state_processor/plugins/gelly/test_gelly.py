@@ -45,7 +45,7 @@ def test_others() -> None:
         LongValueWithProperHashCodeSerializer().hash_code(1)
 
 
-@pytest.mark.corpus(instead="tests/serializers/runtime/test_gelly.py::test_others")
+@pytest.mark.corpus(instead="tests/state_processor/plugins/gelly/test_gelly.py::test_others")
 @pytest.mark.parametrize("specimen", specimens("flink-gelly", "*"), ids=str)
 def test_official_specimens(specimen: Any) -> None:
     assert check_specimen(specimen) == VALUES[specimen.name.partition("-")[0]]
