@@ -153,10 +153,6 @@ def test_removals_of_merged_files_in_any_order(tmp_path: Path) -> None:
         else:
             gone = [Path(path) for path in sp.retain(checkpoints, keep=draw.randrange(1, 3), delete=True).snapshots]
         left = [path for path in left if path not in gone]
-        if not left:  # files that no checkpoint names any more: all checkpoints may lie elsewhere
-            with pytest.raises(sp.WriteError, match="no snapshot was found"):
-                sp.orphans(checkpoints, also=[tmp_path / "savepoints"], delete=True)
-            break
         # a job whose checkpoints are gone may have been claimed: its merged files need the word that all directories are searched
         sp.orphans(checkpoints, also=[tmp_path / "savepoints"], delete=True)
         for path, found in zip(left, restored_totals(version, left), strict=True):
