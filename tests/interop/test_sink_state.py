@@ -57,7 +57,8 @@ def test_pending_checkpoints_that_are_left_out_are_not_sent(spark: SparkSession,
     (kept,) = (row.records for row in rows if row.written_by_subtask == 1)
     assert sent == [f"line {number}" for number in range(LINES) if f"line {number}".encode() in kept]
     assert len(sent) == LINES / 2
-    assert sp.arrow.read_sink_state(after, "ahead").num_rows == 0
+    # Flink forgets what it sent with the next checkpoint, which the last savepoint may precede
+    assert set(sp.arrow.read_sink_state(after, "ahead").column("records").to_pylist()) <= {bytes(kept)}
 
 
 def undo_commit(row: Any) -> None:
