@@ -254,9 +254,9 @@ def fits(connector: str, decode: Callable[[], object]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A source of before FLIP-27, which a source replaced: its Java class, and the name of its list state.
+    """A source from before FLIP-27: its Java class ``what`` and the name ``state`` of its list state.
 
-    ``values`` returns the row of the new source's split that an element of the list becomes.
+    ``values`` returns the row of an element of the list, in the columns of the source that replaced it.
     """
 
     what: str
@@ -282,9 +282,8 @@ class Connector:
 
     A split needs the columns ``required``, and a split of a reader also needs ``required_of_readers``. ``keeps_assigned``: the
     enumerator remembers the splits of readers. ``complete`` fills in derived columns. ``layouts`` are the codecs of its
-    serializers, by Java class and version. ``about`` is the meaning of the columns, for users. ``consumer`` is the source of
-    before FLIP-27 that this one replaced: ``NAME-consumer`` reads its state. ``wrapping`` shows the splits of other sources in
-    its splits.
+    serializers, by Java class and version. ``about`` is the meaning of the columns, for users. ``consumer`` is the source
+    from before FLIP-27 that this one replaced: ``NAME-consumer`` reads its state. ``wrapping`` shows splits of other sources.
     """
 
     name: str

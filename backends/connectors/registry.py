@@ -16,7 +16,16 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import RAW, SPLIT_ID, Connector, Format, Formats, SinkConnector
+from state_processor.backends.connectors.connector import (
+    RAW,
+    SPLIT_ID,
+    Connector,
+    Consumer,
+    Format,
+    Formats,
+    SinkConnector,
+    Wrapping,
+)
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.file_sink import FILE_SINK
 from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFKA_SINK
@@ -71,6 +80,10 @@ def _check(connector: Connector | SinkConnector) -> None:
         for version, tried in formats.by_version.items() if isinstance(formats, Formats) else ():
             if not isinstance(tried, (list, tuple)) or not tried or not all(isinstance(one, Format) for one in tried):
                 raise OptionError(f"{given}, {formats.what}, version {version}: expected a tuple of Format, found {tried!r}")
+    for name, kind in (("consumer", Consumer), ("wrapping", Wrapping)):
+        value = getattr(connector, name, None)
+        if value is not None and not isinstance(value, kind):
+            raise OptionError(f"{given}: {name} is {value!r}; expected a {kind.__name__}")
     for name, versions in connector.layouts.items():
         if not isinstance(versions, Mapping):
             raise OptionError(
@@ -100,7 +113,7 @@ def _of_kind(kind: type[K]) -> dict[str, K]:
 
 @cache
 def built_in() -> tuple[Connector | SinkConnector, ...]:
-    """Return the connectors of this package: those of its core, then those of its plug-ins."""
+    """Return the connectors of the core and then of the plug-ins."""
     plugins = [EntryPoint(name, f"state_processor.plugins.{name}.connectors:CONNECTORS", ENTRY_POINT_GROUP) for name in PLUGINS]
     return (*OWN, *(connector for plugin in plugins for connector in plugin.load()))
 
@@ -111,7 +124,7 @@ def _built_in_layouts() -> Mapping[str, Versions]:
 
 
 def layouts() -> Layouts:
-    """Return the layouts of all serializers; those of registered connectors take precedence."""
+    """Return the layouts of all serializers. A layout of a registered connector replaces a layout of this package."""
     _load_installed()
     registered = combined(connector.layouts for connector in current_registrations().connectors.values())
     return Layouts({**_built_in_layouts(), **registered}, frozenset(registered) - _built_in_layouts().keys())

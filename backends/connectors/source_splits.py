@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.third_party import is_foreign
 
 READER_STATE: Final = "SourceReaderState"
 """The list state of a source's readers."""
@@ -171,7 +172,8 @@ def shown_splits(state: SourceState, connector: Connector) -> tuple[list[Values]
     rows = decoded(state, connector)
     if connector.wrapping is None:
         return rows, connector.fields
-    rows, inside = connector.wrapping.read(state, rows)
+    with c.naming_foreign_code(state.label, connector.splits, first=connector.wrapping.read):
+        rows, inside = connector.wrapping.read(state, rows)
     return rows, (*connector.fields, *inside)
 
 
@@ -238,9 +240,9 @@ def _raw_rows(state: SourceState) -> list[Values]:
 
 
 def consumers() -> dict[str, tuple[Consumer, Connector]]:
-    """Return the sources of before FLIP-27 and the sources that replaced them, by the names under which their state is read."""
-    known = sources().items()
-    return {f"{name}{CONSUMER}": (source.consumer, source) for name, source in known if source.consumer is not None}
+    """Return each source from before FLIP-27 with its successor, by the name of a connector that reads its state."""
+    connectors = sources().items()
+    return {f"{name}{CONSUMER}": (source.consumer, source) for name, source in connectors if source.consumer is not None}
 
 
 def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consumer, successor: Connector) -> pa.Table:
@@ -248,14 +250,21 @@ def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consu
         raise NotFoundError(
             f"{operator_label(operator)} lacks the state {consumer.state!r}; every {consumer.what} has this state"
         )
-    rows = []
-    for subtask, element in list_elements(snapshot, operator, consumer.state):
-        if element is None or not isinstance(element.get("f0"), dict):
-            raise CorruptSnapshotError(
-                f"{operator_label(operator)}: state {consumer.state!r} expected a partition, found {element!r}"
-            )
-        rows.append(_row(consumer.values(element), subtask, c.ASSIGNED, None))
+    where = f"{operator_label(operator)}: state {consumer.state!r}"
+    elements = list_elements(snapshot, operator, consumer.state)
+    with c.naming_foreign_code(where, successor.splits, first=consumer.values):
+        rows = [_row(_partition(consumer, element, where), subtask, c.ASSIGNED, None) for subtask, element in elements]
     return _table(rows, successor.fields)
+
+
+def _partition(consumer: Consumer, element: Any, where: str) -> Values:
+    """Return the row of an element of a consumer's list state."""
+    try:
+        return consumer.values(element)
+    except (KeyError, TypeError) as error:
+        if is_foreign(consumer.values):
+            raise
+        raise CorruptSnapshotError(f"{where} expected a partition, found {element!r}") from error
 
 
 def splits_schema(fields: Sequence[pa.Field]) -> pa.Schema:

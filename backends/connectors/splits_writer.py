@@ -60,7 +60,8 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
     chosen = _connector(base, connector)
     numbered: Iterable[tuple[int, Values]] = enumerate(rows)
     if chosen.wrapping is not None:
-        numbered = chosen.wrapping.write(numbered, base)
+        with c.naming_foreign_code("writing", chosen.splits, first=chosen.wrapping.write):
+            numbered = list(chosen.wrapping.write(numbered, base))
     splits = [_complete(chosen, row, number) for number, row in numbered]
     _check_unique(splits)
     held = sorted((row for row in splits if row[SUBTASK] is not None), key=lambda row: int(row[SUBTASK]))

@@ -122,10 +122,10 @@ def refuse_undecodable(path: str) -> None:
 
 def is_within(inner: str, outer: str) -> bool:
     """Return whether a path or URL leads to a directory, or below it."""
-    one, other = Location.given(inner), Location.given(outer)
-    if one.is_local and other.is_local:
-        path, directory = (os.path.realpath(location.path) for location in (one, other))
+    place, around = Location.given(inner), Location.given(outer)
+    if place.is_local and around.is_local:
+        path, directory = (os.path.realpath(location.path) for location in (place, around))
         return path == directory or path.startswith(directory.rstrip("/") + "/")
-    if (one.scheme, one.authority) != (other.scheme, other.authority):
+    if (place.scheme, place.authority) != (around.scheme, around.authority):
         return False
-    return f"{one.path.rstrip('/')}/".startswith(f"{other.path.rstrip('/')}/")
+    return f"{place.path.rstrip('/')}/".startswith(f"{around.path.rstrip('/')}/")

@@ -1,4 +1,4 @@
-"""Comments on columns: the time zone that their values depend on, and what the rows of a read leave out.
+"""Comments on columns: the time zone of their values, and the states that the rows of a read leave out.
 
 A comment is the metadata ``comment`` of an Arrow field. Spark shows it in ``DESCRIBE`` and in the metadata of a ``StructField``.
 """
@@ -39,15 +39,15 @@ def with_comments_of(schema: pa.Schema, given: pa.Schema) -> pa.Schema:
 
 def with_note(field: pa.Field, note: str) -> pa.Field:
     """Return a field with a note after the comment that it has."""
-    known = field.metadata or {}
-    comments = [known[COMMENT].decode()] if COMMENT in known else []
-    return field.with_metadata({**known, COMMENT: ". ".join([*comments, note]).encode()}) if note else field
+    metadata = field.metadata or {}
+    comments = [metadata[COMMENT].decode()] if COMMENT in metadata else []
+    return field.with_metadata({**metadata, COMMENT: ". ".join([*comments, note]).encode()}) if note else field
 
 
 def _commented(field: pa.Field, comment: str | None) -> pa.Field:
     """Return a field with the comment. A comment that the field has stays; ``None`` adds nothing."""
-    known = field.metadata or {}
-    return field if comment is None or COMMENT in known else field.with_metadata({**known, COMMENT: comment.encode()})
+    metadata = field.metadata or {}
+    return field if comment is None or COMMENT in metadata else field.with_metadata({**metadata, COMMENT: comment.encode()})
 
 
 def _with_comment(field: pa.Field, state: StateDescription) -> pa.Field:

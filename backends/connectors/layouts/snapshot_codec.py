@@ -25,10 +25,10 @@ class SnapshotCodec:
 
     def read(self, source: DataInput) -> Content:
         start = source.position
-        found = read_versioned_snapshot(source)
-        if not isinstance(found, self.kind):
-            raise source.corrupt(f"expected a {self.kind.__name__}, found {found.class_name}", start)
-        return self.to_content(found)
+        snapshot = read_versioned_snapshot(source)
+        if not isinstance(snapshot, self.kind):
+            raise source.corrupt(f"expected a {self.kind.__name__}, found {snapshot.class_name}", start)
+        return self.to_content(snapshot)
 
     def write(self, content: Content, target: DataOutput) -> None:
         data = DataOutput()

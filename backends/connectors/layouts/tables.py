@@ -28,7 +28,7 @@ LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType({**java_states.LAYOUTS
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """The layouts of the serializers of all connectors, by Java class; ``foreign`` are those of other packages."""
+    """The layouts of the serializers of all connectors, by Java class. ``foreign`` are the classes of other packages."""
 
     by_class: Mapping[str, Versions]
     foreign: Collection[str] = ()
@@ -40,10 +40,10 @@ def combined(layouts: Iterable[Mapping[str, Versions]]) -> dict[str, Versions]:
     for by_class in layouts:
         for name, versions in by_class.items():
             for version, codec in versions.items():
-                known = codecs.setdefault(name, {}).setdefault(version, [])
-                if codec not in known:
-                    known.append(codec)
-    return {name: {version: _one_of(choices) for version, choices in versions.items()} for name, versions in codecs.items()}
+                choices = codecs.setdefault(name, {}).setdefault(version, [])
+                if codec not in choices:
+                    choices.append(codec)
+    return {name: {version: _one_of(tried) for version, tried in versions.items()} for name, versions in codecs.items()}
 
 
 def _one_of(codecs: Sequence[Codec]) -> Codec:

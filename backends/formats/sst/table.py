@@ -243,8 +243,8 @@ class Table:
     def _partition(self, parts: BlockList, part: int, lower: bytes, upper: bytes | None) -> BlockList:
         """Return the blocks of a partition of the index.
 
-        Its separators have to be between those of the partitions, and those of the first partition not before the first key:
-        a read does not open blocks whose separators are before its keys.
+        Each separator has to be between two separators of partitions. In the first partition, no separator may precede the
+        first key of the table: a read skips the blocks whose separators precede its keys.
 
         Raises
         ------

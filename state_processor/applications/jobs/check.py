@@ -234,8 +234,8 @@ class _Check:
         identifiers = {old.uid, old.uid_hash, old.name, new.uid, new.name}
         is_unchanged = (query is not None and query.is_same) or not self._target.unchanged.isdisjoint(identifiers)
         target = replace(self._target, is_unchanged=is_unchanged)
-        found = (*self._whole(old, new, target), *_of_query(query, ""))
-        whole = tuple(replace(one, repair=self._operator_repairs(one, old, new)) for one in found)
+        verdicts = (*self._whole(old, new, target), *_of_query(query, ""))
+        whole = tuple(replace(verdict, repair=self._operator_repairs(verdict, old, new)) for verdict in verdicts)
         states = tuple(self._states(old, new, target, query))
         outcomes = [one.outcome for one in (*whole, *states) if one.outcome is not Outcome.NEW]
         worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
@@ -271,8 +271,12 @@ class _Check:
 
     def _partners(self, old: OperatorSignature, new: OperatorSignature) -> list[OperatorSignature]:
         """Return the operators of the snapshot that may have exchanged their ids with another one."""
-        others = ((other, self._by_hash.get(other.uid_hash or "")) for other in self._old.operators if other is not old)
-        return [other for other, now in others if now is not None and takes_all(old, now) and takes_all(other, new)]
+        partners = []
+        for partner in self._old.operators:
+            successor = self._by_hash.get(partner.uid_hash or "")
+            if partner is not old and successor is not None and takes_all(old, successor) and takes_all(partner, new):
+                partners.append(partner)
+        return partners
 
     def _whole(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
         """Yield the verdicts on an operator as a whole, except for harmless ones."""

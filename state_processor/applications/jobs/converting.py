@@ -102,15 +102,16 @@ class Conversion:
         OptionError, InvalidRowError
             If the rows of the old state can't become rows of the new one. Single values may still be refused.
         """
-        one = cls(described(old), described(new), edits)
-        if one.old.is_keyed != one.new.is_keyed or BROADCAST in {one.old.kind, one.new.kind} != {BROADCAST}:
+        conversion = cls(described(old), described(new), edits)
+        kinds = {conversion.old.kind, conversion.new.kind}
+        if conversion.old.is_keyed != conversion.new.is_keyed or BROADCAST in kinds != {BROADCAST}:
             raise OptionError(f"state {new.name!r}: {old.kind} can't become {new.kind}")
-        for serializer in (*one.old.serializers.values(), *one.new.serializers.values()):
+        for serializer in (*conversion.old.serializers.values(), *conversion.new.serializers.values()):
             for part in walk(serializer):
                 if isinstance(part, KryoSerializer) and not is_same_in_kryo_2_and_5(part):
                     raise OptionError(f"state {new.name!r}: the snapshot does not describe the content of {part}")
-        one.encode(one.batch(one._no_rows()))
-        return one
+        conversion.encode(conversion.batch(conversion._no_rows()))
+        return conversion
 
     @property
     def options(self) -> dict[str, Any]:

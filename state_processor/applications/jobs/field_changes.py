@@ -68,9 +68,9 @@ def _pairs(place: str, old: TypeSerializer, new: TypeSerializer) -> Iterator[tup
         yield place, old, new
     shared = [name for name in names[0] if name in names[1]] if all(names) else ["", "key", "value"]
     for name in shared:
-        one, other = part_of(old, name), part_of(new, name)
-        if one is not None and other is not None:
-            yield from _pairs(f"{place}.{name}" if name else place, one, other)
+        before, after = part_of(old, name), part_of(new, name)
+        if before is not None and after is not None:
+            yield from _pairs(f"{place}.{name}" if name else place, before, after)
 
 
 def _fields(serializer: TypeSerializer) -> list[str]:

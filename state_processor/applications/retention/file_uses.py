@@ -328,7 +328,7 @@ def files_below(directory: str, storage: Storage) -> list[ListedFile]:
     refuse_undecodable(str(root))
     inner, infos = storage.call(str(root), infos_in, "listed")
     try:
-        places = [info.path.removeprefix(inner) for info in infos]
+        places = [info.path.lstrip("/").removeprefix(inner.strip("/")) for info in infos]  # fsspec may begin paths with "/"
     except UnicodeDecodeError:
         for found, directories, files in os.walk(root.path):
             for name in (*directories, *files):

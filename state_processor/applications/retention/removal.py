@@ -17,8 +17,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 from uuid import uuid4
 
-import pyarrow.fs as pafs
-
 from state_processor.applications.retention.file_shapes import (
     directory_of_job,
     is_made_by_flink,
@@ -136,23 +134,16 @@ class Removal:
             raise WriteError(f"the removal stopped after {len(removed)} of {len(self.files)} files:\n{error}") from error
         for directory in {str(file.location.parent) for file in removed}:
             if is_checkpoint_name(Location.parse(directory).name) or directory in {s.directory for s in self.snapshots}:
-                _remove_if_empty(storage, directory)
+                _remove_if_empty(Location.parse(directory))
         snapshots = tuple(snapshot for snapshot in self.snapshots if snapshot.metadata_file not in staying)
         return replace(self, snapshots=snapshots, files=tuple(removed), spared=(*self.spared, *staying))
 
 
-def _remove_if_empty(storage: Storage, directory: str) -> None:
-    if Location.parse(directory).is_local:
+def _remove_if_empty(directory: Location) -> None:
+    """Remove a local directory. On other storage it stays, as a file that appears meanwhile would be removed with it."""
+    if directory.is_local:
         with suppress(OSError):  # it is not empty, or another process has removed it
-            os.rmdir(Location.parse(directory).path)
-        return
-
-    def remove(filesystem: pafs.FileSystem, inner: str) -> None:
-        filesystem.delete_dir(inner)
-
-    if storage.is_directory(directory) and not storage.list(directory):
-        with suppress(WriteError):  # another process has made a file there
-            storage.call(directory, remove, "removed", WriteError)
+            os.rmdir(directory.path)
 
 
 def check_all_readable(uses: FileUses) -> None:
@@ -182,11 +173,12 @@ def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: Age) -> No
         If one is younger, or its age is unknown.
     """
     for snapshot in snapshots:
+        if snapshot.written is None:
+            raise WriteError(f"nothing is removed: the storage does not tell when {snapshot.directory} was written")
         if not older_than.is_exceeded(snapshot.written):
-            seconds = None if snapshot.written is None else max(timedelta(), _whole_seconds(older_than.now - snapshot.written))
-            age = "an unknown time" if seconds is None else f"{seconds} ago"
+            age = max(timedelta(), _whole_seconds(older_than.now - snapshot.written))
             raise WriteError(
-                f"nothing is removed: {snapshot.directory} was written {age}; expected more than {older_than.age} ago.\n"
+                f"nothing is removed: {snapshot.directory} was written {age} ago; expected more than {older_than.age} ago.\n"
                 f"Wait, or lower {spelled('older_than')}"
             )
 

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from state_processor import connectors
-from state_processor.backends.connectors.connector import Connector, EnumeratorState, Format, Formats, SinkConnector, Versioned
+from state_processor.backends.connectors.connector import (
+    Connector,
+    Consumer,
+    EnumeratorState,
+    Format,
+    Formats,
+    SinkConnector,
+    Versioned,
+    Wrapping,
+)
 from state_processor.backends.connectors.file_sink import FILE_SINK
 from state_processor.backends.connectors.registry import layouts, sinks, sources
 from state_processor.backends.connectors.sink_state import ListOfBytes, SinkState, read_sink_state
+from state_processor.backends.connectors.source_splits import source_state
 from state_processor.backends.connectors.splits_writer import written_source
-from state_processor.serializers import registrations
+from state_processor.serializers import DataInput, registrations
+from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, OptionError, StateProcessorError
 from tests.backends import state_files as files
 from tests.backends.connectors.test_connector import KAFKA_SPLIT
-from tests.backends.connectors.test_source_splits import rows_of, source
+from tests.backends.connectors.test_source_splits import list_state, rows_of, source
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +84,57 @@ def test_a_sink_that_fails(read: Callable[..., Any], error: str) -> None:
     with pytest.raises(ForeignCodeError, match=rf"operator 'op'.*writers of acme: .* failed with {error}"):
         read_sink_state(state, "acme")
     assert sinks()["file"] is FILE_SINK
+
+
+def _number(element: Any) -> dict[str, Any]:
+    return {"split_id": f"box {element}", "mail": element}
+
+
+def test_the_consumer_of_a_connector_of_others() -> None:
+    column = (pa.field("mail", pa.int64()),)
+    formats = _formats("splits of acme", _nothing)
+    operator = files.operator(list_state("mails", NumberSerializer("LONG"), [7, 8], mode=1))
+    connectors.register(Connector("acme", column, formats, formats, consumer=Consumer("AcmeConsumer", "mails", _number)))
+    rows = rows_of(operator)
+    assert rows == rows_of(operator, "acme-consumer")
+    assert [(row["split_id"], row["mail"]) for row in rows] == [("box 7", 7), ("box 8", 8)]
+    connectors.register(Connector("acme", column, formats, formats, consumer=Consumer("AcmeConsumer", "mails", _key_error)))
+    with pytest.raises(ForeignCodeError, match=r"state 'mails'.*_key_error failed with KeyError"):
+        rows_of(operator)
+
+
+def test_wrapped_splits_of_a_connector_of_others() -> None:
+    def shout(state: Any, rows: Any) -> Any:
+        return [row | {"loud": row["word"].upper()} for row in rows], (pa.field("loud", pa.string()),)
+
+    def whisper(rows: Any, base: Any) -> Any:
+        return [(number, {n: v for n, v in row.items() if n != "loud"} | {"word": row["loud"].lower()}) for number, row in rows]
+
+    word = connectors.Struct.of(("word", connectors.UTF))
+    format_ = Format(lambda source: word.read(source) | {"split_id": "w"}, word.write)
+    splits = Formats("splits of acme", {0: (format_,)})
+    fields = (pa.field("word", pa.string()),)
+    enumerator = _formats("enumerator of acme", _nothing)
+    acme = Connector("acme", fields, splits, enumerator, wrapping=Wrapping(shout, whisper))
+    connectors.register(acme)
+    operator = source([Versioned(0, b"\0\2hi")], enumerator=None)
+    rows = rows_of(operator, "acme")
+    assert [(row["word"], row["loud"]) for row in rows] == [("hi", "HI")]
+    changed = [rows[0] | {"loud": "HO"}]
+    state = source_state(files.snapshot(operator), operator)
+    assert [Versioned.read(DataInput(e)).data for e in written_source(changed, state, "acme").elements] == [b"\0\2ho"]
+    for name in ("read", "write"):
+        failing = replace(Wrapping(shout, whisper), **{name: _key_error})
+        connectors.register(Connector("acme", fields, splits, enumerator, wrapping=failing))
+        with pytest.raises(ForeignCodeError, match="_key_error failed with KeyError"):
+            written_source(rows_of(operator, "acme"), state, "acme")
+
+
+@pytest.mark.parametrize("name", ["consumer", "wrapping"])
+def test_other_parts_of_connectors_are_refused(name: str) -> None:
+    formats = _formats("splits of acme", _nothing)
+    with pytest.raises(OptionError, match=rf"connector 'acme': {name} is 'mails'; expected a {name.title()}"):
+        connectors.register(Connector("acme", (), formats, formats, **{name: "mails"}))  # type: ignore[arg-type]
 
 
 def test_registrations_end_with_their_scope() -> None:

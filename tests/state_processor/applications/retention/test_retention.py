@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 import state_processor as sp
@@ -463,3 +464,16 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert complete(tmp_path) == {"chk-4": True}
     assert cli.main(["dispose", str(job / "chk-4"), "--older-than", "60d"]) == 2
     assert "--older-than" in capsys.readouterr().err
+
+
+def test_storage_without_times() -> None:
+    """Its files are found, and nothing of unknown age is removed."""
+    memory = fsspec.filesystem("memory")
+    memory.put(str(FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"), "/timeless/savepoint-1", recursive=True)
+    uses = sp.files("memory://timeless")
+    assert {use.path.removeprefix("memory:/") for use in uses} == set(memory.find("/timeless"))
+    assert {use.snapshots for use in uses} == {("memory://timeless/savepoint-1",)}
+    with pytest.raises(sp.WriteError, match="does not tell when memory://timeless/savepoint-1 was written"):
+        sp.dispose("memory://timeless/savepoint-1", older_than="PT0S", delete=True)
+    assert len(memory.find("/timeless")) == len(uses)
+    memory.rm("/timeless", recursive=True)
