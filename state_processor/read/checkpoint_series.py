@@ -155,7 +155,9 @@ class CheckpointSeries:
         """Return the files of a checkpoint by their recorded paths; a file beside ``_metadata`` belongs to it alone."""
         if checkpoint.digest not in self._files:
             snapshot = checkpoint.open(self.access)
-            self._files[checkpoint.digest] = frozenset() if snapshot is None else recorded_files(snapshot.metadata)
+            if snapshot is None:  # the next look may find it whole
+                return frozenset()
+            self._files[checkpoint.digest] = recorded_files(snapshot.metadata)
         return self._files[checkpoint.digest]
 
     def _warn(self, doubts: Iterable[Doubt[Checkpoint]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
 from state_processor.options.access import SnapshotAccess
-from state_processor.read.checkpoint_series import CheckpointSeries
+from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from tests.old_checkpoints import aged, job_with_checkpoints
 from tests.state_processor.written_checkpoints import JOB, remove, take
 
@@ -95,3 +95,15 @@ def test_numbers_decide_among_copies_that_share_files(tmp_path: Path) -> None:
     for days, number in enumerate((4, 2, 3), 5):
         aged(job / f"chk-{number}", 20 - days)
     assert [c.checkpoint_id for c in CheckpointSeries(tmp_path, SnapshotAccess()).whole()] == [2, 3, 4]
+
+
+def test_files_of_a_checkpoint_that_was_not_read_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint that can't be opened in one look shares files in the next one."""
+    job = job_with_checkpoints(tmp_path)
+    for days, number in enumerate((4, 2, 3), 5):
+        aged(job / f"chk-{number}", 20 - days)
+    series = CheckpointSeries(tmp_path, SnapshotAccess())
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(Checkpoint, "open", lambda checkpoint, access: None)
+        assert series.whole() != []
+    assert [c.checkpoint_id for c in series.whole()] == [2, 3, 4]
