@@ -10,9 +10,9 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from importlib._bootstrap import _module_locks as import_locks  # type: ignore[attr-defined]
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
 _Value = TypeVar("_Value")
@@ -29,12 +29,13 @@ _LOCKS_OF_COMPILERS: Final[dict[str, Callable[[Any], Any]]] = {
 _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
-def process_lock() -> Lock:
+def process_lock() -> AbstractContextManager[bool]:
     """Return a lock for threads of one process; a fork begins with it unlocked.
 
-    It may guard only what is still usable if a thread stops halfway: caches, counters and references.
+    It may guard only what is still usable if a thread stops halfway: caches, counters and references. A thread may take it twice:
+    the garbage collector runs wherever objects are made, and what it closes may need a lock that its thread holds.
     """
-    lock = Lock()
+    lock = RLock()
     _locks.add(lock)
     return lock
 

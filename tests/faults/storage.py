@@ -53,7 +53,7 @@ class Requests:
     def __init__(self, fault: Fault) -> None:
         self.counts: Counter[str] = Counter()
         self._fault = fault
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # the garbage collector closes files, in a thread that may hold it
 
     @property
     def number(self) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +20,39 @@ from tests.waiting import join
 PACKAGES = ("serializers", "backends", "state_processor")
 
 
+def is_free(lock: Any) -> bool:
+    """Whether another thread can take a lock."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(lock.acquire, timeout=0.1).result()
+
+
 def test_a_lock_is_free_in_a_fork() -> None:
     lock = process_lock()
     with lock:
         child = os.fork()
         if child == 0:
-            os._exit(0 if lock.acquire(timeout=5) else 1)
+            os._exit(0 if is_free(lock) else 1)
         assert os.waitpid(child, 0)[1] == 0
-        assert lock.locked()
+        assert not is_free(lock)
+
+
+def test_the_garbage_collector_closes_what_needs_a_lock_that_its_thread_holds() -> None:
+    closed = []
+
+    class Resource:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            closed.append(lock.acquire(timeout=5))
+            lock.release()
+
+    lock: Any = process_lock()
+    Resource()
+    with lock:
+        gc.collect()
+    assert closed == [True]
+    assert is_free(lock)
 
 
 def test_two_objects_compute_at_the_same_time() -> None:
