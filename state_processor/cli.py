@@ -21,10 +21,10 @@ NO: Final = Answer.NO.exit_code
 INTERRUPTED: Final = 130
 """What shells report of a process that Ctrl-C ended."""
 EXIT_CODES: Final = {
-    0: "success",
-    NO: "an answer for scripts, which the help of the command describes",
+    0: "success, or the answer yes",
+    NO: "the answer no, which the help of the command describes",
     BAD_INPUT: "an error, with a message on standard error",
-    Answer.UNCHECKED.exit_code: "not everything could be checked, as the help of the command describes",
+    Answer.UNCHECKED.exit_code: "the answer that not everything could be checked, which the help of the command describes",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 

@@ -24,6 +24,7 @@ from state_processor.commands.terminal import say, say_json
 from state_processor.options.flags import flag_values
 from state_processor.read.finding import find
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 
 _COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
 
@@ -55,15 +56,16 @@ def _number(text: str) -> int | float:
     PRINTING,
     flags(Kind.CHECKS),
     fails="nothing is found",
+    unchecked="nothing is found, and state that can't be decoded was searched as bytes",
 )
-def _find(options: argparse.Namespace) -> bool:
+def _find(options: argparse.Namespace) -> Answer:
     if not (options.text or options.number or options.key):
         raise OptionError("nothing to find: add --text, --number or --key")
     found = find(options.paths, text=options.text, number=options.number, key=options.key, **flag_values(options))
     if options.json:
         print_json(found.table.to_pylist())
         print_json(found.undecoded.to_pylist())
-        return bool(found)
+        return found.answer
     snapshot = ("snapshot",) if len(options.paths) > 1 else ()
     if found:
         print_table((*snapshot, *_COLUMNS), [_with_state(row) for row in found.table.to_pylist()], options)
@@ -72,7 +74,7 @@ def _find(options: argparse.Namespace) -> bool:
     if found.undecoded.num_rows:
         say("\nSearched as bytes:")
         print_table((*snapshot, *_UNDECODED), [_with_state(row) for row in found.undecoded.to_pylist()], options)
-    return bool(found)
+    return found.answer
 
 
 @command(
@@ -111,8 +113,9 @@ def _find(options: argparse.Namespace) -> bool:
     ),
     flags(Kind.COPIES),
     fails="something is left; the report names it",
+    unchecked="nothing is left, as far as state can be decoded; the report names state that was searched as bytes",
 )
-def _erase(options: argparse.Namespace) -> bool:
+def _erase(options: argparse.Namespace) -> Answer:
     from state_processor.applications.erasing.erasure import erase  # finding does not import what writes
 
     if options.report is not None and not options.overwrite:
@@ -134,7 +137,7 @@ def _erase(options: argparse.Namespace) -> bool:
     if options.report is not None:
         write_text(options.report, f"{report.to_json(reveal=options.reveal)}\n", replaced=options.overwrite)
     say_json(report.to_json(reveal=options.reveal)) if options.json else say(report.to_text(reveal=options.reveal))
-    return report.is_clean
+    return report.answer
 
 
 def _with_state(row: dict[str, Any]) -> dict[str, Any]:

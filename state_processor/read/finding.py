@@ -19,6 +19,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 
 Path: TypeAlias = str | PathLike[str]
 _SNAPSHOT: Final = pa.field("snapshot", pa.string())
@@ -42,6 +43,12 @@ class Findings:
 
     table: pa.Table
     undecoded: pa.Table
+
+    @property
+    def answer(self) -> Answer:
+        """Whether anything was found. If nothing was, and a state can't be decoded, not everything could be checked."""
+        is_absent = not self
+        return Answer.of(wrong=is_absent and not self.undecoded.num_rows, unchecked=is_absent)
 
     def __bool__(self) -> bool:
         return bool(self.table.num_rows)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from state_processor.display.text_tables import json_value, render_records
+from state_processor.types.answers import Answer
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,11 @@ class ErasureReport:
         """True if neither reading nor a search in all bytes finds anything. See ``unsearched`` for the limits of the search."""
         return not self.remaining and not self.remaining_files
 
+    @property
+    def answer(self) -> Answer:
+        """Whether nothing is left. A hit outweighs state that can't be decoded, which was searched as bytes only."""
+        return Answer.of(wrong=not self.is_clean, unchecked=bool(self.undecoded))
+
     def to_json(self, *, reveal: bool = False) -> str:
         """Return the report as JSON.
 
@@ -137,11 +143,16 @@ class ErasureReport:
                 f"at {self.time}, state-processor {self.version}",
                 *(text for title, columns, name in _TABLES for text in _table(title, columns, getattr(self, name))),
                 *(f"{name} {unsearched}" for name in self.unsearched),
-                f"\n{'Nothing is left' if self.is_clean else 'NOT CLEAN'}: {searched}",
+                f"\n{_RESULTS[self.answer]}: {searched}",
             ]
         )
 
 
+_RESULTS: Final = {
+    Answer.YES: "Nothing is left",
+    Answer.NO: "NOT CLEAN",
+    Answer.UNCHECKED: "Nothing is left, as far as state can be decoded",
+}
 _OF_CONTENT: Final = frozenset({"key", "field", "sought", "reason"})
 """Columns that may contain what was erased."""
 _PLACE: Final = ("operator_uid", "operator_uid_hash", "state_name")

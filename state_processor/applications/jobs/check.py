@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
 from state_processor.applications.jobs.identity import (
+    connector_of,
     contradicts,
+    formats_of,
     has_names_of,
     id_doubts,
     living_states,
     shares_states,
     takes_all,
+    unknown_writers,
 )
 from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
 from state_processor.applications.jobs.rules import Target, state_verdict, worst_of
-from state_processor.applications.jobs.signature import UNKNOWN_WRITER, JobSignature, OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.undescribed import class_names
 from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
 from state_processor.applications.jobs.windows import window_verdicts
@@ -236,7 +239,8 @@ class _Check:
         target = replace(self._target, is_unchanged=is_unchanged)
         verdicts = (*self._whole(old, new, target), *_of_query(query, ""))
         whole = tuple(replace(verdict, repair=self._operator_repairs(verdict, old, new)) for verdict in verdicts)
-        states = tuple(self._states(old, new, target, query))
+        is_swapped = any((one.cause, one.outcome) == (Cause.OPERATORS_SWAPPED, Outcome.LOST) for one in whole)
+        states = tuple(self._states(old, new, target, query, is_swapped=is_swapped))
         outcomes = [one.outcome for one in (*whole, *states) if one.outcome is not Outcome.NEW]
         worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
         outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
@@ -299,7 +303,8 @@ class _Check:
         doubts = [] if target.is_unchanged else list(id_doubts(old, new, self._old.operators, self._new.operators))
         swapped = doubts and not shares_states(old, new) and any(takes_all(old, one) for one in self._new.operators)
         for doubt in doubts:
-            text = f"the ids are equal, but {doubt}" + ("; Flink starts, and this state is null" if swapped else "")
+            is_null = swapped and not living_states(old).keys() & living_states(new).keys()
+            text = f"the ids are equal, but {doubt}" + ("; Flink starts, and this state is null" if is_null else "")
             yield StateVerdict("", Outcome.LOST if swapped else Outcome.UNKNOWN, text, cause=Cause.OPERATORS_SWAPPED)
         before, after = living_states(old), living_states(new)
         added = [after[name] for name in sorted(after.keys() - before.keys())]
@@ -349,8 +354,15 @@ class _Check:
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.ASYNCHRONOUS)
 
     def _states(
-        self, old: OperatorSignature, new: OperatorSignature, target: Target, query: QueryOperator | None
+        self,
+        old: OperatorSignature,
+        new: OperatorSignature,
+        target: Target,
+        query: QueryOperator | None,
+        *,
+        is_swapped: bool,
     ) -> Iterator[StateVerdict]:
+        """Yield the verdicts on the states of an operator. Those of exchanged operators are repaired by exchanging them again."""
         before: Mapping[str, object] = old.states or {}
         for name, state in (old.states or {}).items():
             if new.states is None:
@@ -360,7 +372,7 @@ class _Check:
             after = new.states.get(name)
             verdict = worst_of(name, [self._state(old, state, after, target), *_of_query(query, name)])
             mismatch = Mismatch(verdict, old, new, state, after, contents=self._contents)
-            yield replace(verdict, repair=self._repairs.of(mismatch))
+            yield verdict if is_swapped else replace(verdict, repair=self._repairs.of(mismatch))
         for name in sorted((new.states or {}).keys() - before.keys()):
             yield StateVerdict(name, Outcome.NEW)
 
@@ -397,11 +409,16 @@ def _writers(old: OperatorSignature, new: OperatorSignature, target: Target) -> 
     """Yield a verdict on state that is only bytes, by the names of the connectors that wrote it."""
     if not old.writers or target.is_unchanged or new.states is None:
         return
-    unknown = [writer for writer in old.writers if writer.endswith(UNKNOWN_WRITER)]
+    unknown, connectors = unknown_writers(old), set(map(connector_of, new.writers))
     if unknown or not new.writers:
         text = f"the code of the job alone can read this state: {', '.join(unknown or old.writers)}"
         hint = "" if unknown else "; the description of the new job does not name its connectors"
         yield StateVerdict("", Outcome.UNKNOWN, text + hint, cause=Cause.CODE)
-    elif set(old.writers) - set(new.writers):
-        text = f"the state was written by {', '.join(old.writers)}; the new job has {', '.join(new.writers)}"
-        yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.CODE)
+        return
+    texts = f"the state was written by {', '.join(old.writers)}; the new job has {', '.join(new.writers)}"
+    formats = frozenset().union(*map(formats_of, new.writers))
+    if not {connector_of(writer) for writer in old.writers} <= connectors:
+        yield StateVerdict("", Outcome.REFUSED, texts, cause=Cause.CODE)
+    elif not all(formats_of(writer) <= formats for writer in old.writers):
+        text = f"{texts}: another release of the connector, whose code decides"
+        yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.CODE)

@@ -7,12 +7,14 @@ may get the id that another one had. Timers are not evidence either: every proce
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from state_processor.applications.jobs.rules import Target, state_verdict
-from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import UNKNOWN_WRITER, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Outcome
+from state_processor.backends.connectors.sink_state import states_of_sinks
+from state_processor.backends.connectors.source_splits import READER_STATE
 
 _DEFAULT_NAME: Final = re.compile(
     r"(Source: |Sink: )?(Map|Flat Map|Filter|Process|KeyedProcess|Co-Process[- ].*|Co-Map|Reduce|Keyed Reduce|Unnamed|"
@@ -41,16 +43,48 @@ def plain_name(operator: OperatorSignature) -> str | None:
     return None if name is None else name.strip()
 
 
+def connector_of(writer: str) -> str:
+    """Return what wrote state that is only bytes, without the versions of its formats."""
+    return writer.partition(" (")[0]
+
+
+def formats_of(writer: str) -> frozenset[str]:
+    """Return the formats of a connector with their versions."""
+    return frozenset(writer.partition(" (")[2].removesuffix(")").split(", "))
+
+
+def unknown_writers(operator: OperatorSignature) -> list[str]:
+    """Return what wrote state that is only bytes and fits no connector."""
+    return [writer for writer in operator.writers if writer.endswith(UNKNOWN_WRITER)]
+
+
+def _connectors(operator: OperatorSignature) -> set[str]:
+    return set() if unknown_writers(operator) else set(map(connector_of, operator.writers))
+
+
 def contradicts(old: OperatorSignature, new: OperatorSignature) -> bool:
-    """Return whether a state with the same name can't be restored."""
+    """Return whether a state with the same name can't be restored, or another connector wrote the state."""
+    before_writers, after_writers = _connectors(old), _connectors(new)
+    if before_writers and after_writers and before_writers != after_writers:
+        return True
     before, after = living_states(old), living_states(new)
     outcomes = (state_verdict(before[name], after[name], Target()).outcome for name in before.keys() & after.keys())
     return any(outcome in _CONTRADICTIONS for outcome in outcomes)
 
 
 def takes_all(old: OperatorSignature, new: OperatorSignature) -> bool:
-    """Return whether an operator registers all states of another one, and can restore them."""
-    return has_names_of(old, new) and not contradicts(old, new)
+    """Return whether an operator registers all states of another one, and can restore them.
+
+    Every source and every sink registers the same lists of bytes: the connectors decide.
+    """
+    is_evident = bool(_evident_states(old)) or (bool(_connectors(old)) and _connectors(old) == _connectors(new))
+    return is_evident and has_names_of(old, new) and not contradicts(old, new)
+
+
+def _evident_states(operator: OperatorSignature) -> Mapping[str, StateSignature]:
+    """Return the states whose names and types identify an operator: those that no connector registers."""
+    of_connectors = {READER_STATE, *states_of_sinks()} if operator.writers else set()
+    return {name: state for name, state in living_states(operator).items() if name not in of_connectors}
 
 
 def has_names_of(old: OperatorSignature, new: OperatorSignature) -> bool:
@@ -90,7 +124,7 @@ def is_states(fact: str) -> bool:
 
 
 def id_doubts(
-    old: OperatorSignature, new: OperatorSignature, olds: Iterable[OperatorSignature], news: Iterable[OperatorSignature]
+    old: OperatorSignature, new: OperatorSignature, olds: Sequence[OperatorSignature], news: Sequence[OperatorSignature]
 ) -> Iterator[str]:
     """Yield reasons to doubt that two operators with equal ids are the same.
 
@@ -105,16 +139,24 @@ def id_doubts(
     if named is not None:
         yield named
         return
-    if old.uid is not None or new.uid is not None or new.states is None:
-        return
     if has_own_name(old) and plain_name(old) == plain_name(new):
         return
-    before = living_states(old)
-    if not before:
-        if old.states and all(state.is_timer for state in old.states.values()):
-            yield "the snapshot has no state of it except timers, which every process function registers"
+    takers = [other for other in news if other is not new and takes_all(old, other)]
+    others = [other.label for other in takers]
+    if old.uid is not None or new.uid is not None:
+        free = [other.label for other in takers if not any(o.uid_hash in other.hashes and shares_states(o, other) for o in olds)]
+        if free and living_states(old) and new.states is not None and not shares_states(old, new):
+            yield f"the new operator with this uid can't take its states, and {' and '.join(free)} of the new job can"
         return
-    others = [other.label for other in news if other is not new and takes_all(old, other)]
+    if new.states is None:
+        yield "nothing else was compared: the description of the new job has neither its states nor a name that confirms it"
+        return
+    before = living_states(old)
+    if not _evident_states(old):
+        if not _connectors(old) or _connectors(old) != _connectors(new):
+            kinds = [*(["timers, which every process function registers"] if old.states else []), *old.writers]
+            yield f"the snapshot has no state of it except {' and '.join(kinds) or 'bytes'}"
+        return
     if not shares_states(old, new):
         better = f"; {' and '.join(others)} of the new job has these states" if others else ""
         yield f"the new operator with this id has none of the states {', '.join(sorted(before))}{better}"

@@ -126,8 +126,9 @@ def match_operators(
 ) -> OperatorMatches:
     """Match the operators of a snapshot with the operators of a new job.
 
-    Equal ids are certain if a uid made them, or if the states agree and no other operator has the same states. Names that
-    contradict the ids make a match ambiguous. Timers are not evidence, since every process function has them. Other operators are
+    Equal ids are certain if a uid made them and no other operator has the states instead, or if names or states agree and no
+    other operator has the same states. Names that contradict the ids make a match ambiguous. Timers are not evidence, since every
+    process function has them; the lists of sources and sinks are evidence if the same connector wrote them. Other operators are
     matched by their names, and by their states with kinds and types, if the evidence fits one pair of operators alone. Names come
     from snapshots of Flink 2.x, or from the graph of the old job: Flink computes the ids of operators without a uid from the
     shape of this graph (``StreamGraphHasherV2``). If the new job is a compiled plan of Flink SQL, and the old one was submitted

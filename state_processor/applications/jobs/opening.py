@@ -9,9 +9,9 @@ from typing import Any, Final, Unpack
 from state_processor.applications.jobs.job_graph import JobGraph, graph_of
 from state_processor.applications.jobs.signature import UNKNOWN_WRITER, VALUE, JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.signature_file import parse_signature
-from state_processor.backends.connectors.connector import Connector, SinkConnector
-from state_processor.backends.connectors.sink_state import sink_connector, sink_state, states_of_sinks
-from state_processor.backends.connectors.source_splits import READER_STATE, recognized, source_state
+from state_processor.backends.connectors.connector import Connector, SinkConnector, Versioned
+from state_processor.backends.connectors.sink_state import SinkState, sink_connector, sink_state, states_of_sinks
+from state_processor.backends.connectors.source_splits import READER_STATE, SourceState, recognized, source_state
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -155,22 +155,40 @@ def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) 
 def _writers(snapshot: Snapshot, operator: OperatorState, states: Collection[str]) -> Iterator[str]:
     """Yield what wrote the state of an operator that is only bytes."""
     if READER_STATE in states or operator.coordinator_state is not None:
-        yield f"source {_name(lambda: recognized(source_state(snapshot, operator)))}"
+        yield f"source {_name(lambda: _source(source_state(snapshot, operator)))}"
     if not states_of_sinks().isdisjoint(states):
-        yield f"sink {_name(lambda: sink_connector(sink_state(snapshot, operator, None, None), None))}"
+        yield f"sink {_name(lambda: _sink(sink_state(snapshot, operator, None, None)))}"
     if any(subtask.raw_keyed is not None for subtask in operator.subtasks):
         yield f"raw keyed state {UNKNOWN_WRITER}"
     if any(subtask.raw_operator is not None for subtask in operator.subtasks):
         yield f"raw operator state {UNKNOWN_WRITER}"
 
 
-def _name(recognize: Callable[[], Connector | SinkConnector | None]) -> str:
+def _source(state: SourceState) -> str:
+    connector = recognized(state)
+    enumerator = () if state.coordinator is None else (state.coordinator.enumerator,)
+    return _with_versions(connector, splits=[split for _, split in state.splits], enumerator=enumerator)
+
+
+def _sink(state: SinkState) -> str:
+    return _with_versions(sink_connector(state, None), writer=[element for _, element in state.writers])
+
+
+def _with_versions(connector: Connector | SinkConnector | None, **parts: Iterable[Versioned]) -> str:
+    """Return the name of a connector with the versions of its formats: another release may write others."""
+    if connector is None:
+        return UNKNOWN_WRITER
+    versions = {part: sorted({element.version for element in elements}) for part, elements in parts.items()}
+    texts = (f"{part} {' and '.join(map(str, numbers))}" for part, numbers in versions.items() if numbers)
+    return f"{connector.name} ({', '.join(texts)})"
+
+
+def _name(recognize: Callable[[], str]) -> str:
     """Return the name of the only connector that fits bytes."""
     try:
-        connector = recognize()
+        return recognize()
     except StateProcessorError:
         return UNKNOWN_WRITER
-    return UNKNOWN_WRITER if connector is None else connector.name
 
 
 def state_signature(variants: Iterable[StateDescription]) -> StateSignature:

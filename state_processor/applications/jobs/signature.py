@@ -121,7 +121,8 @@ class OperatorSignature:
     has_state
         Whether the snapshot has state of the operator, be it raw state or coordinator state.
     writers
-        What wrote state that is only bytes: ``source kafka``, ``sink file``, or ``raw keyed state unknown``.
+        What wrote state that is only bytes, with the versions of its formats: ``source kafka (splits 0, enumerator 1)``,
+        ``sink file (writer 2)``, or ``raw keyed state unknown``.
     """
 
     uid: str | None = None

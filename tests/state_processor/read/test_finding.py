@@ -10,6 +10,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.types.answers import Answer
 from tests.corpus import FIXTURES
 from tests.state_processor.samples import ORDERS_PATH, savepoint_with_mentions
 
@@ -77,4 +78,7 @@ def test_the_command_prints_places(capsys: pytest.CaptureFixture[str], everywher
     assert out.splitlines()[0].split() == ["snapshot", "operator", "state", "key", "field", "sought", "count"]
     assert "Searched as bytes:" in out
     assert cli.main(["find", ORDERS_PATH, "--text", "nobody@"]) == cli.NO
+    assert cli.main(["find", str(everywhere), "--text", "nobody@"]) == Answer.UNCHECKED.exit_code
+    assert sp.find([ORDERS_PATH, everywhere], text="nobody@").answer is Answer.UNCHECKED
+    assert sp.find([ORDERS_PATH, everywhere], text="zoë@").answer is Answer.YES
     assert capsys.readouterr().out.splitlines()[0] == "Nothing found"

@@ -38,6 +38,11 @@ def found(old: JobSignature, new: JobSignature) -> dict[str, tuple[str | None, s
     return {one.old: (one.new, str(one.confidence)) for one in match_signatures(old, new).matches}
 
 
+def source(connector: str, uid_hash: str) -> dict[str, Any]:
+    states = {"SourceReaderState": {"kind": "OPERATOR_LIST", "value_type": "BYTES"}}
+    return {"uid_hash": uid_hash, "states": states, "writers": [f"source {connector}"]}
+
+
 A, B, C = HASHES
 TOTAL, NAMES = {"total": "LONG"}, {"names": "STRING"}
 
@@ -79,6 +84,18 @@ TOTAL, NAMES = {"total": "LONG"}, {"names": "STRING"}
             [op(uid_hash=A, states=TOTAL)],
             {B: (A, "high")},
         ),
+        ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A)], {A: (None, "ambiguous")}),
+        ([op(uid_hash=A, states=TOTAL, name="Map")], [op(uid_hash=A, name="Map")], {A: (None, "ambiguous")}),
+        ([op(uid_hash=A, states=TOTAL, name="sums")], [op(uid_hash=A, name="sums")], {A: (A, "certain")}),
+        ([op("o", TOTAL)], [op(uid_hash=operator_id("o"))], {"o": ("o", "certain")}),
+        ([op(uid_hash=A, states={}, writers=["raw keyed state unknown"])], [op(uid_hash=A, states={})], {A: (None, "ambiguous")}),
+        ([source("kafka", A)], [source("kafka", A)], {A: (A, "certain")}),
+        ([source("kafka", A)], [source("file", A)], {A: (None, "ambiguous")}),
+        ([source("kafka", A)], [source("file", A), source("kafka", B)], {A: (B, "high")}),
+        ([source("unknown", A)], [source("unknown", A)], {A: (None, "ambiguous")}),
+        ([source("unknown", A)], [source("unknown", B)], {A: (None, "no match")}),
+        ([op("o", TOTAL), op("p", NAMES)], [op("o", NAMES), op("p", TOTAL)], {"o": ("p", "high"), "p": ("o", "high")}),
+        ([op("o", TOTAL), op("p", TOTAL)], [op("o", {}), op("p", TOTAL)], {"o": ("o", "certain"), "p": ("p", "certain")}),
         (
             [op("o", TOTAL), op(uid_hash=A, states=TOTAL)],
             [op("o", TOTAL), op("p", TOTAL)],

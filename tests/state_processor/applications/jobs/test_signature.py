@@ -12,6 +12,7 @@ from state_processor.applications.jobs.job_graph import graph_of
 from state_processor.cli import BAD_INPUT, main
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer
+from tests.corpus import packed_cases
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 SNAPSHOTS = [ORDERS_PATH, TYPES_PATH, WINDOWS_PATH, str(FIXTURES / "1.20.5" / "orders-hashmap-canonical" / "savepoint")]
@@ -194,3 +195,9 @@ def test_the_command_writes_a_file_and_replaces_it_on_demand(tmp_path: Path, cap
     assert main(["signature", TYPES_PATH, "-o", str(file), "--overwrite"]) == 0
     assert str(sp.signature(file)) == str(sp.signature(TYPES_PATH))
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_connectors_have_the_versions_of_their_formats() -> None:
+    (case,) = packed_cases("2.3.0/operator-state-hashmap-canonical")
+    writers = {operator.label: operator.writers for operator in sp.signature(case.snapshot).operators if operator.writers}
+    assert writers == {"sequence": ("source sequence (splits 1, enumerator 1)",)}

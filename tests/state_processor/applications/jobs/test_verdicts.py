@@ -221,6 +221,19 @@ def test_operators_that_were_swapped_are_not_dropped() -> None:
     assert matches.mapping == {A: B, B: A}
 
 
+@pytest.mark.parametrize("names", [{"names": "STRING"}, {"sums": "STRING"}])
+def test_uids_that_were_exchanged_are_exchanged_again(names: dict[str, str]) -> None:
+    """Values are not converted to the type of the state of another operator."""
+    a, b = op({"sums": "LONG"} | TIMERS, None), op(names | TIMERS, None)
+    report = check(job(a | {"uid": "o"}, b | {"uid": "p"}), job(b | {"uid": "o"}, a | {"uid": "p"}))
+    assert report.answer is Answer.NO
+    rules = {(rule.outcome, rule.cause) for operator in report.operators for rule in operator.rules}
+    assert rules == {(Outcome.LOST, Cause.OPERATORS_SWAPPED)}
+    assert {command_name(command) for command in report.repair} == {"rename-uid"}
+    dropped = check(job(a | {"uid": "o"}, a | {"uid": "p"}), job(op({}, "o"), a | {"uid": "p"}))
+    assert not any(cause is Cause.OPERATORS_SWAPPED for _, cause in causes(dropped))
+
+
 WINDOWS = {"window-contents": {"value_type": "LONG", "namespace_type": "TIME_WINDOW"}}
 MERGING = WINDOWS | {"merging-window-set": {"kind": "LIST", "value_type": "TUPLE<TIME_WINDOW,TIME_WINDOW>"}}
 
@@ -246,6 +259,10 @@ def test_windows(old: dict[str, Any], new: dict[str, Any], outcome: Outcome) -> 
     [
         (["source kafka"], ["source kafka"], Outcome.RESTORES),
         (["source kafka"], ["source file"], Outcome.REFUSED),
+        (["source kafka (splits 0, enumerator 1)"], ["source file (splits 0, enumerator 1)"], Outcome.REFUSED),
+        (["source kafka (splits 0, enumerator 1)"], ["source kafka (splits 0, enumerator 2)"], Outcome.UNKNOWN),
+        (["source kafka (splits 0)"], ["source kafka"], Outcome.UNKNOWN),
+        (["source kafka (enumerator 1)"], ["source kafka (splits 0, enumerator 1)"], Outcome.RESTORES),
         (["source unknown"], ["source unknown"], Outcome.UNKNOWN),
         (["raw keyed state unknown"], [], Outcome.UNKNOWN),
     ],
