@@ -109,7 +109,7 @@ public final class BusyJobs {
         }
 
         private void restart() throws Exception {
-            awaitCheckpoints(1);
+            RunningJob.awaitCheckpoints(cluster, id, 1);
             cancel();
             int claims = isFirstMajor() ? 3 : 2;
             run(RunningJob.newest(checkpoints.resolve(id.toString())), claim((number + runs) % claims), null);
@@ -142,20 +142,13 @@ public final class BusyJobs {
             id = RunningJob.start(cluster, graph);
         }
 
-        private void awaitCheckpoints(int more) throws Exception {
-            long taken = RunningJob.taken(cluster, id);
-            while (RunningJob.taken(cluster, id) < taken + more) {
-                Thread.sleep(20);
-            }
-        }
-
         private void cancel() throws Exception {
             cluster.cancelJob(id).get(RunningJob.MINUTES, TimeUnit.MINUTES);
             cluster.requestJobResult(id).get(RunningJob.MINUTES, TimeUnit.MINUTES);
         }
 
         void end(Path savepoints) throws Exception {
-            awaitCheckpoints(2); // the first of them may have begun before
+            RunningJob.awaitCheckpoints(cluster, id, 2); // the first of them may have begun before
             String savepoint = savepoint(savepoints, SavepointFormatType.CANONICAL);
             cancel();
             System.out.println(RunningJob.newest(checkpoints.resolve(id.toString())));

@@ -6,6 +6,7 @@ import java.util.Comparator;
 import java.util.Locale;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
@@ -17,6 +18,7 @@ import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.execution.ExecutionState;
 import org.apache.flink.runtime.executiongraph.AccessExecutionGraph;
 import org.apache.flink.runtime.executiongraph.AccessExecutionVertex;
+import org.apache.flink.runtime.executiongraph.ErrorInfo;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
 import org.apache.flink.runtime.minicluster.MiniCluster;
@@ -35,7 +37,7 @@ import org.apache.flink.util.Collector;
  */
 public final class RunningJob {
 
-    static final long MINUTES = 10;
+    static final long MINUTES = 5;
     static volatile boolean emitting;
 
     private RunningJob() {}
@@ -60,10 +62,7 @@ public final class RunningJob {
                 JobID job = start(cluster, graph(checkpoints, interval, keys, rate, Integer.parseInt(run[0]), i, last, more));
                 Thread.sleep(Long.parseLong(run[1]));
                 emitting = false;
-                long taken = taken(cluster, job);
-                while (taken(cluster, job) < taken + 2) { // the first of them may have begun before
-                    Thread.sleep(20);
-                }
+                awaitCheckpoints(cluster, job, 2); // the first of them may have begun before
                 if (i == runs.length - 1) {
                     String uri = savepoints.toUri().toString();
                     System.out.println(cluster.triggerSavepoint(job, uri, false, SavepointFormatType.CANONICAL).get(MINUTES, TimeUnit.MINUTES));
@@ -137,16 +136,37 @@ public final class RunningJob {
 
     static JobID start(MiniCluster cluster, JobGraph graph) throws Exception {
         cluster.submitJob(graph).get(MINUTES, TimeUnit.MINUTES);
-        while (!allRunning(cluster.getExecutionGraph(graph.getJobID()).get(MINUTES, TimeUnit.MINUTES))) {
-            Thread.sleep(20);
-        }
+        await(cluster, graph.getJobID(), "not running", RunningJob::isRunning);
         return graph.getJobID();
     }
 
-    private static boolean allRunning(AccessExecutionGraph graph) {
-        if (graph.getState().isTerminalState()) {
-            throw new IllegalStateException("the job is " + graph.getState(), graph.getFailureInfo().getException());
+    static void awaitCheckpoints(MiniCluster cluster, JobID job, int more) throws Exception {
+        long target = taken(execution(cluster, job)) + more;
+        await(cluster, job, "without " + more + " more checkpoints", graph -> taken(graph) >= target);
+    }
+
+    /** Waits for a job, with a limit: Flink restarts a job that fails again and again without end. */
+    private static void await(MiniCluster cluster, JobID job, String problem, Predicate<AccessExecutionGraph> condition) throws Exception {
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(MINUTES);
+        AccessExecutionGraph graph = execution(cluster, job);
+        while (!condition.test(graph)) {
+            boolean isLate = System.nanoTime() > end;
+            if (isLate || graph.getState().isTerminalState()) {
+                String limit = isLate ? " after " + MINUTES + " minutes" : "";
+                ErrorInfo failure = graph.getFailureInfo();
+                throw new IllegalStateException(
+                        "job " + job + " is " + graph.getState() + " and " + problem + limit, failure == null ? null : failure.getException());
+            }
+            Thread.sleep(20);
+            graph = execution(cluster, job);
         }
+    }
+
+    private static AccessExecutionGraph execution(MiniCluster cluster, JobID job) throws Exception {
+        return cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES);
+    }
+
+    private static boolean isRunning(AccessExecutionGraph graph) {
         boolean any = false;
         for (AccessExecutionVertex vertex : graph.getAllExecutionVertices()) {
             any = true;
@@ -157,11 +177,8 @@ public final class RunningJob {
         return any;
     }
 
-    static long taken(MiniCluster cluster, JobID job) throws Exception {
-        return cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES)
-                .getCheckpointStatsSnapshot()
-                .getCounts()
-                .getNumberOfCompletedCheckpoints();
+    private static long taken(AccessExecutionGraph graph) {
+        return graph.getCheckpointStatsSnapshot().getCounts().getNumberOfCompletedCheckpoints();
     }
 
     static Path newest(Path job) throws Exception {
