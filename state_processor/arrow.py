@@ -221,7 +221,7 @@ def diff(
     from state_processor.read.differences import open_differences  # reads of state skip it
 
     (difference,) = open_differences((old, new), uid, state, options, full)
-    return Rows(difference.reader.schema, partial(_batches, difference.reader))
+    return Rows(difference.schema, partial(_batches, difference.reader))
 
 
 def _batches(reader: StateReader) -> Iterator[pa.RecordBatch]:

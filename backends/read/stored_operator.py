@@ -53,6 +53,22 @@ class StoredOperator:
         """The operator's name in messages."""
         return operator_label(self.operator)
 
+    @property
+    def mixed_times(self) -> str:
+        """Name the earlier checkpoints that subtasks of failed regions have their state from; empty if there are none.
+
+        See ``MetadataV7Serializer``. Flink restores such a checkpoint: its values are of several times.
+        """
+        metadata, earlier = self.snapshot.metadata, sorted(self.operator.reference_checkpoints)
+        if not earlier:
+            return ""
+        number = sum(subtask.reference_checkpoint_id is not None for subtask in self.operator.subtasks)
+        return (
+            f"checkpoint {metadata.checkpoint_id} in {self.snapshot.directory} mixes several times: {number} of "
+            f"{len(self.operator.subtasks)} subtasks of {self.label} have the state of checkpoint {' and '.join(map(str, earlier))}, "
+            "since their region failed"
+        )
+
     @cached_property
     def _surveyed(self) -> Survey:
         return survey(self.snapshot, self.operator) if self.known is None else self.known

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from state_processor.commands.command import PRINTING, argument, by_argument, command, positive, switch
 from state_processor.commands.listing import SEARCHED
 from state_processor.commands.printing import NAMES, filled, print_json, print_table, time_text, with_operator, with_sizes
+from state_processor.commands.terminal import say
 from state_processor.display.text_tables import count_text, size_text
 from state_processor.options.flags import flag_values
 from state_processor.read.growth import SNAPSHOTS, growth, state_label
@@ -51,6 +52,8 @@ def _history(options: argparse.Namespace) -> None:
     key_group = ["key_group"] if by == "key_group" else []
     columns = ["time", "checkpoint_id", "operator", "state_name", *key_group, "size", "per_hour", "entries_estimate"]
     print_table(columns, shown, options)
+    for number in sorted({row["checkpoint_id"] for row in rows if row["reference_checkpoint_id"] is not None}):
+        say(f"checkpoint {number} mixes several times: operators have state of earlier checkpoints")
 
 
 def _growth(options: argparse.Namespace) -> None:

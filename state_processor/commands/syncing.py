@@ -65,7 +65,7 @@ def _sync(options: argparse.Namespace) -> bool:
 
 def _print(commit: SyncCommit, options: argparse.Namespace) -> None:
     if options.json:
-        names = ("checkpoint_id", "checkpoint", "is_full", "upserts", "deletes", "reason")
+        names = ("checkpoint_id", "checkpoint", "is_full", "upserts", "deletes", "reason", "note")
         print_json([{name: getattr(commit, name) for name in names}])
     elif commit.is_full:
         say(f"checkpoint {commit.checkpoint_id}: all {commit.upserts} rows written ({commit.reason})")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging import getLogger
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,12 +20,14 @@ from state_processor.backends.analysis.state_difference import open_changes
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.read.checkpoint_series import Checkpoint
 from state_processor.read.missing_operators import MissingOperatorError, check_operator
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
 from state_processor.serializers.locks import cached_property
 from state_processor.types.identifier import OperatorIdentifier
 
+_LOG: Final = getLogger("state_processor")
 KIND_OF_CHANGE: Final = "_change"
 CHECKPOINT_ID: Final = "_checkpoint_id"
 CHECKPOINT_TIME: Final = "_checkpoint_time"
@@ -75,10 +78,13 @@ class StepReader:
         The two checkpoints.
     reader
         Reads the difference of both.
+    note
+        The earlier checkpoints that the later checkpoint has state from; see :attr:`StoredOperator.mixed_times`.
     """
 
     step: Step
     reader: StateReader
+    note: str = ""
 
     @classmethod
     def open(cls, step: Step, old: Snapshot | None, new: Snapshot, state: ChangedState) -> StepReader:
@@ -103,7 +109,7 @@ class StepReader:
         if old is not None and not state.allow_missing:
             check_operator(step.after, old, new, state.operator, state.state)
         reader = open_changes(old, new, state.operator.uid_hash, state.state, state.read)
-        found = cls(step, reader)
+        found = cls(step, reader, _mixed_times(new, state.operator.uid_hash))
         if not getattr(reader, "has_same_keys", True):
             raise UnsupportedFormatError(
                 f"{state} has keys of another type in {step.after} than in {step.before}: a key would be deleted and inserted. "
@@ -115,6 +121,8 @@ class StepReader:
                 f"{state} has values of the type {known.field(BEFORE).type} in {step.before}, and {known.field(AFTER).type} in "
                 f"{step.after}: the columns of a table do not change. Start again with startingCheckpoint=snapshot"
             )
+        if found.note:
+            _LOG.warning("%s", found.note)
         return found
 
     @classmethod
@@ -185,6 +193,11 @@ class StepReader:
     def is_empty(self) -> bool:
         """Return whether the step does not have rows."""
         return not any(batch.num_rows for split in self.splits() for batch in self.read(split))
+
+
+def _mixed_times(snapshot: Snapshot, operator_id: str) -> str:
+    operators = (StoredOperator(snapshot, o) for o in snapshot.metadata.operators if o.operator_id == operator_id)
+    return "".join(operator.mixed_times for operator in operators)
 
 
 def stream_schema(schema: pa.Schema, *, with_before: bool) -> pa.Schema:

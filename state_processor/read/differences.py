@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from logging import getLogger
 from os import PathLike
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +16,7 @@ from state_processor.backends.analysis.state_difference import DifferenceReader,
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
+from state_processor.backends.read.column_comments import with_note
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import surveys
 from state_processor.backends.read.stored_operator import StoredOperator
@@ -32,6 +34,7 @@ from state_processor.read.sizes import SizeReport
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
+_LOG: Final = getLogger("state_processor")
 Path: TypeAlias = str | PathLike[str]
 
 _OPERATOR: Final = [pa.field("operator_uid", pa.string()), pa.field("operator_uid_hash", pa.string())]
@@ -92,7 +95,7 @@ class DifferencesReader:
 
 @dataclass(frozen=True, slots=True)
 class StateDifference:
-    """The difference of one state: where the state is, its types, and the reader of the rows that differ."""
+    """The difference of one state: where the state is, its types, the reader of the rows that differ, and notes on them."""
 
     operator_uid: str | None
     operator_uid_hash: str
@@ -104,6 +107,13 @@ class StateDifference:
     old: StoredOperator | None
     new: StoredOperator | None
     renamed_from: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the reader, with the notes as a comment."""
+        schema = self.reader.schema
+        return schema.set(0, with_note(schema.field(0), ". ".join(self.notes)))
 
     def as_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of the reader with values as JSON, in the columns of :data:`TEXT_SCHEMA`."""
@@ -221,6 +231,9 @@ def state_differences(
         later = after.get(uid_hash)
         sides = (None if earlier is None else StoredOperator(old, earlier), None if later is None else StoredOperator(new, later))
         pair = OperatorPair(label, *sides)
+        notes = tuple(filter(None, (side.mixed_times for side in sides if side is not None)))
+        for note in notes:
+            _LOG.warning("%s", note)
         renamed_from = None if earlier is None or uid_hash not in renamed else earlier.label
         found = {**pair.states[0], **pair.states[1]}
         stored |= found.keys()
@@ -228,7 +241,7 @@ def state_differences(
             reader = pair.difference(name, options, full, exact_times=exact_times)
             type_before, type_after = (_type(side, states.get(name, [])) for side, states in zip(sides, pair.states, strict=True))
             place = (uid, uid_hash, shown_name(name), found[name][0].kind)
-            yield StateDifference(*place, type_before, type_after, reader, *sides, renamed_from)
+            yield StateDifference(*place, type_before, type_after, reader, *sides, renamed_from, notes)
     check_known(options.python_types, stored, "these operators")
 
 

@@ -17,6 +17,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
@@ -35,6 +36,7 @@ _STATE: Final = [
     pa.field("operator_uid", pa.string()),
     pa.field("operator_uid_hash", pa.string()),
     pa.field("state_name", pa.string()),
+    pa.field("reference_checkpoint_id", pa.int64()),
 ]
 _SIZES: Final = [
     pa.field("stored_as", pa.string()),
@@ -79,7 +81,7 @@ def history(
     -------
     pyarrow.Table
         ``path``, ``job_id``, ``checkpoint_id``, ``time``, ``operator_uid``, ``operator_uid_hash``, ``state_name``,
-        ``max_parallelism`` and ``key_group`` (by key group), ``stored_as``, ``size_in_bytes``, ``entries_estimate``,
+        ``reference_checkpoint_id``, ``max_parallelism`` and ``key_group`` (by key group), ``stored_as``, ``size_in_bytes``, ``entries_estimate``,
         ``live_size_estimate`` (by state) and ``bytes_per_hour``.
 
         ``stored_as`` names the files of keyed state: ``tables`` of RocksDB or ForSt, ``key groups`` (heap), ``canonical``,
@@ -89,6 +91,9 @@ def history(
 
         Sizes of key groups are exact in heap and canonical files. Tables are divided by their blocks: a block with several key
         groups counts for them in equal parts. Changes in changelogs have no key group, and are left out.
+
+        ``reference_checkpoint_id`` is the earliest checkpoint that subtasks of the operator have their state from, if their region
+        had failed: the checkpoint mixes several times.
 
         ``bytes_per_hour`` is the growth since the previous snapshot with the same operator, state, key group and ``stored_as``;
         null for the first one. If jobs with the same operator ran at the same time, each is compared with itself.
@@ -154,9 +159,18 @@ def _parts(info: SnapshotInfo, access: SnapshotAccess, measured: StoredSizes, by
         return []
 
 
+def _about(operator: OperatorState) -> dict[str, Any]:
+    return {
+        "operator_uid": operator.uid,
+        "operator_uid_hash": operator.operator_id,
+        "reference_checkpoint_id": min(operator.reference_checkpoints, default=None),
+        "stored_as": stored_as(operator),
+    }
+
+
 def _by_state(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
     for operator in snapshot.metadata.operators:
-        about = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "stored_as": stored_as(operator)}
+        about = _about(operator)
         states = measured.of_states(snapshot, operator)
         saved = sum(sizes.size - sizes.live_size for sizes in states.values())
         live = {"live_size_estimate": operator.state_size - saved} if states else {}
@@ -168,7 +182,7 @@ def _by_state(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
 
 def _by_key_group(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
     for operator in snapshot.metadata.operators:
-        about = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "stored_as": stored_as(operator)}
+        about = _about(operator)
         for name, (sizes, entries) in measured.by_key_group(snapshot, operator).items():
             filled = np.flatnonzero(sizes)
             columns = {"key_group": filled, "size_in_bytes": _whole(sizes)[filled]}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import state_processor as sp
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, read_metadata, write_metadata
 from tests.state_processor.samples import ORDERS_PATH
 
 JOB = "0" * 31 + "1"
@@ -30,6 +32,26 @@ def take(job: Path, number: int, totals: Mapping[str, Any] | None = None, *, sta
     if gone:
         writer.delete_keys(UID, gone)
     writer.write(path, checkpoint_id=number, allow_lower_checkpoint_id=True)
+    set_time(path, number)
+    return path
+
+
+def take_regional(job: Path, number: int, earlier: int) -> Path:
+    """Make a checkpoint a regional one: the first subtask of the operator has the state of an earlier checkpoint."""
+    path, reference = job / f"chk-{number}", job / f"chk-{earlier}"
+    metadata, before = (read_metadata((p / "_metadata").read_bytes()) for p in (path, reference))
+    operators = {o.operator_id: o for o in before.operators}
+
+    def mixed(operator: OperatorState) -> OperatorState:
+        if operator.uid != UID:
+            return operator
+        first = replace(operators[operator.operator_id].subtasks[0], reference_checkpoint_id=earlier)
+        return replace(operator, subtasks=(first, *operator.subtasks[1:]))
+
+    for file in reference.iterdir():
+        shutil.copy(file, path)
+    operators_now = tuple(map(mixed, metadata.operators))
+    (path / "_metadata").write_bytes(write_metadata(replace(metadata, version=7, operators=operators_now)))
     set_time(path, number)
     return path
 

@@ -62,6 +62,8 @@ class SyncCommit:
     reason
         Why all rows were written, such as the checkpoint of the table that is gone, or an option with another value; empty if
         only the changes were written.
+    note
+        That the checkpoint mixes several times, and the earlier checkpoints that it has state from; empty if it does not.
     """
 
     checkpoint_id: int
@@ -70,6 +72,7 @@ class SyncCommit:
     upserts: int
     deletes: int
     reason: str = ""
+    note: str = ""
 
 
 @takes_options
@@ -271,7 +274,7 @@ class TableSync:
         deletes = pc.equal(rows.column(KIND_OF_CHANGE), DELETE)
         self._target.apply(Changes(rows.select(_columns(reader).names), deletes, reader.identity), reached)
         number = pc.sum(deletes).as_py() or 0
-        return "", SyncCommit(newest.checkpoint_id, newest.path, False, rows.num_rows - number, number)
+        return "", SyncCommit(newest.checkpoint_id, newest.path, False, rows.num_rows - number, number, note=reader.note)
 
     def _full(self, position: Position | None, newest: Checkpoint, reason: str) -> SyncCommit | None:
         snapshot = newest.open(self._series.access)
@@ -301,7 +304,7 @@ class TableSync:
                     yield batch.select(_columns(reader).names)
 
         self._target.replace(_columns(reader), batches(), self._position(reader))
-        return SyncCommit(newest.checkpoint_id, newest.path, True, number, 0, reason)
+        return SyncCommit(newest.checkpoint_id, newest.path, True, number, 0, reason, reader.note)
 
     def _empty(self, position: Position, newest: Checkpoint) -> SyncCommit:
         """Make a table empty that has the state, because the checkpoint does not have the state."""

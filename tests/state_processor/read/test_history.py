@@ -11,6 +11,7 @@ import pytest
 import state_processor as sp
 from state_processor import cli
 from tests.corpus import FIXTURES
+from tests.state_processor.written_checkpoints import JOB, UID, take, take_regional
 
 NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"
 
@@ -94,3 +95,18 @@ def test_snapshots_that_are_stored_in_other_ways_are_not_compared(tmp_path: Path
 def test_by_has_two_values() -> None:
     with pytest.raises(sp.OptionError, match="by='key': expected one of state, key_group"):
         sp.history(NATIVE, by="key")
+
+
+def test_regional_checkpoints_name_the_earliest_checkpoint_that_they_have_state_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    take(tmp_path / JOB, 1)
+    take(tmp_path / JOB, 2, {"amelia": 5})
+    take_regional(tmp_path / JOB, 2, earlier=1)
+    for by in ("state", "key_group"):
+        rows = sp.history(tmp_path, by=by).to_pylist()
+        mixed = {(r["checkpoint_id"], r["operator_uid"]) for r in rows if r["reference_checkpoint_id"] == 1}
+        assert mixed == {(2, UID)}
+        assert {r["reference_checkpoint_id"] for r in rows} == {None, 1}
+    assert cli.main(["history", str(tmp_path)]) == 0
+    assert "checkpoint 2 mixes several times" in "".join(capsys.readouterr())

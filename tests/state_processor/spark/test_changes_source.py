@@ -19,7 +19,7 @@ from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.spark.changes_source import ChangesReader, FlinkSavepointChangesDataSource, LimitedChangesReader
-from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take
+from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take, take_regional
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -510,3 +510,16 @@ def test_a_query_repeats_what_it_has_not_committed(spark: SparkSession, job: Pat
     ((number, found, full),) = seen
     assert (number, full) == (2, {True})
     assert sorted((key, value) for _, _, key, value in found) == rows(job / "chk-4")
+
+
+def test_the_log_names_a_regional_checkpoint(job: Path, caplog: pytest.LogCaptureFixture) -> None:
+    take(job, 1)
+    take(job, 2, LATER)
+    stream = reader(job)
+    start = begun(stream)
+    take(job, 3, {"amelia": 8, "newcomer": 9})
+    mixed = take_regional(job, 3, earlier=1)
+    found = read(stream, start, stream.latestOffset(start, limit(1)))
+    assert {r["_checkpoint_id"] for r in found} == {3}
+    (message,) = (record.message for record in caplog.records)
+    assert message.startswith(f"checkpoint 3 in {mixed} mixes several times")

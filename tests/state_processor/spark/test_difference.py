@@ -13,6 +13,7 @@ import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
 from state_processor.errors import NotFoundError, OptionError
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
+from tests.state_processor.written_checkpoints import take, take_regional
 
 TOTALS = expected_values(ORDERS, "orders", "total")
 
@@ -143,3 +144,21 @@ def test_mistakes(spark: SparkSession, changed: str, tmp_path: Path) -> None:
         sp.diff(spark, ORDERS_PATH, changed, "orders", "totl")
     with pytest.raises(OptionError, match="name the operator"):
         sp.diff(spark, ORDERS_PATH, changed, state="total")
+
+
+@pytest.mark.parametrize("is_later", [True, False])
+def test_a_regional_checkpoint_mixes_several_times(
+    is_later: bool, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    take(tmp_path, 1)
+    before = take(tmp_path, 2, {"amelia": 5, "k": 6})
+    take(tmp_path, 3, {"amelia": 7, "k": 8})
+    mixed = take_regional(tmp_path, 3, earlier=1)
+    pair = (before, mixed) if is_later else (mixed, before)
+    expected = f"checkpoint 3 in {mixed} mixes several times: 1 of 2 subtasks of operator 'orders' have the state of checkpoint 1"
+    difference = sp.arrow.diff(*pair, "orders", "total")
+    assert [note.startswith(expected) for note in difference.notes] == [True]
+    sp.diff(spark, *pair)
+    sp.arrow.diff_summary(*pair, "orders")
+    assert [record.message.startswith(expected) for record in caplog.records] == [True] * 3
+    assert sp.arrow.diff(*pair, "catalog", "discounts").notes == ()

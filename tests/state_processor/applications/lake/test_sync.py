@@ -25,7 +25,7 @@ from state_processor.applications.lake.targets import CHECKPOINT_ID
 from state_processor.read.checkpoint_changes import StepReader
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import ORDERS_PATH
-from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, set_time, take
+from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, set_time, take, take_regional
 
 Table = tuple[str, dict[str, Any], Callable[[], pa.Table], Callable[[], str]]
 
@@ -522,3 +522,27 @@ def test_keys_of_another_type_write_all_rows(job: Path, tmp_path: Path) -> None:
         assert commit is not None
         assert content(read()) == [("M", at), ("S", at)]
     assert "keys of another type" in commit.reason
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_regional_checkpoint_mixes_several_times(
+    is_full: bool, job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "totals.parquet"
+    take(job, 1)
+    take(job, 2, {"amelia": 5, "elif": 6, "k": 7})
+    if not is_full:
+        commit = sp.sync(job, UID, "total", target)
+        assert commit is not None
+        assert commit.note == ""
+    take(job, 3, {"amelia": 8, "elif": 9, "k": 10})
+    mixed = take_regional(job, 3, earlier=1)
+    assert cli.main(["sync", str(job), "--uid", UID, "--state", "total", "--to", str(target), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["is_full"] is is_full
+    assert answer["note"] == (
+        f"checkpoint 3 in {mixed} mixes several times: 1 of 2 subtasks of operator 'orders' have the state of checkpoint 1, since "
+        "their region failed"
+    )
+    assert content(pq.read_table(target)) == rows(mixed)  # rows go back to checkpoint 1, too
+    assert rows(mixed) != rows(job / "chk-2")
