@@ -62,11 +62,12 @@ class StoredOperator:
         metadata, earlier = self.snapshot.metadata, sorted(self.operator.reference_checkpoints)
         if not earlier:
             return ""
-        number = sum(subtask.reference_checkpoint_id is not None for subtask in self.operator.subtasks)
+        numbers = " and ".join(map(str, earlier))
+        subtasks = sum(subtask.reference_checkpoint_id is not None for subtask in self.operator.subtasks)
         return (
-            f"checkpoint {metadata.checkpoint_id} in {self.snapshot.directory} mixes several times: {number} of "
-            f"{len(self.operator.subtasks)} subtasks of {self.label} have the state of checkpoint {' and '.join(map(str, earlier))}, "
-            "since their region failed"
+            f"checkpoint {metadata.checkpoint_id} in {self.snapshot.directory} mixes several times: {subtasks} of "
+            f"{len(self.operator.subtasks)} subtasks of {self.label} have the state of checkpoint {numbers}, since their region "
+            "failed"
         )
 
     @cached_property

@@ -81,8 +81,8 @@ def history(
     -------
     pyarrow.Table
         ``path``, ``job_id``, ``checkpoint_id``, ``time``, ``operator_uid``, ``operator_uid_hash``, ``state_name``,
-        ``reference_checkpoint_id``, ``max_parallelism`` and ``key_group`` (by key group), ``stored_as``, ``size_in_bytes``, ``entries_estimate``,
-        ``live_size_estimate`` (by state) and ``bytes_per_hour``.
+        ``reference_checkpoint_id``, ``max_parallelism`` and ``key_group`` (by key group), ``stored_as``, ``size_in_bytes``,
+        ``entries_estimate``, ``live_size_estimate`` (by state) and ``bytes_per_hour``.
 
         ``stored_as`` names the files of keyed state: ``tables`` of RocksDB or ForSt, ``key groups`` (heap), ``canonical``,
         ``changelog``, or ``operator state`` without keyed state. The two estimates are RocksDB's, and null for other states.
@@ -92,8 +92,8 @@ def history(
         Sizes of key groups are exact in heap and canonical files. Tables are divided by their blocks: a block with several key
         groups counts for them in equal parts. Changes in changelogs have no key group, and are left out.
 
-        ``reference_checkpoint_id`` is the earliest checkpoint that subtasks of the operator have their state from, if their region
-        had failed: the checkpoint mixes several times.
+        ``reference_checkpoint_id`` is the earliest checkpoint that subtasks of the operator have their state from, since their
+        region failed: the checkpoint mixes several times.
 
         ``bytes_per_hour`` is the growth since the previous snapshot with the same operator, state, key group and ``stored_as``;
         null for the first one. If jobs with the same operator ran at the same time, each is compared with itself.

@@ -541,8 +541,8 @@ def test_a_regional_checkpoint_mixes_several_times(
     answer = json.loads(capsys.readouterr().out)
     assert answer["is_full"] is is_full
     assert answer["note"] == (
-        f"checkpoint 3 in {mixed} mixes several times: 1 of 2 subtasks of operator 'orders' have the state of checkpoint 1, since "
-        "their region failed"
+        f"checkpoint 3 in {mixed} mixes several times: 1 of 2 subtasks of operator 'orders' have the state of checkpoint 1, "
+        "since their region failed"
     )
     assert content(pq.read_table(target)) == rows(mixed)  # rows go back to checkpoint 1, too
     assert rows(mixed) != rows(job / "chk-2")
