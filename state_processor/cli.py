@@ -43,6 +43,7 @@ _GROUPS: Final = {
     "changing": ("update", "new", "offsets", "set-offsets"),
     "sinks": ("sink-state", "change-sink"),
     "validating": ("validate",),
+    "explaining": ("explain",),
     "jobs": ("signature", "check", "match", "compile-plan", "check-query"),
     "retaining": ("files", "orphans", "dispose", "retain"),
     "syncing": ("sync",),

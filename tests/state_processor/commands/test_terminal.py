@@ -113,6 +113,7 @@ COMMANDS = {
     "touch": (["ORDERS", "NEW", "--uid", UID, "--state", STATE],),
     "signature": (["ORDERS", "-o", "NEW\x1b"], ["ORDERS/none\x1b"]),
     "check": (["ORDERS", "--job", "TYPES"], ["TYPES", "--job", "ORDERS"], ["ORDERS", "--job", "none\x1b"]),
+    "explain": (["ORDERS"], ["TYPES", "--job", "ORDERS"], ["ORDERS", "--job", "TYPES", "--symptom", "\x1b"], ["ORDERS/none\x1b"]),
     "match": (["ORDERS", "TYPES"], ["TYPES", "ORDERS"], ["ORDERS", "none\x1b"]),
     "sync": (
         ["ORDERS", "--uid", UID, "--state", STATE[:-1], "--to", "NEW.parquet"],

@@ -1,0 +1,263 @@
+"""Confirmation of what a trace shows: the snapshot has the place that it names, or contradicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from state_processor.applications.explain.causes import of_findings, of_sighting
+from state_processor.applications.explain.explanation import FailureCause
+from state_processor.applications.explain.file_causes import FILES, OPENING, of_files, of_opening
+from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.applications.explain.mismatch_kinds import kryo_classes, serializer_kind, serializers_of
+from state_processor.applications.explain.rules import Sighting
+from state_processor.applications.explain.scene import Finding, Scene
+from state_processor.applications.explain.text_places import places_of_text
+from state_processor.applications.jobs.signature import (
+    KEY,
+    MAP_KEY,
+    NAMESPACE,
+    VALUE,
+    VOID_NAMESPACE,
+    OperatorSignature,
+    StateSignature,
+)
+from state_processor.applications.jobs.undescribed import class_names
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.state import descriptions as kinds
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.runtime.cep import NFAStateSerializer
+
+Facts = Mapping[str, str]
+_VALUES: Final = frozenset(
+    {
+        *(Kind.VALUE_TYPE, Kind.POJO_TO_KRYO, Kind.KRYO_TO_POJO, Kind.SERIALIZER, Kind.KRYO_VERSION, Kind.TTL, Kind.QUERY),
+        *(Kind.ENUM_CONSTANT, Kind.MAP_KEY_TYPE),
+    }
+)
+_FAMILIES: Final[Mapping[Kind, frozenset[Kind]]] = {
+    Kind.UNMAPPED_OPERATOR: frozenset({Kind.UNMAPPED_OPERATOR, Kind.QUERY}),
+    Kind.VALUE_TYPE: _VALUES,
+    Kind.SERIALIZER: _VALUES,
+    Kind.POJO_TO_KRYO: _VALUES,
+    Kind.KRYO_TO_POJO: _VALUES,
+    Kind.TTL: frozenset({Kind.TTL}),
+    Kind.KRYO_CLASS: frozenset({Kind.KRYO_VERSION}),
+    Kind.ENUM_CONSTANT: frozenset({Kind.ENUM_CONSTANT}),
+    Kind.KEY_TYPE: frozenset({Kind.KEY_TYPE, Kind.QUERY}),
+    Kind.WINDOW_TYPE: frozenset({Kind.WINDOW_TYPE, Kind.QUERY}),
+    Kind.STATE_KIND: frozenset({Kind.STATE_KIND, Kind.QUERY}),
+    Kind.OPERATOR_STATE_TYPE: frozenset({Kind.OPERATOR_STATE_TYPE, Kind.ENUM_CONSTANT}),
+}
+"""The kinds of mismatches that may be behind a message. Others have a kind of their own."""
+_MODES: Final = {"SPLIT_DISTRIBUTE": kinds.OPERATOR_LIST, "UNION": kinds.UNION_LIST, "BROADCAST": kinds.BROADCAST}
+_PARTS: Final = {Kind.KEY_TYPE: KEY, Kind.WINDOW_TYPE: NAMESPACE, Kind.MAP_KEY_TYPE: MAP_KEY}
+_NO_OPERATOR: Final = frozenset(
+    {
+        *(Kind.CHANGELOG, Kind.TRANSACTION, Kind.STORAGE, Kind.DISK, Kind.MEMORY, Kind.NATIVE_LIBRARY),
+        *(Kind.OLDER_FORMAT, Kind.KEY_GROUPS, Kind.CONNECTOR),
+    }
+)
+"""Kinds that the snapshot can't confirm."""
+
+
+class Contradiction(Exception):
+    """The snapshot contradicts a trace."""
+
+
+def confirm(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
+    """Yield the causes that a trace shows, confirmed as far as the snapshot allows.
+
+    Raises
+    ------
+    Contradiction
+        If the snapshot is not the one of the trace.
+    """
+    kind = sighting.kind
+    if kind is Kind.DUPLICATE_UID:
+        yield _of_uid(sighting, scene)
+    elif not scene.source or kind in _NO_OPERATOR:
+        yield of_sighting(sighting, scene, kind=_refined(sighting))
+    elif kind in OPENING or scene.problem is not None:
+        yield from _checked(of_opening(sighting, scene), sighting, "the snapshot can be opened")
+    elif kind in FILES:
+        yield from _checked(of_files(sighting, scene), sighting, "the snapshot does not have this file")
+    elif kind is Kind.IN_FLIGHT:
+        flights = [f for f in scene.findings if f.kind is Kind.IN_FLIGHT]
+        evidence = [f.verdict.reason for f in flights]
+        yield of_sighting(sighting, scene, Certainty.CONFIRMED if flights else Certainty.TRACE, evidence=evidence)
+    elif kind in (Kind.CLASS_MISSING, Kind.SERIAL_VERSION) and "name" in sighting.facts:
+        yield from _of_class(sighting, scene)
+    else:
+        yield from _of_types(sighting, scene)
+
+
+def _checked(causes: Sequence[FailureCause], sighting: Sighting, contradiction: str) -> Sequence[FailureCause]:
+    if not causes:
+        raise Contradiction(f"{contradiction}: {sighting.message[:200]}")
+    return causes
+
+
+def _of_uid(sighting: Sighting, scene: Scene) -> FailureCause:
+    """Return the cause that two operators have one uid; the snapshot shows whether the uid is one of its operators."""
+    hashed = operator_id(sighting.facts["uid"]) if "uid" in sighting.facts else None
+    operator = next((o for o in (scene.old.operators if scene.old is not None else ()) if o.uid_hash == hashed), None)
+    evidence = [] if operator is None else [f"the snapshot has one operator with this uid: {operator.label}"]
+    certainty = Certainty.TRACE if operator is None else Certainty.CONFIRMED
+    return replace(of_sighting(sighting, scene, certainty, operator=operator, evidence=evidence), repairs=())
+
+
+def _refined(sighting: Sighting) -> Kind:
+    """Return the kind by the classes of serializers that a message names."""
+    old, new = sighting.facts.get("old"), sighting.facts.get("new")
+    return serializer_kind(old, new) if sighting.kind is Kind.VALUE_TYPE and old and new else sighting.kind
+
+
+def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
+    operators = scene.operators(sighting)
+    if not operators:
+        raise Contradiction(f"the snapshot does not have operator {', '.join(sorted(sighting.operators))}")
+    everywhere = () if scene.old is None else scene.old.operators
+    mismatches = _mismatches(sighting, scene, operators) or _mismatches(sighting, scene, everywhere)
+    groups: dict[object, list[Finding]] = {}
+    for finding in mismatches:
+        assert finding.operator is not None
+        state = finding.verdict.state if finding.kind in _VALUES - {Kind.QUERY} else ""
+        groups.setdefault((finding.kind, finding.operator.uid_hash, state), []).append(finding)
+    if groups:
+        yield from (of_findings(group, Certainty.CONFIRMED, sighting) for group in groups.values())
+        return
+    yield _of_place(sighting, scene, operators)
+
+
+def _mismatches(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> list[Finding]:
+    """Return the mismatches that a trace may be about."""
+    family = _FAMILIES.get(sighting.kind, frozenset({sighting.kind}))
+    hashes = {o.uid_hash for o in operators}
+    return [
+        finding
+        for finding in scene.findings
+        if finding.is_bad
+        and finding.kind in family
+        and finding.operator is not None
+        and finding.operator.uid_hash in hashes
+        and _agrees(finding, sighting)
+    ]
+
+
+def _agrees(finding: Finding, sighting: Sighting) -> bool:
+    """Return whether a message names the serializers, or kinds, of a mismatch."""
+    pairs = ((finding.state, sighting.facts.get("old")), (finding.new_state, sighting.facts.get("new")))
+    return all(state is None or not name or _fits(state, name, sighting.kind) for state, name in pairs)
+
+
+def _fits(state: StateSignature, name: str, kind: Kind) -> bool:
+    """Return whether a message may mean a state by the Java class of its serializer, by its kind or by its redistribution."""
+    if kind is Kind.STATE_KIND:
+        return state.kind == name
+    if kind is Kind.STATE_MODE:
+        return state.kind == _MODES.get(name, name)
+    simple = name.rpartition(".")[2].rpartition("$")[2]
+    if kind in (Kind.KEY_TYPE, Kind.WINDOW_TYPE):
+        snapshot = state.snapshots.get(_PARTS[kind])
+        return snapshot is None or simple in snapshot.class_name
+    if (simple, state.kind) in (("ListSerializer", kinds.LIST), ("MapSerializer", kinds.MAP)) or simple == "TtlAwareSerializer":
+        return True
+    if state.unread:
+        return name in state.unread
+    snapshot = state.snapshots.get(VALUE)
+    return (
+        not state.is_timer
+        and state.kind not in (kinds.LIST, kinds.MAP)
+        and snapshot is not None
+        and simple in snapshot.class_name
+    )
+
+
+def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> FailureCause:
+    """Return the cause at the only place of the snapshot that fits a trace, or without a place if several fit."""
+    kind = _refined(sighting)
+    test = _PLACES.get(kind)
+    if test is None:
+        return of_sighting(sighting, scene, Certainty.CONFIRMED if sighting.operators else Certainty.TRACE, operator=operators[0])
+    fitting = [(operator, state) for operator in operators for state in (operator.states or {}).values() if test(state, sighting)]
+    if not fitting:
+        raise Contradiction(f"no state of the snapshot fits: {sighting.message[:200]}")
+    owners = {operator.uid_hash: operator for operator, _ in fitting}
+    names = [f"state {state.name!r} of operator {operator.label}" for operator, state in fitting]
+    if kind in _PARTS and kind is not Kind.MAP_KEY_TYPE:
+        chosen = next((pair for pair in fitting if not pair[1].is_timer), fitting[0]) if len(owners) == 1 else None
+    else:
+        chosen = fitting[0] if len(fitting) == 1 else None
+    if chosen is None:
+        evidence = [f"it may be {' or '.join(names[:5])}"]
+        only = fitting[0][0] if len(owners) == 1 else None
+        cause = of_sighting(sighting, scene, kind=kind, evidence=evidence)
+        return cause if only is None else of_sighting(sighting, scene, kind=kind, operator=None, evidence=evidence)
+    operator, state = chosen
+    evidence = [f"{names[fitting.index(chosen)]} is the only one of the snapshot that the message fits"]
+    place: dict[str, Any] = {"operator": operator, "state": state, "part": _PARTS.get(kind, "")}
+    return of_sighting(sighting, scene, Certainty.CONFIRMED, kind=kind, evidence=evidence, **place)
+
+
+def _living(state: StateSignature, sighting: Sighting) -> bool:
+    name = sighting.facts.get("old")
+    return state.is_keyed and not state.is_timer and (not name or _fits(state, name, Kind.VALUE_TYPE))
+
+
+def _has_enum(state: StateSignature, sighting: Sighting) -> bool:
+    name = sighting.facts.get("name")
+    return any(isinstance(one, EnumSerializer) and name in (None, one.enum_class) for one in serializers_of(state))
+
+
+def _has_pojo(state: StateSignature, sighting: Sighting) -> bool:
+    name = sighting.facts.get("name")
+    return any(isinstance(one, PojoSerializer) and name in (None, one.class_name) for one in serializers_of(state))
+
+
+_PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
+    Kind.VALUE_TYPE: _living,
+    Kind.SERIALIZER: _living,
+    Kind.KRYO_TO_POJO: _living,
+    Kind.QUERY: _living,
+    Kind.TTL: _living,
+    Kind.POJO_TO_KRYO: lambda state, sighting: _has_pojo(state, sighting) and not state.is_timer,
+    Kind.ENUM_CONSTANT: _has_enum,
+    Kind.KRYO_CLASS: lambda state, _: not state.is_timer and any(kryo_classes(state)),
+    Kind.KRYO_VERSION: lambda state, _: any(kryo_classes(state)),
+    Kind.MAP_KEY_TYPE: lambda state, _: state.kind == kinds.MAP,
+    Kind.KEY_TYPE: lambda state, sighting: state.is_keyed and _fits(state, sighting.facts.get("old", ""), Kind.KEY_TYPE),
+    Kind.WINDOW_TYPE: lambda state, _: state.is_keyed and state.type_text(NAMESPACE) not in (None, VOID_NAMESPACE),
+    Kind.STATE_KIND: lambda state, sighting: state.is_keyed and state.kind == sighting.facts.get("old", state.kind),
+    Kind.STATE_MODE: lambda state, sighting: _fits(state, sighting.facts.get("old", ""), Kind.STATE_MODE),
+    Kind.OPERATOR_STATE_TYPE: lambda state, _: state.kind in (kinds.OPERATOR_LIST, kinds.UNION_LIST),
+    Kind.BROADCAST_TYPE: lambda state, _: state.kind == kinds.BROADCAST,
+    Kind.CLASS_MISSING: lambda state, sighting: state.name == sighting.facts.get("state"),
+    Kind.PATTERN: lambda state, _: any(isinstance(one, NFAStateSerializer) for one in serializers_of(state)),
+}
+"""Which states of a snapshot a message may be about."""
+
+
+def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
+    """Yield the causes about a class that a message names: where the snapshot has it."""
+    name = sighting.facts["name"].replace("/", ".")
+    hashes = {operator.uid_hash for operator in scene.operators(sighting)}
+    typed = [
+        (operator, state)
+        for operator in (scene.old.operators if scene.old is not None else ())
+        for state in (operator.states or {}).values()
+        if operator.uid_hash in hashes and (name in class_names(state) or name in state.unread)
+    ]
+    mismatches = [f for f in scene.findings if f.is_bad and f.state is not None and (f.operator, f.state) in typed]
+    if mismatches:
+        yield of_findings(mismatches, Certainty.CONFIRMED, sighting, kind=sighting.kind)
+        return
+    places: list[tuple[OperatorSignature, StateSignature | None]] = [*typed] or [*places_of_text(scene, name, hashes)]
+    for operator, state in places:
+        what = "the coordinator or raw state" if state is None else f"state {state.name!r}"
+        evidence = [f"{what} of operator {operator.label} names {name}"]
+        yield of_sighting(sighting, scene, Certainty.CONFIRMED, operator=operator, state=state, evidence=evidence)
+    if not places:
+        yield of_sighting(sighting, scene, evidence=[f"the snapshot does not name {name}: the code of the job needs it"])

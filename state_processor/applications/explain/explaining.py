@@ -1,0 +1,187 @@
+"""The explanation of a failed restore."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Final, Unpack
+
+from state_processor.applications.explain.causes import of_findings
+from state_processor.applications.explain.confirming import Contradiction, confirm
+from state_processor.applications.explain.explanation import Explanation, FailureCause
+from state_processor.applications.explain.file_causes import of_problem
+from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.applications.explain.rules import Sighting, sightings
+from state_processor.applications.explain.scene import Finding, Scene, open_scene
+from state_processor.applications.explain.traces import Log, read_log
+from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.signature import JobSignature
+from state_processor.applications.jobs.verdicts import Cause, Outcome
+from state_processor.backends.files.location import Location
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import SnapshotOptions
+from state_processor.options.keywords import takes_options
+from state_processor.serializers.errors import OptionError
+from state_processor.write.format_choice import BackendName
+
+_GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT})
+_SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {
+    r"exchang|swap|mixed|wrong|continues with|other operator": (Kind.OPERATORS_SWAPPED, Kind.QUERY),
+    r"\bnull\b|empty|missing values|default": (Kind.STATE_RENAMED, Kind.FIELD_RENAMED, Kind.STATE_NOT_USED),
+    r"not in|gone|dropped|lost|disappear|no longer": (Kind.STATE_NOT_USED, Kind.STATE_RENAMED, Kind.UNMAPPED_OPERATOR),
+    r"timer|window|never fire": (Kind.WINDOW_TYPE, Kind.STATE_NOT_USED),
+}
+"""Words of users about jobs that started, and the kinds that they suggest."""
+
+
+@takes_options
+def explain(
+    snapshot: str | PathLike[str] | None = None,
+    *,
+    error: str | PathLike[str] | None = None,
+    job: str | PathLike[str] | JobSignature | None = None,
+    symptom: str = "",
+    flink: str | None = None,
+    backend: BackendName | None = None,
+    contents: bool = True,
+    **options: Unpack[SnapshotOptions],
+) -> Explanation:
+    """Explain why a job did not restore a snapshot, or restored it wrongly, and how to repair it.
+
+    Rules about Flink's exceptions give the kinds of causes. Each is looked up in the snapshot and compared with the new job: a
+    cause that the snapshot contradicts is left out. Without a trace, the mismatches between snapshot and job are the causes.
+
+    Parameters
+    ----------
+    snapshot
+        Directory of the snapshot, or its ``_metadata``.
+    error
+        The trace, or a whole log: its text, or a :class:`~pathlib.Path` of its file.
+    job
+        The new job: what :func:`signature` accepts.
+    symptom
+        What the job does wrong, in words, if it starts. Causes that fit come first.
+    flink, backend
+        Version and state backend of the job that failed. The trace and the description of the job are the default.
+    contents
+        Whether files are checked, and values are read.
+    **options
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
+
+    Returns
+    -------
+    Explanation
+        The causes, with repairs as commands. Its text shows all of them.
+
+    Raises
+    ------
+    OptionError
+        If neither a snapshot nor an error was passed, or the description of the job has another form.
+    MissingFileError
+        If the file of the error, or the description of the job, does not exist.
+    """
+    if snapshot is None and error is None:
+        raise OptionError("nothing to explain: expected a snapshot, an error, or both")
+    access = SnapshotAccess.of(**options)
+    log = Log() if error is None else read_log(_text(error, access))
+    scene = open_scene(snapshot, job, Target(flink or log.flink, backend or log.backend), access, contents=contents)
+    seen = _merged(sightings(log.traces, log.flink))
+    checked = [*_looked_at(log, scene, error is not None)]
+    causes: list[FailureCause] = []
+    for sighting in seen:
+        try:
+            causes += confirm(sighting, scene)
+        except Contradiction as contradiction:
+            checked.append(f"not the cause: {contradiction}")
+    if scene.problem is not None and not causes:
+        causes.append(of_problem(scene))
+    causes += _of_mismatches(scene, causes, symptom, has_trace=bool(seen))
+    known = {str(throwable) for sighting in seen for throwable in sighting.trace.throwables}
+    roots = dict.fromkeys(str(trace.throwables[-1]) for trace in log.traces)
+    unexplained = [root for root in roots if root not in known]
+    return Explanation(tuple(_ranked(causes)), tuple(checked), tuple(unexplained))
+
+
+def _text(error: str | PathLike[str], access: SnapshotAccess) -> str:
+    if isinstance(error, str):
+        if "\n" not in error and Path(error).is_file():
+            raise OptionError(f"error={error!r}: expected the text of a trace; pass Path({error!r}) to read the file")
+        return error
+    return bytes(access.storage().read_all(str(Location.given(error)))).decode("utf-8", "replace")
+
+
+def _merged(seen: Iterable[Sighting]) -> list[Sighting]:
+    """Return sightings without repetitions: a log has the same exception of several tasks and retries."""
+    merged: dict[tuple[Kind, str], Sighting] = {}
+    for sighting in seen:
+        key = sighting.kind, re.sub(r"@[0-9a-f]+", "", sighting.message)
+        first = merged.get(key, sighting)
+        operators, tasks = first.operators | sighting.operators, first.tasks | sighting.tasks
+        merged[key] = replace(first, operators=operators, tasks=tasks)
+    return list(merged.values())
+
+
+def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
+    if has_error:
+        yield f"{len(log.traces)} exceptions of the log; Flink {log.flink or 'unknown'}, backend {log.backend or 'unknown'}"
+    if scene.problem is not None:
+        yield f"{scene.source}: can't be opened"
+    elif scene.source:
+        states = sum(len(o.states or {}) for o in (scene.old or JobSignature(())).operators)
+        yield f"{scene.source}: _metadata, {states} states, {'files and values' if scene.contents else 'types'}"
+    yield "the description of the new job" if scene.new is not None else "no description of the new job: pass it to compare types"
+
+
+def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *, has_trace: bool) -> Iterator[FailureCause]:
+    """Yield the causes that no trace shows: mismatches of the snapshot and the job."""
+    seen = {(cause.uid_hash, state) for cause in causes for state in (cause.state, None)}
+    whole = {cause.kind for cause in causes}
+    groups: dict[object, list[Finding]] = {}
+    for finding in scene.findings:
+        if finding.is_bad or (not has_trace and _is_possible(finding)):
+            uid_hash = None if finding.operator is None else finding.operator.uid_hash
+            state = finding.verdict.state if finding.kind in (Kind.VALUE_TYPE, Kind.TTL, Kind.STATE_KIND) else ""
+            place = None if finding.kind is Kind.OPERATORS_SWAPPED else (uid_hash, state)
+            groups.setdefault((finding.kind, place), []).append(finding)
+    made = []
+    for group in groups.values():
+        certainty = Certainty.CONFIRMED if group[0].is_bad else Certainty.POSSIBLE
+        cause = of_findings(group, certainty)
+        is_told = (cause.uid_hash, cause.state) in seen if cause.uid_hash is not None else cause.kind in whole
+        if not has_trace or not is_told:
+            made.append(cause)
+    yield from sorted(made, key=lambda cause: -_fit(cause, symptom))
+
+
+def _is_possible(finding: Finding) -> bool:
+    return finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause not in (None, Cause.VERSION, Cause.FORMAT)
+
+
+def _fit(cause: FailureCause, symptom: str) -> int:
+    """Return how well a cause fits the words of a user."""
+    if not symptom:
+        return 0
+    words = set(re.findall(r"[\w$.-]+", symptom))
+    fit = sum(3 for name in (cause.state, cause.field, cause.operator) if name and name in words)
+    for pattern, kinds in _SYMPTOMS.items():
+        if re.search(pattern, symptom, re.IGNORECASE) and cause.kind in kinds:
+            fit += 4
+    return fit - (4 if cause.kind in _GENERAL else 0)
+
+
+def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
+    """Return causes in order: from the trace before others, then the more certain ones."""
+    unique: dict[object, FailureCause] = {}
+    for cause in causes:
+        unique.setdefault((cause.kind, cause.uid_hash, cause.state), cause)
+    rank = {
+        (True, Certainty.CONFIRMED): 0,
+        (True, Certainty.TRACE): 1,
+        (False, Certainty.CONFIRMED): 2,
+        (True, Certainty.POSSIBLE): 3,
+        (False, Certainty.POSSIBLE): 4,
+    }
+    return sorted(unique.values(), key=lambda cause: rank[bool(cause.message), cause.certainty])

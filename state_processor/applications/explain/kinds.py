@@ -1,0 +1,67 @@
+"""Kinds of causes of failed restores, and how certain a cause is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Certainty(StrEnum):
+    """The certainty of a cause."""
+
+    CONFIRMED = "confirmed by the snapshot"
+    TRACE = "from the trace alone"
+    POSSIBLE = "possible"
+
+
+class Kind(StrEnum):
+    """The kind of a cause."""
+
+    UNMAPPED_OPERATOR = "unmapped-operator"
+    DUPLICATE_UID = "duplicate-uid"
+    OPERATORS_SWAPPED = "operators-swapped"
+    MAX_PARALLELISM = "max-parallelism-changed"
+    PARALLELISM = "parallelism-too-high"
+    STATE_NOT_USED = "state-not-used"
+    STATE_RENAMED = "state-renamed"
+    STATE_KIND = "state-kind-changed"
+    STATE_MODE = "operator-state-mode-changed"
+    OPERATOR_STATE_TYPE = "operator-state-type-incompatible"
+    BROADCAST_TYPE = "broadcast-state-type-incompatible"
+    VALUE_TYPE = "value-type-incompatible"
+    MAP_KEY_TYPE = "map-key-incompatible"
+    KEY_TYPE = "key-type-incompatible"
+    WINDOW_TYPE = "window-type-changed"
+    TTL = "ttl-changed"
+    POJO_TO_KRYO = "pojo-to-kryo"
+    KRYO_TO_POJO = "kryo-to-pojo"
+    KRYO_CLASS = "kryo-class-changed"
+    KRYO_VERSION = "kryo-1-to-2"
+    SERIALIZER = "serializer-replaced"
+    ENUM_CONSTANT = "enum-constant-removed"
+    FIELD_RENAMED = "pojo-field-renamed"
+    FIELD_NULL = "null-in-primitive-field"
+    CLASS_MISSING = "class-missing"
+    SERIAL_VERSION = "serial-version-uid"
+    QUERY = "sql-query-changed"
+    PATTERN = "cep-pattern-changed"
+    NOT_FOUND = "snapshot-not-found"
+    NOT_A_SNAPSHOT = "not-a-snapshot"
+    METADATA_DAMAGED = "metadata-damaged"
+    NEWER_FORMAT = "newer-format-version"
+    OLDER_FORMAT = "older-format-version"
+    FILE_MISSING = "file-missing"
+    FILE_DAMAGED = "file-damaged"
+    MOVED = "checkpoint-moved"
+    CLAIMED = "claimed-savepoint-flink-39964"
+    BACKEND = "state-backend-changed"
+    STATE_API = "state-api-changed"
+    CHANGELOG = "changelog-storage-missing"
+    IN_FLIGHT = "records-in-flight"
+    KEY_GROUPS = "key-hash-changed"
+    CONNECTOR = "connector-version-changed"
+    TRANSACTION = "transaction-expired"
+    STORAGE = "storage-not-accessible"
+    DISK = "disk-full"
+    MEMORY = "out-of-memory"
+    NATIVE_LIBRARY = "native-library-missing"
+    CODE = "code-not-described"

@@ -1,0 +1,210 @@
+"""What a restore had before it: the snapshot, the description of the new job, and the mismatches between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
+
+from state_processor.applications.explain.kinds import Kind
+from state_processor.applications.explain.mismatch_kinds import kind_of
+from state_processor.applications.explain.rules import Sighting
+from state_processor.applications.jobs.check import check_job, compare
+from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
+from state_processor.applications.jobs.identity import living_states
+from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
+from state_processor.applications.jobs.repairs import Mismatch, Repairs
+from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, StateSignature
+from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome, StateVerdict
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import flag_words
+from state_processor.serializers.errors import OptionError, StateProcessorError
+
+_OF_ONLY_STATE = (Cause.NOT_KEYED, Cause.OPERATOR_MISSING)
+"""Causes about all states of an operator: if it has one state, they are about this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A mismatch between the snapshot and the job, or a problem of the snapshot.
+
+    Attributes
+    ----------
+    kind
+        The kind of the cause that it is.
+    verdict
+        The verdict of the check.
+    operator, new_operator, state, new_state
+        What it is about.
+    """
+
+    kind: Kind
+    verdict: StateVerdict
+    operator: OperatorSignature | None = None
+    new_operator: OperatorSignature | None = None
+    state: StateSignature | None = None
+    new_state: StateSignature | None = None
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether Flink refuses to start, or values are lost or changed."""
+        return self.verdict.outcome.is_bad
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The snapshot and the new job.
+
+    Attributes
+    ----------
+    source
+        The path of the snapshot; empty if none was passed.
+    snapshot
+        The open snapshot; ``None`` if it can't be opened.
+    problem
+        Why it can't be opened.
+    old, new
+        The job that wrote the snapshot, and the new job, if it is described.
+    findings
+        The mismatches.
+    repairs
+        The commands.
+    contents
+        The values of the snapshot.
+    access
+        The options that open the snapshot.
+    """
+
+    source: str = ""
+    snapshot: Snapshot | None = None
+    problem: StateProcessorError | None = None
+    old: JobSignature | None = None
+    new: JobSignature | None = None
+    findings: tuple[Finding, ...] = ()
+    repairs: Repairs = field(default_factory=lambda: Repairs("IN", Target()))
+    contents: Contents = NO_CONTENTS
+    access: SnapshotAccess = field(default_factory=SnapshotAccess)
+
+    def operators(self, sighting: Sighting) -> tuple[OperatorSignature, ...]:
+        """Return the operators of the snapshot that a trace is about: those that it names, or all that may be in its tasks."""
+        operators = () if self.old is None else self.old.operators
+        named = tuple(o for o in operators if o.uid_hash in sighting.operators)
+        heads = tuple(o for o in operators if o.uid_hash in sighting.tasks and o.has_state)
+        return named if sighting.operators else heads or operators
+
+    def successor(self, operator: OperatorSignature | None) -> OperatorSignature | None:
+        """Return the operator of the new job with the id of an operator of the snapshot."""
+        if self.new is None or operator is None:
+            return None
+        return next((o for o in self.new.operators if operator.uid_hash in o.hashes), None)
+
+    def remedies(
+        self, verdict: StateVerdict, operator: OperatorSignature, state: StateSignature | None = None
+    ) -> tuple[str, ...]:
+        """Return the commands that repair a mismatch that the trace shows."""
+        new = self.successor(operator)
+        new_state = None if state is None or new is None else (new.states or {}).get(state.name)
+        if state is not None and new_state is not None and new_state.content == state.content:
+            new_state = None  # the description has the former type
+        return self.repairs.of(Mismatch(verdict, operator, new, state, new_state, contents=self.contents))
+
+
+def open_scene(
+    path: str | PathLike[str] | None,
+    job: str | PathLike[str] | JobSignature | None,
+    target: Target,
+    access: SnapshotAccess,
+    *,
+    contents: bool,
+) -> Scene:
+    """Open a snapshot and the description of a job, and compare them.
+
+    Parameters
+    ----------
+    path, job
+        The snapshot and the job, if they are there.
+    target
+        Version and backend of the job that failed.
+    access
+        The options that open the snapshot.
+    contents
+        Whether files and values are read.
+    """
+    new = None if job is None else _described(job, access)
+    described_by = "NEW" if job is None or isinstance(job, JobSignature) else fspath(job)
+    if new is not None:
+        target = replace(target, flink=target.flink or new.flink, backend=target.backend or new.backend)
+    if path is None:
+        return Scene(new=new, repairs=Repairs("IN", target, described_by), access=access)
+    repairs = Repairs(fspath(path), target, described_by, flag_words(access))
+    try:
+        snapshot = access.open(path)
+    except OptionError:
+        raise
+    except StateProcessorError as problem:
+        return Scene(fspath(path), None, problem, None, new, repairs=repairs, access=access)
+    try:
+        old = signature_of_snapshot(snapshot)
+    except StateProcessorError:  # files with the headers of states are missing or damaged
+        old = JobSignature(tuple(map(_without_states, snapshot.metadata.operators)), flink=f"{snapshot.flink_major}.x")
+        scene = Scene(fspath(path), snapshot, None, old, new, repairs=repairs, access=access)
+        verdicts = snapshot_verdicts(snapshot, target, contents=contents)
+        return replace(scene, findings=tuple(_snapshot_finding(verdict, repairs) for verdict in verdicts))
+    majors = {flink.partition(".")[0] for flink in (old.flink, target.flink) if flink is not None}
+    repairs = replace(repairs, target=replace(target, changes_kryo=len(majors) > 1))
+    scene = Scene(fspath(path), snapshot, None, old, new, repairs=repairs, access=access)
+    report = check_job(
+        path,
+        old if job is None else job,
+        flink=target.flink,
+        backend=target.backend,  # type: ignore[arg-type]
+        contents=contents,
+        **access.values(),
+    )
+    is_complete = any(operator.uid_hash is not None for operator in report.operators)
+    if not is_complete and new is not None:  # files are missing: types alone are compared
+        types = compare(old, new, target, fspath(path), NO_CONTENTS, described_by, repairs.access)
+        report = replace(report, operators=(*report.operators, *types.operators))
+    values = SnapshotContents(snapshot) if contents and is_complete else NO_CONTENTS
+    return replace(scene, findings=tuple(_findings(report, scene)), contents=values)
+
+
+def _without_states(operator: OperatorState) -> OperatorSignature:
+    sizes = (operator.parallelism, operator.max_parallelism)
+    return OperatorSignature(operator.uid, operator.operator_id, operator.name, *sizes, has_state=operator.has_state)
+
+
+def _snapshot_finding(verdict: StateVerdict, repairs: Repairs) -> Finding:
+    verdict = replace(verdict, repair=repairs.of(Mismatch(verdict)))
+    return Finding(kind_of(verdict, None, None, None, repairs.target), verdict)
+
+
+def _described(job: str | PathLike[str] | JobSignature, access: SnapshotAccess) -> JobSignature:
+    return job if isinstance(job, JobSignature) else signature_of(job, replace(access, plan=None, uids=None))
+
+
+def _state_of(verdict: StateVerdict, operator: OperatorSignature) -> StateSignature | None:
+    """Return the state that a verdict is about, also if the verdict is on the operator."""
+    states = living_states(operator)
+    if verdict.state:
+        return (operator.states or {}).get(verdict.state)
+    if verdict.cause is Cause.STATE_RENAMED:
+        return next((state for name, state in states.items() if verdict.reason.startswith(repr(name))), None)
+    return next(iter(states.values())) if verdict.cause in _OF_ONLY_STATE and len(states) == 1 else None
+
+
+def _findings(report: JobReport, scene: Scene) -> Iterator[Finding]:
+    olds = {o.uid_hash: o for o in (scene.old or JobSignature(())).operators}
+    for verdicts in report.operators:
+        operator = olds.get(verdicts.uid_hash)
+        new = scene.successor(operator)
+        for verdict in (*verdicts.rules, *verdicts.states):
+            if verdict.cause is None or verdict.outcome in (Outcome.RESTORES, Outcome.NEW, Outcome.MIGRATES):
+                continue
+            state = None if operator is None else _state_of(verdict, operator)
+            new_state = None if new is None else (new.states or {}).get(verdict.state)
+            kind = kind_of(verdict, operator, state, new_state, scene.repairs.target)
+            yield Finding(kind, verdict, operator, new, state, new_state)

@@ -1,0 +1,52 @@
+"""The command that explains a failed restore."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from state_processor.applications.explain.explaining import explain
+from state_processor.backends.read.option import Kind
+from state_processor.commands.command import argument, command, flags, switch
+from state_processor.commands.printing import print_json
+from state_processor.commands.terminal import say
+from state_processor.options.flags import flag_values
+from state_processor.types.answers import Answer
+
+
+@command(
+    "explain",
+    "cause of a failed restore, and its repair",
+    "Explain why a job did not restore a snapshot, or restored it wrongly: from the trace of Flink, the snapshot and the new "
+    "job. Each cause says whether the snapshot confirms it. Repairs are commands; those that keep state come first. Without a "
+    "trace, the mismatches of snapshot and job are the causes.",
+    argument("path", metavar="SNAPSHOT", nargs="?", help="directory of the snapshot, or its _metadata: a path or URL"),
+    argument("--error", metavar="FILE", help="the trace, or a whole log; - is standard input"),
+    argument("--job", metavar="NEW", help="the new job, as for the command check"),
+    argument("--symptom", metavar="TEXT", default="", help="what the job does wrong, in words, if it starts"),
+    argument("--flink", metavar="VERSION", help="the Flink version of the job (default: as the trace or NEW says)"),
+    argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the job"),
+    switch("--no-contents", "compare descriptions alone, without reading files and values"),
+    switch("--json", "one JSON object per cause instead of text"),
+    flags(Kind.CHECKS),
+    fails="no cause was found",
+    unchecked="causes were found, and the snapshot does not confirm the first one",
+)
+def _explain(options: argparse.Namespace) -> Answer:
+    error = sys.stdin.read() if options.error == "-" else None if options.error is None else Path(options.error)
+    explanation = explain(
+        options.path,
+        error=error,
+        job=options.job,
+        symptom=options.symptom,
+        flink=options.flink,
+        backend=options.backend,
+        contents=not options.no_contents,
+        **flag_values(options),
+    )
+    if options.json:
+        print_json(explanation.records())
+    else:
+        say(str(explanation))
+    return explanation.answer

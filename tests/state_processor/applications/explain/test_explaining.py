@@ -1,0 +1,140 @@
+"""Explanations from a trace, a snapshot and a job."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import state_processor as sp
+from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.cli import main
+from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
+
+T = sp.Types
+UID_HASH = sp.OperatorIdentifier.for_uid("totals").uid_hash
+_TASK = f"(1b2c3d4e5f60718293a4b5c6d7e8f901_{UID_HASH}_0_0)"
+
+
+def written(path: Path, state: Any, value: Any = None, key_type: Any = None, uid: str = "totals") -> str:
+    """Write a savepoint with one keyed state."""
+    writer = sp.arrow.SavepointWriter.new(128, "1.20")
+    key = 7 if key_type is not None else "a"
+    writer.with_keyed_state(uid, [{"key": key, "total": value}], key_type=key_type or T.STRING(), states={"total": state})
+    writer.write(path)
+    return str(path)
+
+
+def trace(message: str, backend: str = "heap.HeapKeyedStateBackend") -> str:
+    """Return a log with an exception of Flink 1.20."""
+    return (
+        f"2026-01-02 03:04:05,678 WARN  org.apache.flink.runtime.taskmanager.Task [] - Totals (1/2)#0 {_TASK} switched from "
+        "INITIALIZING to FAILED with failure cause:\njava.lang.RuntimeException: Error while getting state\n"
+        f"\tat org.apache.flink.runtime.state.{backend}.open(A.java:1) ~[flink-dist-1.20.1.jar:1.20.1]\n"
+        f"Caused by: {message}\n\t... 9 more\n"
+    )
+
+
+def migration(new: str, old: str) -> str:
+    package = "org.apache.flink.api.common.typeutils.base"
+    return trace(
+        "org.apache.flink.util.StateMigrationException: For heap backends, the new state serializer "
+        f"({package}.{new}@1f) must not be incompatible with the old state serializer ({package}.{old}@2f)."
+    )
+
+
+def test_a_mismatch_that_the_trace_and_the_snapshot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    job = written(tmp_path / "new", sp.ValueState(T.LONG()), 5)
+    explanation = sp.explain(old, error=migration("LongSerializer", "IntSerializer"), job=job)
+    (cause,) = explanation.causes
+    assert (cause.kind, cause.certainty) == (Kind.VALUE_TYPE, Certainty.CONFIRMED)
+    assert (cause.uid_hash, cause.state, cause.written, cause.required) == (UID_HASH, "total", "INT", "LONG")
+    assert explanation.answer is Answer.YES
+    first, *_, last = cause.repairs
+    assert not first.loses_state
+    assert last.loses_state
+    assert "loses" in last.note
+    monkeypatch.chdir(tmp_path)
+    preview, command = first.commands
+    assert main(shlex.split(preview)[1:]) == 0
+    assert not (tmp_path / "OUT").exists()
+    assert main(shlex.split(command)[1:]) == 0
+    assert sp.check_job(tmp_path / "OUT", job, flink="1.20", backend="hashmap").restores
+
+
+def test_without_the_job_the_only_state_that_fits_is_named(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    (cause,) = sp.explain(old, error=migration("LongSerializer", "IntSerializer")).causes
+    assert (cause.kind, cause.certainty, cause.state) == (Kind.VALUE_TYPE, Certainty.CONFIRMED, "total")
+    assert (cause.written, cause.required) == ("INT", "LongSerializer")
+
+
+def test_a_snapshot_that_contradicts_the_trace(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.STRING()), "x")
+    explanation = sp.explain(old, error=migration("LongSerializer", "IntSerializer"))
+    assert explanation.causes == ()
+    assert explanation.answer is Answer.NO
+    assert any("no state of the snapshot fits" in line for line in explanation.checked)
+
+
+def test_a_trace_alone_is_not_certain() -> None:
+    explanation = sp.explain(error=migration("LongSerializer", "IntSerializer"))
+    (cause,) = explanation.causes
+    assert (cause.kind, cause.certainty, cause.repairs) == (Kind.VALUE_TYPE, Certainty.TRACE, ())
+    assert explanation.answer is Answer.UNCHECKED
+    assert "pass it to compare types" in str(explanation)
+
+
+def test_a_missing_operator_of_another_snapshot(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    text = "java.lang.IllegalStateException: There is no operator for the state {}"
+    (cause,) = sp.explain(old, error=text.format(UID_HASH)).causes
+    assert (cause.kind, cause.certainty, cause.uid_hash) == (Kind.UNMAPPED_OPERATOR, Certainty.CONFIRMED, UID_HASH)
+    other = sp.explain(old, error=text.format("0" * 32))
+    assert other.causes == ()
+    assert any("does not have operator" in line for line in other.checked)
+
+
+def test_unknown_exceptions_are_listed(tmp_path: Path) -> None:
+    explanation = sp.explain(error=trace("com.acme.OddException: 7"))
+    assert explanation.causes == ()
+    assert explanation.unexplained == ("com.acme.OddException: 7",)
+    assert "com.acme.OddException" in str(explanation)
+
+
+def test_a_snapshot_alone(tmp_path: Path) -> None:
+    old = Path(written(tmp_path / "old", sp.ValueState(T.INT()), 5))
+    assert sp.explain(old).causes == ()
+    file = next(path for path in old.iterdir() if path.name != "_metadata")
+    file.unlink()
+    (cause,) = sp.explain(old).causes
+    assert (cause.kind, cause.certainty) == (Kind.FILE_MISSING, Certainty.CONFIRMED)
+    (old / "_metadata").write_bytes((old / "_metadata").read_bytes()[:-20])
+    assert [cause.kind for cause in sp.explain(old).causes] == [Kind.METADATA_DAMAGED]
+    (old / "_metadata").write_text('{"version": 1}', "utf-8")
+    assert [cause.kind for cause in sp.explain(old).causes] == [Kind.NOT_A_SNAPSHOT]
+    shutil.rmtree(old)
+    assert [cause.kind for cause in sp.explain(old).causes] == [Kind.NOT_FOUND]
+
+
+def test_a_symptom_ranks_causes(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.POJO("m.P", {"a": T.INT(), "b": T.INT()})), {"a": 1, "b": 2})
+    job = written(tmp_path / "new", sp.ValueState(T.POJO("m.P", {"a": T.INT(), "c": T.INT()})), {"a": 1, "c": 2})
+    cause = sp.explain(old, job=job, symptom="c is null in all old objects").causes[0]
+    assert (cause.kind, cause.field, cause.loses_state) == (Kind.FIELD_RENAMED, "b", False)
+    assert "--rename value.b=c" in cause.repairs[0].command
+
+
+def test_nothing_to_explain_and_names_of_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="nothing to explain"):
+        sp.explain()
+    file = tmp_path / "error.txt"
+    file.write_text("java.io.IOException: x", "utf-8")
+    with pytest.raises(OptionError, match="pass Path"):
+        sp.explain(error=str(file))
+    assert sp.explain(error=file).unexplained == ("java.io.IOException: x",)
