@@ -9,8 +9,6 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
@@ -20,7 +18,7 @@ import pyarrow as pa
 from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.raw_state import RAW_KEYED
-from state_processor.backends.read.state_access import TIMER_KIND, StateReader
+from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
@@ -28,6 +26,7 @@ from state_processor.options.groups import (
     CountSnapshotOptions,
     DiffSnapshotOptions,
     DirectoryOptions,
+    EntryOptions,
     LookupSnapshotOptions,
     OpeningOptions,
     SnapshotOptions,
@@ -221,17 +220,7 @@ def diff(
     from state_processor.read.differences import open_differences  # reads of state skip it
 
     (difference,) = open_differences((old, new), uid, state, options, full)
-    return Rows(difference.schema, partial(_batches, difference.reader))
-
-
-def _batches(reader: StateReader) -> Iterator[pa.RecordBatch]:
-    empty = True
-    for split in progress(reader.splits(), "reading"):
-        for batch in reader.read(split):
-            empty = False
-            yield batch
-    if empty:
-        yield pa.RecordBatch.from_pylist([], reader.schema)
+    return Rows(difference.schema, difference.rows)
 
 
 @takes_options
@@ -327,7 +316,7 @@ def size_report(
 
 
 @takes_options
-def read_raw_state(path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[OpeningOptions]) -> Rows:
+def read_raw_state(path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[EntryOptions]) -> Rows:
     """Read raw state as bytes: an operator wrote it in a format of its own.
 
     Timers that Flink keeps in raw keyed state are not raw state here: :func:`read_timers` reads them. For errors see
@@ -341,7 +330,7 @@ def read_raw_state(path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KE
         ``RAW_KEYED`` gives ``subtask``, ``key_group`` and ``value``; ``RAW_OPERATOR`` gives ``subtask``, ``partition`` (the
         number of the partition that the operator started) and ``value``.
     **options
-        See :class:`~state_processor.options.groups.OpeningOptions`.
+        See :class:`~state_processor.options.groups.EntryOptions`.
     """
     return read_state(path, uid, kind=kind, **options)
 

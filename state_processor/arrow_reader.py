@@ -187,12 +187,11 @@ class SavepointReader(SnapshotReader):
 
         For parameters, columns and errors see :func:`state_processor.arrow.size_report`.
         """
-        from state_processor.display.progress import progress
         from state_processor.read.sizes import SizeReport
 
         operator = None if uid is None else OperatorIdentifier.of(uid)
-        report = SizeReport.of(self._snapshot, operator, by, top)
-        return report.merged(table for part in progress(report.parts, "measuring") if (table := part.measure()) is not None)
+        threads = self._snapshot.threads
+        return SizeReport.of(self._snapshot, operator, by, top, threads).measured(threads)
 
     def _rows(
         self, uid: Uid, state: str | None, kind: str | None, schema: ArrowSchema | None, options: Mapping[str, Any]

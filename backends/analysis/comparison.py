@@ -54,9 +54,11 @@ class BytesRead:
 
     def add_files(self, store: str, files: Iterable[tuple[str, int]]) -> None:
         """Count the tables of a store, by name and size; once, even if several parts of them are compared."""
-        self._files.update({(store, name): size for name, size in files})
+        with self._lock:
+            self._files.update({(store, name): size for name, size in files})
 
     def add_full(self, size: int) -> None:
         """Count bytes that are read in full."""
-        self.add(size)
-        self._full += size
+        with self._lock:
+            self.read += size
+            self._full += size

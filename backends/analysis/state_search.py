@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.file_search import all_parts, contents
 from state_processor.backends.analysis.needles import Needle
+from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_shapes import FIRES_AT, LIST_INDEX
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -114,23 +115,17 @@ class StateSearch:
         reader = open_state(stored, name, options=_OPTIONS)
         as_bytes = [path for field in reader.schema for path in _binary(field.name, field.type)]
         found = 0
-        for split in reader.splits():
+
+        def search(split: Any) -> Iterator[tuple[str, pa.Table]]:
             for batch in reader.read(split):
                 for needle, path, rows in search_batch(batch, self.needles, _SKIPPED):
-                    self._add(place, batch, needle, path, rows)
-                    found += len(rows) if path in as_bytes else 0
+                    yield path, _hits(place, batch, needle, path, rows)
+
+        for path, hits in read_all(reader.splits, search, self.snapshot.threads):
+            self.hits.append(hits)
+            found += (pc.sum(hits.column("count")).as_py() or 0) if path in as_bytes else 0
         if as_bytes:
             self.undecoded.append({**place, "reason": f"{_AS_BYTES}: {', '.join(as_bytes)}", "count": found})
-
-    def _add(self, place: dict[str, Any], batch: pa.RecordBatch, needle: Needle, path: str, rows: Any) -> None:
-        columns = {name: pa.repeat(pa.scalar(value, pa.string()), len(rows)) for name, value in place.items()}
-        at = batch.schema.get_field_index(KEY)
-        columns[KEY] = pa.nulls(len(rows), pa.string()) if at < 0 else key_texts(batch.column(at).take(pa.array(rows)))
-        columns["field"] = pa.repeat(path, len(rows))
-        columns["sought"] = pa.repeat(str(needle), len(rows))
-        columns["count"] = pa.array(np.ones(len(rows), dtype=np.int64))
-        found = pa.table(columns, schema=HITS)
-        self.hits.append(found if len(found) < _FEW else merged([found]))
 
     def _look_up(self, stored: StoredOperator, name: str, place: dict[str, Any]) -> None:
         for number, key in enumerate(self.keys):
@@ -138,7 +133,7 @@ class StateSearch:
             if reader is None:
                 continue
             self.fitting_keys.add(number)
-            count = sum(batch.num_rows for split in reader.splits() for batch in reader.read(split))
+            count = sum(batch.num_rows for batch in read_all(reader.splits, reader.read, self.snapshot.threads))
             if count:
                 text = key if isinstance(key, str) else json_text_of(key)
                 self.hits.append(pa.Table.from_pylist([{**place, KEY: text, "field": KEY, "sought": text, "count": count}], HITS))
@@ -162,6 +157,18 @@ class StateSearch:
         rows = [{**place, "sought": str(needle), "count": count} for needle, count in counts.items() if count]
         if rows:
             self.hits.append(pa.Table.from_pylist(rows, HITS))
+
+
+def _hits(place: dict[str, Any], batch: pa.RecordBatch, needle: Needle, path: str, rows: Any) -> pa.Table:
+    """Return the hits in some rows of a batch; many are merged."""
+    columns = {name: pa.repeat(pa.scalar(value, pa.string()), len(rows)) for name, value in place.items()}
+    at = batch.schema.get_field_index(KEY)
+    columns[KEY] = pa.nulls(len(rows), pa.string()) if at < 0 else key_texts(batch.column(at).take(pa.array(rows)))
+    columns["field"] = pa.repeat(path, len(rows))
+    columns["sought"] = pa.repeat(str(needle), len(rows))
+    columns["count"] = pa.array(np.ones(len(rows), dtype=np.int64))
+    hits = pa.table(columns, schema=HITS)
+    return hits if len(hits) < _FEW else merged([hits])
 
 
 def _reader_of(stored: StoredOperator, name: str, key: Any) -> StateReader | None:

@@ -24,13 +24,13 @@ from state_processor.backends.state.descriptions import KeyedDescription, ListDe
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError
 
-_WINDOW: Final = 1 << 19
+_WINDOW: Final = 1 << 20
 """Bytes to read, index and decode at a time; they fit into the processor's cache."""
 _REMOTE_WINDOW: Final = 4 << 20
 """The same for remote storage: each read is a request."""
 _LARGE: Final = 4 << 20
 """Minimum size of a value that is read separately."""
-_TABLE_ROWS: Final = 1 << 14
+_TABLE_ROWS: Final = 1 << 15
 _NO_STATE: Final = -2
 _FRAMING_PROBLEMS: Final = {
     framing.MORE_INPUT: "the last entry is cut off",

@@ -149,7 +149,8 @@ class Snapshot:
     ``beginning`` is a digest of the size and the first bytes of ``_metadata``, which have the number of the checkpoint and names
     of files: tasks compare it, because reading all of a large ``_metadata`` in each task would take too long.
     ``unmatched_uids`` are uids from the user that don't match an operator. ``recorded_ids`` has the ids in ``_metadata`` of
-    operators that got other ids from the plan: those of a query that was submitted as text.
+    operators that got other ids from the plan: those of a query that was submitted as text. ``threads`` is the largest number
+    of threads of a read, if the user chooses it.
     """
 
     directory: str
@@ -162,6 +163,7 @@ class Snapshot:
     beginning: str = ""
     unmatched_uids: tuple[str, ...] = ()
     recorded_ids: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = field(default=None, compare=False)
 
     __repr__ = redacted_repr
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from state_processor.backends.files.ordered_threads import PART_BYTES, in_order, read_all, threads_for
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.entry_layouts import KEY
 from state_processor.backends.formats.heap import HeapSource
@@ -28,7 +29,7 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, key_group_chunks
+from state_processor.backends.read.keyed_splits import key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label
@@ -113,7 +114,7 @@ class StructureCheck(SnapshotCheck):
                     if isinstance(handle, h.KeyGroupsStateHandle):
                         self._count(snapshot, handle, context, operator.max_parallelism)
                     elif isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
-                        self._verify(open_store(snapshot, handle, context))
+                        self._verify(open_store(snapshot, handle, context), snapshot.threads)
 
     def _check_header(self, snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> bool:
         """Return whether a subtask has operator state that fits its header."""
@@ -126,21 +127,26 @@ class StructureCheck(SnapshotCheck):
         return False
 
     def _count(self, snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str, max_parallelism: int) -> None:
-        source = open_source(snapshot, handle, context, max_parallelism)
-        if not isinstance(source, HeapSource):
+        if not isinstance(open_source(snapshot, handle, context, max_parallelism), HeapSource):
             return
-        for key_groups in key_group_chunks(handle.key_groups, handle.state_size, SPLIT_BYTES):
-            unknown = source.count_through(key_groups)
+
+        def count(key_groups: h.KeyGroupRange) -> Iterator[str]:
+            source = open_source(snapshot, handle, context, max_parallelism)
+            assert isinstance(source, HeapSource)
+            yield source.count_through(key_groups)
+
+        chunks = list(key_group_chunks(handle.key_groups, handle.state_size, PART_BYTES))
+        for unknown in in_order(count, chunks, threads_for(chunks, snapshot.threads)):
             if unknown:
                 self.unknown.append(unknown)
                 return
         self.counted += 1
 
-    def _verify(self, store: Store) -> None:
+    def _verify(self, store: Store, threads: int | None) -> None:
         """Verify the checksums of the tables of a store, except tables that were verified in another store."""
         files = {identity: file for file in store.manifest.files if (identity := store.identity(file)) not in self._verified}
         self._verified.update(files)
-        self.blocks += sum(at_once(partial(self._verify_table, store), list(files.values()), _FILES_AT_ONCE))
+        self.blocks += sum(at_once(partial(self._verify_table, store), list(files.values()), threads or _FILES_AT_ONCE))
 
     def _verify_table(self, store: Store, file: TableFile) -> int:
         """Return the number of blocks of a table."""
@@ -187,24 +193,41 @@ class ValueCheck(SnapshotCheck):
         reader = open_state(stored, state.name, options=_OPTIONS)
         label = f"{stored.label}, state {state.name!r}"
         hashed = isinstance(state, KeyedDescription)
-        for split in reader.splits():
+
+        def check(split: Any) -> Iterator[tuple[int, str | None]]:
+            nonlocal hashed
             for batch in reader.read(split):
-                self.rows += batch.num_rows
+                problem = None
                 if hashed and isinstance(state, KeyedDescription):
                     try:
-                        self._check_keys(batch, state, stored.operator.max_parallelism, label)
+                        problem = _misplaced_keys(batch, state, stored.operator.max_parallelism)
                     except UnsupportedFormatError:
-                        self.unhashed.append(label)
                         hashed = False
+                yield batch.num_rows, problem
 
-    def _check_keys(self, batch: pa.RecordBatch, state: KeyedDescription, max_parallelism: int, label: str) -> None:
-        keys = batch.column(batch.schema.get_field_index(KEY))
-        expected = key_group(hash_codes(state.key, keys), max_parallelism)
-        found = batch.column(batch.schema.get_field_index(KEY_GROUP_COLUMN)).to_numpy()
-        wrong = np.flatnonzero(expected != found)
-        if len(wrong):
-            row = int(wrong[0])
-            self.problems.append(
-                f"{label}: {len(wrong)} entries are in the wrong key group, such as key {keys[row].as_py()!r} in {found[row]}: "
-                f"its hash belongs to {expected[row]}, where Flink looks for it"
-            )
+        for rows, problem in read_all(reader.splits, check, stored.snapshot.threads):
+            self.rows += rows
+            self.problems += [f"{label}: {problem}"] if problem else []
+        if not hashed and isinstance(state, KeyedDescription):
+            self.unhashed.append(label)
+
+
+def _misplaced_keys(batch: pa.RecordBatch, state: KeyedDescription, max_parallelism: int) -> str | None:
+    """Return a message if keys are in another key group than Flink looks for them in.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If only classes of the job compute the hash codes of the keys.
+    """
+    keys = batch.column(batch.schema.get_field_index(KEY))
+    expected = key_group(hash_codes(state.key, keys), max_parallelism)
+    stored = batch.column(batch.schema.get_field_index(KEY_GROUP_COLUMN)).to_numpy()
+    wrong = np.flatnonzero(expected != stored)
+    if not len(wrong):
+        return None
+    row = int(wrong[0])
+    return (
+        f"{len(wrong)} entries are in the wrong key group, such as key {keys[row].as_py()!r} in {stored[row]}: "
+        f"its hash belongs to {expected[row]}, where Flink looks for it"
+    )

@@ -106,7 +106,7 @@ def written(options: argparse.Namespace) -> WriteSummary:
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
     plan.choose_checkpoint_id(options.checkpoint_id, allow_lower=options.allow_lower_checkpoint_id)
-    engine = LocalEngine(plan.scratch)
+    engine = LocalEngine(plan.scratch, access.threads)
     if not options.dry_run:
         return plan.write_to(options.target, engine, overwrite=options.overwrite)
     with TemporaryDirectory(dir=options.scratch, prefix="dry-run-") as directory:

@@ -8,7 +8,7 @@ from logging import getLogger
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from state_processor.backends.read.option import OPENED, VALUES, Kind, option
+from state_processor.backends.read.option import DIFFERENCES, OPENED, ROWS, VALUES, Kind, option
 from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import checked, options_of
@@ -85,6 +85,17 @@ class SnapshotAccess:
         operand="ZONE",
         on=VALUES - {Kind.COUNTS} | {Kind.SIZES, Kind.REPORTS},
     )
+    threads: int | None = option(
+        "count",
+        "Maximum number of threads that decode and encode. By default the variable `STATE_PROCESSOR_THREADS`, or the number of "
+        "processors that the process may use, 16 at most. More threads need more memory. The order of rows is the same. A task "
+        "of Spark has one thread.",
+        least=1,
+        operand="N",
+        on=ROWS | DIFFERENCES | {Kind.SIZES, Kind.CHECKS, Kind.REPORTS, Kind.COPIES},
+        holds_on=frozenset({Kind.LOOKUP}),
+        code_only=True,
+    )
 
     __repr__ = redacted_repr
 
@@ -142,6 +153,8 @@ class SnapshotAccess:
         snapshot = open_snapshot(path, self.path_mapping, storage, self.allow_paths)
         if self.time_zone is not None:
             snapshot = replace(snapshot, time_zone=self.time_zone)
+        if self.threads is not None:
+            snapshot = replace(snapshot, threads=self.threads)
         if self.plan is not None:
             from state_processor.backends.read.query_operators import with_query
 

@@ -110,6 +110,6 @@ STREAM_OPTIONS: Final = (UID, UID_HASH, SOURCE_OPTIONS["state"], *_OF_STREAM, SO
 CHANGES_OPTIONS: Final = (
     *STREAM_OPTIONS,
     *_OF_VALUES,
-    *(o for o in SNAPSHOT_OPTIONS if Kind.DIFF in o.applies_to),
+    *(o for o in SNAPSHOT_OPTIONS if Kind.DIFF in o.applies_to and not o.code_only),
 )
 """Options of the format ``flink-savepoint-changes``."""

@@ -102,7 +102,13 @@ class OpeningOptions(DirectoryOptions, total=False):
     uids: str | PathLike[str] | Sequence[str] | None
 
 
-class SnapshotOptions(OpeningOptions, total=False):
+class EntryOptions(OpeningOptions, total=False):
+    """Options of opening a snapshot and reading bytes of entries, or counting entries."""
+
+    threads: int | None
+
+
+class SnapshotOptions(EntryOptions, total=False):
     """Options of opening a snapshot."""
 
     time_zone: str | None
@@ -117,6 +123,7 @@ class AccessOptions(TypedDict, total=False):
     uids: str | PathLike[str] | Sequence[str] | None
     storage_options: Mapping[str, Any] | None
     time_zone: str | None
+    threads: int | None
 
 
 class WriteOptions(TypedDict, total=False):
@@ -131,13 +138,14 @@ class NewSavepointOptions(WriteOptions, total=False):
     serializers: Sequence[str] | None
     storage_options: Mapping[str, Any] | None
     time_zone: str | None
+    threads: int | None
 
 
 class ChangedSavepointOptions(SnapshotOptions, WriteOptions, total=False):
     """Options of opening a source savepoint and writing a savepoint."""
 
 
-class CountSnapshotOptions(CountOptions, OpeningOptions, total=False):
+class CountSnapshotOptions(CountOptions, EntryOptions, total=False):
     """Options of opening two snapshots and counting their differences."""
 
 

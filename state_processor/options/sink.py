@@ -84,5 +84,5 @@ class SinkOptions:
 
 
 _OF_SINK: Final = options_of(SinkOptions)
-WRITING_OPTIONS: Final = (UID, UID_HASH, *_OF_SINK, *SNAPSHOT_OPTIONS)
+WRITING_OPTIONS: Final = (UID, UID_HASH, *_OF_SINK, *(o for o in SNAPSHOT_OPTIONS if not o.code_only))
 """Options of writing with the format ``flink-savepoint``."""

@@ -114,7 +114,7 @@ SOURCE_OPTIONS: Final = {o.argument: o for o in options_of(SourceOptions)}
 _OF_STATE: Final = (UID, UID_HASH, SOURCE_OPTIONS["state"], SOURCE_OPTIONS["kind"])
 _OF_TASKS: Final = (SOURCE_OPTIONS["split_size"], SOURCE_OPTIONS["pushdown"])
 
-READING_OPTIONS: Final = (*_OF_STATE, *(o for o in READ_OPTIONS if not o.code_only), *SNAPSHOT_OPTIONS, *_OF_TASKS)
+READING_OPTIONS: Final = (*_OF_STATE, *(o for o in (*READ_OPTIONS, *SNAPSHOT_OPTIONS) if not o.code_only), *_OF_TASKS)
 """Options of reading with the format ``flink-savepoint``."""
 METADATA_OPTIONS: Final = (SOURCE_OPTIONS["table"], *(o for o in SNAPSHOT_OPTIONS if Kind.TABLES in o.applies_to))
 """Options of reading with the format ``flink-savepoint-metadata``."""

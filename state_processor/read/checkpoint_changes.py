@@ -159,9 +159,9 @@ class StepReader:
             fields += [given.field(AFTER).with_name(value_name(given)), given.field(BEFORE)]
         return pa.schema(fields)
 
-    def splits(self) -> list[Any]:
-        """Plan the parts for tasks."""
-        return list(self.reader.splits())
+    def splits(self, *split_bytes: int) -> list[Any]:
+        """Plan the parts for tasks, of the default size or another."""
+        return list(self.reader.splits(*split_bytes))
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Read the changes in a part.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from logging import getLogger
 from os import PathLike
 from typing import Any, Final, TypeAlias
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, FULL, INSERT, UPDATE, BytesRead
 from state_processor.backends.analysis.state_difference import DifferenceReader, OperatorPair
+from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
@@ -24,6 +26,7 @@ from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name
+from state_processor.display.progress import progress
 from state_processor.display.text_tables import json_text
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DiffOptions
@@ -121,13 +124,28 @@ class StateDifference:
         rows = [place | {n: _text(n, value) for n, value in row.items()} for row in batch.to_pylist()]
         return pa.RecordBatch.from_pylist(rows, TEXT_SCHEMA)
 
+    @property
+    def _threads(self) -> int | None:
+        return next((side.snapshot.threads for side in (self.old, self.new) if side is not None), None)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that differ, in one batch at least."""
+        empty = True
+        for batch in read_all(self.reader.splits, self.reader.read, self._threads, watched=partial(progress, doing="reading")):
+            empty = False
+            yield batch
+        if empty:
+            yield pa.RecordBatch.from_pylist([], self.reader.schema)
+
     def summary(self) -> dict[str, Any]:
         """Count the rows that differ; a row of :data:`SUMMARY_SCHEMA`."""
-        counts: Counter[str] = Counter()
         tally = BytesRead()
-        for split in self.reader.splits():
+
+        def counted(split: Any) -> Iterator[Counter[str]]:
             for batch in self.reader.read(split, tally):
-                counts.update(batch.column(0).to_pylist())
+                yield Counter(batch.column(0).to_pylist())
+
+        counts = sum(read_all(self.reader.splits, counted, self._threads), Counter[str]())
         return {
             **{name: getattr(self, name) for name in ("operator_uid", "operator_uid_hash", "state_name")},
             "state_kind": self.kind,
@@ -315,6 +333,5 @@ def _sizes(snapshot: Snapshot, operator: OperatorState, keyed: bool) -> dict[str
     found = {r["state_name"]: r["size_in_bytes"] for r in catalog.states(alone).to_pylist() if r["backend"] == "operator"}
     if not keyed:
         return found
-    report = SizeReport.of(alone, None, "state", None)
-    tables = (table for part in report.parts if (table := part.measure()) is not None)
-    return found | {r["state_name"]: r["size_in_bytes"] for r in report.merged(tables).to_pylist()}
+    report = SizeReport.of(alone, None, "state", None, snapshot.threads)
+    return found | {r["state_name"]: r["size_in_bytes"] for r in report.measured(snapshot.threads).to_pylist()}

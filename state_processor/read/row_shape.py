@@ -27,7 +27,9 @@ from state_processor.serializers.user_registrations import user_registrations
 RowShape = Mapping[str, str]
 """The values that shape rows, by name."""
 
-NOT_OF_ROWS: Final = frozenset({"path_mapping", "allow_paths", "serializers", "uids", "storage_options", "batch_memory"})
+NOT_OF_ROWS: Final = frozenset(
+    {"path_mapping", "allow_paths", "serializers", "uids", "storage_options", "batch_memory", "threads"}
+)
 """Options that change where files are found, and how much memory a read takes. Rows are the same."""
 _OF_NO_STATE: Final = frozenset({"connectors"})
 """Registrations that no keyed state and no broadcast state needs."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.column_comments import with_comments_of
@@ -151,11 +153,11 @@ class StateScan:
             reader = open_state(self.stored, self.source.state, self.source.kind, options)
         projected = ProjectedReader.of(reader, self.schema if wanted is None else wanted)
         empty = True
-        for split in progress(projected.reader.splits(), "reading"):
-            for batch in projected.read(split):
-                empty = False
-                yield batch
-                del batch
+        watched = partial(progress, doing="reading")
+        for batch in read_all(projected.reader.splits, projected.read, self.stored.snapshot.threads, watched):
+            empty = False
+            yield batch
+            del batch
         if empty:
             yield pa.RecordBatch.from_pylist([], projected.projection.schema)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
 
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
+from state_processor.backends.files.ordered_threads import in_order, parts_for, threads_for
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_label
 from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.display.progress import progress
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
@@ -66,8 +69,13 @@ class SizeReport:
     parts: Sequence[SizePart]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, operator: OperatorIdentifier | None, by: str, top: int | None) -> SizeReport:
-        """Return a report before its parts are measured; see :func:`state_processor.arrow.size_report`."""
+    def of(
+        cls, snapshot: Snapshot, operator: OperatorIdentifier | None, by: str, top: int | None, threads: int | None = 1
+    ) -> SizeReport:
+        """Return a report before its parts are measured; see :func:`state_processor.arrow.size_report`.
+
+        ``threads`` is the maximum number of threads that measure parts in this process: tasks of Spark have larger parts.
+        """
         kind: SizesBy | None = next((b for b in get_args(SizesBy) if b == by), None)
         if kind is None:
             raise OptionError(f"{spelled('by', by)}: expected one of {', '.join(get_args(SizesBy))}")
@@ -82,11 +90,17 @@ class SizeReport:
             SizePart(sizes, o.uid, o.operator_id, split, kind, top or 1 << 62)
             for o in found
             for sizes in (KeyedSizes(StoredOperator(snapshot, o)),)
-            for split in (sizes.splits_of_keys() if kind == "key" else sizes.splits())
+            for split in parts_for(sizes.splits_of_keys if kind == "key" else sizes.splits, threads)
         ]
         if operator is not None and not parts:
             raise NotFoundError(f"{operator_label(found[0])} has no keyed state")
         return cls(kind, top, parts)
+
+    def measured(self, threads: int | None) -> pa.Table:
+        """Measure the parts, and return the report."""
+        watched = partial(progress, doing="measuring")
+        tables = in_order(lambda part: (part.measure(),), self.parts, threads_for(self.parts, threads), watched)
+        return self.merged(table for table in tables if table is not None)
 
     def merged(self, tables: Iterable[pa.Table]) -> pa.Table:
         """Return the report from the tables of its parts."""

@@ -107,4 +107,4 @@ class SavepointWriter(QueryMethods, StateWriter):
         return ArrowQueryRows.of(ArrowRows.of(given), wanted, time)
 
     def _engine(self) -> LocalEngine:
-        return LocalEngine(self._build.scratch)
+        return LocalEngine(self._build.scratch, self._build.access.threads)

@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
 from state_processor.backends.read.read_options import ReadOptions
@@ -91,5 +92,4 @@ def touched_rows(draft: OperatorDraft, state: KeyedDescription, as_of: int) -> p
 def _read(draft: OperatorDraft, state: KeyedDescription, options: ReadOptions) -> pa.Table:
     assert draft.source is not None  # it has the state
     reader = open_state(StoredOperator(draft.source.snapshot, draft.source.operator), state.name, options=options)
-    batches = [batch for split in reader.splits() for batch in reader.read(split)]
-    return pa.Table.from_batches(batches, reader.schema)
+    return pa.Table.from_batches(read_all(reader.splits, reader.read, draft.source.snapshot.threads), reader.schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from os import PathLike, fspath
@@ -18,13 +18,14 @@ from state_processor.applications.sql.session import SqlSession
 from state_processor.backends.analysis.kept_tables import erased_keys, stored_tables
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import search_batch, spellings
+from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StateReader, open_state
+from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import operator_label, survey
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import LIST, MAP, OperatorDescription, StateDescription
@@ -197,7 +198,7 @@ class Erasure:
             if isinstance(reader, OperatorStateReader):
                 self._erase_elements(place, state, reader)
                 return None
-            batches = list(map(self._rows_with_text, _batches(reader)))
+            batches = list(map(self._rows_with_text, read_all(reader.splits, reader.read, stored.snapshot.threads)))
         except StateProcessorError:
             return None  # the proof searches the bytes of this state, and names the state
         table = pa.Table.from_batches(batches, reader.schema)
@@ -417,12 +418,8 @@ def _of_key(stored: StoredOperator, name: str, key: Any) -> pa.Table | None:
             reader = open_state(stored, name, options=replace(_OPTIONS, keys=(one,), metadata=False))
         except OptionError:  # the operator's keys have another type
             continue
-        return pa.Table.from_batches(list(_batches(reader)), reader.schema).select(["key"])
+        return pa.Table.from_batches(read_all(reader.splits, reader.read, stored.snapshot.threads), reader.schema).select(["key"])
     return None
-
-
-def _batches(reader: StateReader) -> Iterable[pa.RecordBatch]:
-    return (batch for split in reader.splits() for batch in reader.read(split))
 
 
 def _key_text(key: Any) -> str:

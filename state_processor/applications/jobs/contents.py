@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from state_processor.applications.jobs.rules import Target
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
+from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.file_check import check_files
@@ -201,17 +202,16 @@ class SnapshotContents:
         stored = self._stored(operator)
         name = stored_name(state.name, stored.survey()[0])
         reader = open_state(stored, name, options=_OPTIONS)
-        for split in reader.splits():
-            for batch in reader.read(split):
-                for part, serializer in parts.items():
-                    column = _COLUMNS.get((state.kind, part), part)
-                    found.scan(serializer, batch.column(column))
+        for batch in read_all(reader.splits, reader.read, self._snapshot.threads):
+            for part, serializer in parts.items():
+                column = _COLUMNS.get((state.kind, part), part)
+                found.scan(serializer, batch.column(column))
 
     def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
         """Return the verdict on a queue of timers that the new job does not register: a loss if it has timers."""
         stored = self._stored(operator)
         reader = open_state(stored, verdict.state, options=_OPTIONS)
-        count = sum(batch.num_rows for split in reader.splits() for batch in reader.read(split))
+        count = sum(batch.num_rows for batch in read_all(reader.splits, reader.read, self._snapshot.threads))
         if not count:
             return verdict
         text = f"the new job does not register this queue: its {count} timers never fire"

@@ -19,6 +19,7 @@ import pyarrow as pa
 from state_processor.applications.lake.choice import target_of
 from state_processor.applications.lake.targets import Changes, ConflictError, Position, Target
 from state_processor.backends.analysis.comparison import DELETE
+from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.options.access import SnapshotAccess
@@ -270,7 +271,7 @@ class TableSync:
         reached = self._position(reader)
         if reached.columns != position.columns:
             return f"the columns were {position.columns} and are {reached.columns}", None
-        rows = pa.Table.from_batches((b for split in reader.splits() for b in reader.read(split)), reader.schema)
+        rows = pa.Table.from_batches(read_all(reader.splits, reader.read, self._threads), reader.schema)
         deletes = pc.equal(rows.column(KIND_OF_CHANGE), DELETE)
         self._target.apply(Changes(rows.select(_columns(reader).names), deletes, reader.identity), reached)
         number = pc.sum(deletes).as_py() or 0
@@ -298,13 +299,16 @@ class TableSync:
 
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal number
-            for split in reader.splits():
-                for batch in reader.read(split):
-                    number += batch.num_rows
-                    yield batch.select(_columns(reader).names)
+            for batch in read_all(reader.splits, reader.read, self._threads):
+                number += batch.num_rows
+                yield batch.select(_columns(reader).names)
 
         self._target.replace(_columns(reader), batches(), self._position(reader))
         return SyncCommit(newest.checkpoint_id, newest.path, True, number, 0, reason, reader.note)
+
+    @property
+    def _threads(self) -> int | None:
+        return self._series.access.threads
 
     def _empty(self, position: Position, newest: Checkpoint) -> SyncCommit:
         """Make a table empty that has the state, because the checkpoint does not have the state."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from os import PathLike
 from typing import Final
 
@@ -18,6 +19,7 @@ from state_processor.applications.report.over_time import OverTime, over_time, r
 from state_processor.applications.report.restoring import Restoring, Row, oldest_flink, previewed_migration, restored_by
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.ordered_threads import in_order, read_all, threads_for
 from state_processor.backends.formats.entry_layouts import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.metadata.given_uids import uids_hint
@@ -189,22 +191,30 @@ def _facts(snapshot: Snapshot) -> Row:
     }
 
 
+def _by_place(part: SizePart) -> Iterator[tuple[SizePart, pa.RecordBatch | StateProcessorError]]:
+    """Yield a part with its sizes, or with the error of measuring it."""
+    try:
+        yield part, part.sizes.by_place(part.split)
+    except StateProcessorError as problem:
+        yield part, problem
+
+
 def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
     """Add entries and bytes of states, key groups and subtasks, for completely readable operators."""
     by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     unread: set[str] = set()
     parts: Sequence[SizePart] = ()
     with _noting(found):
-        parts = SizeReport.of(snapshot, None, "state", None).parts
-    for part in progress(parts, "measuring"):
-        if part.operator_uid_hash not in unread:
-            try:
-                by_operator[part.operator_uid_hash].append(part.sizes.by_place(part.split))
-            except StateProcessorError as problem:
-                found.problems.append(str(problem))
-                unread.add(part.operator_uid_hash)
+        parts = SizeReport.of(snapshot, None, "state", None, snapshot.threads).parts
+    threads = threads_for(parts, snapshot.threads)
+    for part, sizes in in_order(_by_place, parts, threads, partial(progress, doing="measuring")):
+        if isinstance(sizes, pa.RecordBatch):
+            by_operator[part.operator_uid_hash].append(sizes)
+        elif part.operator_uid_hash not in unread:
+            found.problems.append(str(sizes))
+            unread.add(part.operator_uid_hash)
     for uid_hash in unread:
-        del by_operator[uid_hash]
+        by_operator.pop(uid_hash, None)
     operators = {o.operator_id: o for o in snapshot.metadata.operators}
     for uid_hash, batches in by_operator.items():
         operator, places = operators[uid_hash], pa.Table.from_batches(batches, PLACES)
@@ -237,12 +247,12 @@ def _read_times(snapshot: Snapshot, found: SnapshotContents) -> None:
     lasting = [row for row in found.states if row["ttl"] and row["state_name"] is not None]
     for uid_hash, operator in operators.items():
         with _noting(found):
-            for domain, times in _times(_open(snapshot, uid_hash, None, TIMER_KIND), DOMAIN, TIMESTAMP).items():
+            for domain, times in _times(_open(snapshot, uid_hash, None, TIMER_KIND), DOMAIN, TIMESTAMP, snapshot.threads).items():
                 found.timers[operator, domain] = times
     for row in lasting:
         with _noting(found):
             reader = _open(snapshot, row["operator_uid_hash"], row["state_name"], KEYED_KIND)
-            of_all = _times(reader, None, LAST_ACCESS).get("", TimeHistogram())
+            of_all = _times(reader, None, LAST_ACCESS, snapshot.threads).get("", TimeHistogram())
             found.accesses[row["operator"], row["state_name"]] = of_all
 
 
@@ -250,12 +260,11 @@ def _open(snapshot: Snapshot, uid_hash: str, state: str | None, kind: str) -> St
     return open_state(StoredOperator.find(snapshot, uid_hash=uid_hash), state, kind, _TIMES)
 
 
-def _times(reader: StateReader, by: str | None, column: str) -> Mapping[str, TimeHistogram]:
+def _times(reader: StateReader, by: str | None, column: str, threads: int | None) -> Mapping[str, TimeHistogram]:
     """Return histograms of a column by the values of another column."""
     found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
-    for split in progress(list(reader.splits()), "reading times"):
-        for batch in reader.read(split):
-            count_times(batch, by, column, found)
+    for batch in read_all(reader.splits, reader.read, threads, watched=partial(progress, doing="reading times")):
+        count_times(batch, by, column, found)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from state_processor.applications.report.distribution import Distribution, Numbers
 from state_processor.backends.analysis.entry_sizes import KeyedSizes, largest
+from state_processor.backends.files.ordered_threads import in_order, parts_for, threads_for
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -64,8 +66,11 @@ class LargestKeys:
         stored = sum(split.size for split in sizes.splits())
         chosen = _largest_groups(groups, stored, most_bytes)
         everything = len(chosen) == len(groups.sizes) - groups.empty
-        splits = sizes.splits_of_keys(among=None if everything else list(_ranges(chosen)))
-        found = [t for split in progress(splits, "comparing keys") if (t := sizes.largest_keys(split, top)) is not None]
+        plan = partial(sizes.splits_of_keys, among=None if everything else list(_ranges(chosen)))
+        splits, watched = parts_for(plan, snapshot.threads), partial(progress, doing="comparing keys")
+        threads = threads_for(splits, snapshot.threads)
+        tables = in_order(lambda split: (sizes.largest_keys(split, top),), splits, threads, watched)
+        found = [table for table in tables if table is not None]
         rows = largest(pa.concat_tables(found, promote_options="permissive"), top).to_pylist() if found else []
         others = np.delete(groups.sizes, chosen)
         compared = len(groups.sizes) if everything else len(chosen)

@@ -100,6 +100,7 @@ GROUPS: Final = (
         OPENING,
         Kind.TABLES,
     ),
+    Group("EntryOptions", "Options of opening a snapshot and reading bytes of entries, or counting entries.", OPENING, Kind.RAW),
     Group("SnapshotOptions", "Options of opening a snapshot.", OPENING, Kind.KEYED),
     Group("AccessOptions", "Options of opening a snapshot whose files are where they were.", OPENING, without=("path_mapping",)),
     Group("WriteOptions", "Options of writing a savepoint.", (SCRATCH,), Kind.COPIES),
@@ -118,7 +119,7 @@ GROUPS: Final = (
     Group(
         "CountSnapshotOptions",
         "Options of opening two snapshots and counting their differences.",
-        groups=("CountOptions", "OpeningOptions"),
+        groups=("CountOptions", "EntryOptions"),
     ),
     Group(
         "TimerSnapshotOptions",

@@ -152,6 +152,7 @@ SAMPLES: Final[dict[str, Sample]] = {
         [({"region": "eu-1", "client_kwargs": {"a": 1}}, '{"region": "eu-1", "client_kwargs": "{\\"a\\": 1}"}')],
         [("region=eu-1", "region=eu-1")],
     ),
+    "threads": Sample(2),
     "kind": Sample(None, [("keyed", "KEYED")], [("VALUE", "VALUE")]),
 }
 """The samples by keyword argument. ``kind`` selects what is read, and acts on every read."""

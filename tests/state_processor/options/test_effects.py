@@ -16,6 +16,7 @@ from state_processor.options.groups import (
     CountOptions,
     DiffOptions,
     DirectoryOptions,
+    EntryOptions,
     KeyedStateOptions,
     LookupOptions,
     OpeningOptions,
@@ -94,7 +95,8 @@ def test_signatures_have_the_options_that_act(kind: Kind, group: Any) -> None:
     ("kind", "group"),
     [
         *((kind, SnapshotOptions) for kind in Kind if kind in ROWS - {Kind.RAW} or kind in (Kind.LOOKUP, Kind.DIFF, Kind.SIZES)),
-        *((kind, OpeningOptions) for kind in (Kind.RAW, Kind.CHANNELS, Kind.SPLITS, Kind.SINK, Kind.TABLES, Kind.COUNTS)),
+        *((kind, EntryOptions) for kind in (Kind.RAW, Kind.COUNTS)),
+        *((kind, OpeningOptions) for kind in (Kind.CHANNELS, Kind.SPLITS, Kind.SINK, Kind.TABLES)),
         (Kind.SNAPSHOTS, DirectoryOptions),
     ],
 )

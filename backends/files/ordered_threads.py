@@ -1,0 +1,297 @@
+"""Threads that read the parts of a snapshot: results come in the order of the parts, and memory holds few of them.
+
+Compiled kernels, decompression and requests to storage run without Python's lock, so that threads use all processors. A read has
+threads of its own: they end with it, and a fork does not inherit a pool.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextvars import ContextVar, copy_context
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
+
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.locks import process_lock
+
+THREADS_VARIABLE: Final = "STATE_PROCESSOR_THREADS"
+PART_BYTES: Final = 16 << 20
+"""Bytes of the snapshot in a part that a thread reads: its rows fit into memory beside the parts of other threads."""
+_SMALL: Final = 4 << 20
+"""A read of fewer bytes has one thread: starting threads and opening files again takes as long as reading."""
+_MOST_THREADS: Final = 16
+"""Maximum number of threads if the user does not choose it: each takes memory."""
+_BUFFER_BYTES: Final = 64 << 20
+"""Bytes of results that wait for their turn, for each thread."""
+_PATIENCE: Final = 1.0
+"""Seconds after which a waiting thread looks whether its reader still exists."""
+_QUOTA: Final = "/sys/fs/cgroup/cpu.max"
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+_is_inside: Final[ContextVar[bool]] = ContextVar("_is_inside", default=False)
+"""Whether this code runs in a thread that reads a part: reads inside it have no threads of their own."""
+
+
+def thread_count(threads: int | None = None) -> int:
+    """Return the number of threads of a read.
+
+    Parameters
+    ----------
+    threads
+        The number that the user chooses. ``None``: the variable ``STATE_PROCESSOR_THREADS``, or else the processors that this
+        process may use, 16 at most. A task of Spark has one thread, because Spark runs a task for each core.
+
+    Raises
+    ------
+    OptionError
+        If the variable is not a number of threads.
+    """
+    if _is_inside.get() or _is_task_of_spark():
+        return 1
+    if threads is not None:
+        return threads
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    if not text:
+        return min(_MOST_THREADS, _processors())
+    if not text.isascii() or not text.isdecimal() or not int(text):
+        raise OptionError(f"{THREADS_VARIABLE}={text!r}: expected a number of threads, of at least 1")
+    return int(text)
+
+
+def _is_task_of_spark() -> bool:
+    context = getattr(sys.modules.get("pyspark"), "TaskContext", None)
+    return context is not None and context.get() is not None
+
+
+def _processors() -> int:
+    """Return the number of processors that this process may use, by its affinity and the limit of its container."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open(_QUOTA, encoding="ascii") as file:
+            quota, period = file.read().split()
+        return count if quota == "max" else max(1, min(count, round(int(quota) / int(period))))
+    except (OSError, ValueError, ZeroDivisionError):
+        return count
+
+
+def in_order(
+    read: Callable[[_Item], Iterable[_Result]],
+    parts: Sequence[_Item],
+    threads: int,
+    watched: Callable[[Collection[_Item]], Iterable[_Item]] = iter,
+) -> Iterator[_Result]:
+    """Read parts in threads, and yield their results in the order of the parts, and in the order inside each part.
+
+    The threads start with the first result that is asked for. They end after the last result, with an error, and if the iterator
+    is closed or dropped; a thread that decodes a batch finishes the batch first. Threads have the context of the caller.
+    An error is raised in the place of the results that it prevents.
+
+    Parameters
+    ----------
+    read
+        Reads a part. It runs in several threads at once.
+    parts
+        The parts. Each is read once.
+    threads
+        Number of threads; with one, the caller's thread reads.
+    watched
+        Yields the parts one after the other, and may note how far the read is.
+    """
+    count = min(threads, len(parts))
+    if count < 2:
+        for part in watched(parts):
+            yield from read(part)
+        return
+    reading = _Reading(read, parts, count * _BUFFER_BYTES)
+    running = reading.start(count)
+    try:
+        for number, _ in enumerate(watched(parts)):
+            yield from reading.results(number)
+    except GeneratorExit:
+        # Python may close iterators inside any code, which may hold a lock that a thread waits for: do not wait for the thread.
+        reading.cancel()
+        raise
+    except BaseException:
+        reading.cancel()
+        _wait_for(running)
+        raise
+    _wait_for(running)
+
+
+def parts_for(plan: Callable[..., Sequence[_Item]], threads: int | None) -> Sequence[_Item]:
+    """Return the parts of a read in this process: small ones for several threads.
+
+    Parameters
+    ----------
+    plan
+        Plans parts of a size in bytes, or of the default size.
+    threads
+        Maximum number of threads; ``None`` for the default.
+    """
+    return plan() if thread_count(threads) < 2 else plan(PART_BYTES)
+
+
+def threads_for(parts: Collection[Any], threads: int | None) -> int:
+    """Return the number of threads of a read of some parts: one if they are small."""
+    sizes = sum(getattr(part, "size", PART_BYTES) for part in parts)
+    return 1 if len(parts) < 2 or sizes < _SMALL else thread_count(threads)
+
+
+def read_all(
+    plan: Callable[..., Sequence[_Item]],
+    read: Callable[[_Item], Iterable[_Result]],
+    threads: int | None,
+    watched: Callable[[Collection[_Item]], Iterable[_Item]] = iter,
+) -> Iterator[_Result]:
+    """Plan parts, and read all of them in order; see :func:`parts_for` and :func:`in_order`."""
+    parts = parts_for(plan, threads)
+    yield from in_order(read, parts, threads_for(parts, threads), watched)
+
+
+def _wait_for(running: Iterable[threading.Thread]) -> None:
+    for thread in running:
+        thread.join()
+
+
+class _Reading(Generic[_Item, _Result]):
+    """What the threads of a read share with the caller.
+
+    A thread takes the next part that nobody has taken. Results wait until the caller has the results before them. A thread with
+    a result stops while too many bytes wait, unless the caller needs this result next.
+    """
+
+    def __init__(self, read: Callable[[_Item], Iterable[_Result]], parts: Sequence[_Item], most_bytes: int) -> None:
+        self._read = read
+        self._parts = parts
+        self._most_bytes = most_bytes
+        self._process = os.getpid()
+        self._changed = threading.Condition(process_lock())
+        self._waiting: dict[int, deque[tuple[_Result, int]]] = {}
+        self._ends: dict[int, BaseException | None] = {}
+        self._bytes = 0
+        self._untaken = 0
+        self._wanted = 0
+        self._is_cancelled = False
+        self._caller = threading.current_thread()
+
+    def start(self, count: int) -> list[threading.Thread]:
+        """Start threads. A process that can't start them reads in the thread of the caller."""
+        running: list[threading.Thread] = []
+        try:
+            for _ in range(count):
+                context = copy_context()
+                context.run(_is_inside.set, True)
+                thread = threading.Thread(target=context.run, args=(self._work,), name="state-processor-read")
+                thread.start()
+                running.append(thread)
+        except RuntimeError:
+            if not running:
+                self._process = 0
+        except BaseException:
+            self.cancel()
+            raise
+        return running
+
+    def results(self, number: int) -> Iterator[_Result]:
+        """Yield the results of a part, and raise its error."""
+        taken = 0
+        while self._process == os.getpid():
+            waiting = self._await(number)
+            if waiting is None:
+                break
+            if not waiting:
+                return
+            taken += 1
+            yield self._pop(waiting)
+        yield from islice(self._read(self._parts[number]), taken, None)  # the threads are gone, in a fork for instance
+
+    def cancel(self) -> None:
+        """End the threads soon, without waiting for a lock: Python may call it inside the code that has the lock."""
+        self._is_cancelled = True
+        if self._process == os.getpid() and self._changed.acquire(blocking=False):
+            self._changed.notify_all()
+            self._changed.release()
+
+    def _await(self, number: int) -> deque[tuple[_Result, int]] | None:
+        """Wait for a result of a part; nothing waits at the end of the part. Return ``None`` without threads."""
+        error = None
+        with self._changed:
+            self._caller = threading.current_thread()
+            if self._wanted != number:
+                self._wanted = number
+                self._changed.notify_all()
+            while not self._waiting.get(number) and number not in self._ends and not self._is_cancelled:
+                self._changed.wait()
+            if self._waiting.get(number):
+                return self._waiting[number]
+            if number not in self._ends:
+                return None
+            self._waiting.pop(number, None)
+            error = self._ends.pop(number)
+        if error is None:
+            return deque()
+        try:
+            raise error
+        finally:
+            del error  # or it would refer to itself
+
+    def _pop(self, waiting: deque[tuple[_Result, int]]) -> _Result:
+        with self._changed:
+            result, size = waiting.popleft()
+            self._bytes -= size
+            self._changed.notify_all()
+        return result
+
+    def _work(self) -> None:
+        """Read parts until no part is left; this is what a thread does."""
+        while (number := self._take()) is not None:
+            error = None
+            try:
+                for result in self._read(self._parts[number]):
+                    if not self._put(number, result):
+                        return
+                    del result
+            except BaseException as problem:
+                error = problem
+            self._finish(number, error)
+            del error
+
+    def _take(self) -> int | None:
+        with self._changed:
+            if self._is_cancelled or self._untaken >= len(self._parts):
+                return None
+            number = self._untaken
+            self._untaken += 1
+            self._waiting[number] = deque()
+            return number
+
+    def _put(self, number: int, result: _Result) -> bool:
+        """Add a result as soon as there is room for it; return False if nobody needs it."""
+        size = getattr(result, "nbytes", 0)
+        with self._changed:
+            while self._has_to_wait(number == self._wanted and not self._waiting[number]):
+                self._changed.wait(_PATIENCE)
+            if self._is_cancelled:
+                return False
+            self._waiting[number].append((result, size))
+            self._bytes += size
+            self._changed.notify_all()
+            return True
+
+    def _finish(self, number: int, error: BaseException | None) -> None:
+        with self._changed:
+            self._ends[number] = error
+            if error is not None:
+                self._untaken = len(self._parts)  # the caller does not come to later parts
+            self._changed.notify_all()
+
+    def _has_to_wait(self, is_next: bool) -> bool:
+        if not threading.main_thread().is_alive() and (self._caller.daemon or not self._caller.is_alive()):
+            self._is_cancelled = True  # Python ends, and waits for this thread
+        return not self._is_cancelled and not is_next and self._bytes >= self._most_bytes
