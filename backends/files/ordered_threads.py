@@ -54,11 +54,20 @@ def thread_count(threads: int | None = None) -> int:
     """
     if _is_inside.get() or _is_task_of_spark():
         return 1
-    if threads is not None:
-        return threads
+    return chosen_threads(threads) or min(_MOST_THREADS, _processors())
+
+
+def chosen_threads(threads: int | None = None) -> int | None:
+    """Return the number of threads that the user chooses, by an argument or by the variable; ``None`` if the user does not.
+
+    Raises
+    ------
+    OptionError
+        If the variable is not a number of threads.
+    """
     text = os.environ.get(THREADS_VARIABLE, "").strip()
-    if not text:
-        return min(_MOST_THREADS, _processors())
+    if threads is not None or not text:
+        return threads
     if not text.isascii() or not text.isdecimal() or not int(text):
         raise OptionError(f"{THREADS_VARIABLE}={text!r}: expected a number of threads, of at least 1")
     return int(text)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.files.ordered_threads import PART_BYTES, in_order, read_all, threads_for
+from state_processor.backends.files.ordered_threads import PART_BYTES, chosen_threads, in_order, read_all, threads_for
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.entry_layouts import KEY
 from state_processor.backends.formats.heap import HeapSource
@@ -146,7 +146,9 @@ class StructureCheck(SnapshotCheck):
         """Verify the checksums of the tables of a store, except tables that were verified in another store."""
         files = {identity: file for file in store.manifest.files if (identity := store.identity(file)) not in self._verified}
         self._verified.update(files)
-        self.blocks += sum(at_once(partial(self._verify_table, store), list(files.values()), threads or _FILES_AT_ONCE))
+        self.blocks += sum(
+            at_once(partial(self._verify_table, store), list(files.values()), chosen_threads(threads) or _FILES_AT_ONCE)
+        )
 
     def _verify_table(self, store: Store, file: TableFile) -> int:
         """Return the number of blocks of a table."""

@@ -24,8 +24,7 @@ class Rows(Iterator[pa.RecordBatch]):
     Rows are an iterator of record batches, of at least one, which may be empty. They are also a stream of Arrow
     (``__arrow_c_stream__``): Polars, DuckDB and pyarrow take them wherever they take tables. Each stream, and each call of
     :meth:`read_all` and :meth:`to_pandas`, reads the snapshot from its start. An iterator can't go back: once a batch was
-    taken by iteration, a stream and a second loop are errors. Memory holds a few batches for each
-    thread.
+    taken by iteration, a stream and a second loop are errors. Memory holds a few batches for each thread.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
+from state_processor.backends.files.ordered_threads import chosen_threads
 from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.write.staging import Staging
 from state_processor.display.progress import progress, progress_of_rows
@@ -66,12 +67,12 @@ class LocalEngine:
     scratch
         Directory of the scratch space; ``None`` for the default directory.
     threads
-        Maximum number of threads; ``None`` for the default.
+        Maximum number of threads; ``None`` for the variable ``STATE_PROCESSOR_THREADS``, or else for the default of each pass.
     """
 
     def __init__(self, scratch: str | None = None, threads: int | None = None) -> None:
         self._scratch = scratch
-        self._threads = threads
+        self._threads = chosen_threads(threads)
 
     def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
         """See :class:`~state_processor.write.engines.Engine`."""

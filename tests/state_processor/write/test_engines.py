@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -15,8 +16,10 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.files.changes import FileSink
+from state_processor.backends.files.ordered_threads import THREADS_VARIABLE
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.write.staging import Staging
+from state_processor.write import local_engine
 from state_processor.write.arrow_rows import ArrowRows
 from tests.both_engines import EnginesDifferError
 from tests.snapshot_content import content
@@ -338,3 +341,21 @@ def test_entries_of_remote_savepoints_are_in_scratch_space(tmp_path: Path, monke
     assert [sum("-shuffle-" in n or "-index-" in n for n in names) for names in opened.values()] == [4, 0]
     assert content(open_snapshot("memory://engines")) == content(open_snapshot(tmp_path / "local"))
     assert not list((tmp_path / "scratch").glob("*/run-*/store-*"))
+
+
+@pytest.mark.one_engine("tasks of Spark have one thread")
+@pytest.mark.parametrize(("options", "variable", "threads"), [({}, "1", 1), ({"threads": 3}, "1", 3), ({}, "5", 5)])
+def test_the_user_chooses_the_threads_of_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], variable: str, threads: int
+) -> None:
+    started: list[int | None] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, max_workers: int | None = None) -> None:
+            started.append(max_workers)
+            super().__init__(max_workers)
+
+    monkeypatch.setenv(THREADS_VARIABLE, variable)
+    monkeypatch.setattr(local_engine, "ThreadPoolExecutor", Pool)
+    sp.arrow.SavepointWriter.new(**options).with_keyed_state("o", TOTALS).write(tmp_path / "written")
+    assert set(started) == {threads}
