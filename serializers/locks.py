@@ -10,7 +10,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from importlib._bootstrap import _module_locks as import_locks  # type: ignore[attr-defined]
 from threading import RLock, get_ident
 from typing import Any, Final, Generic, Self, TypeVar, overload
@@ -29,7 +29,7 @@ _LOCKS_OF_COMPILERS: Final[dict[str, Callable[[Any], Any]]] = {
 _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
-def process_lock() -> AbstractContextManager[bool]:
+def process_lock() -> RLock:
     """Return a lock for threads of one process; a fork begins with it unlocked.
 
     It may guard only what is still usable if a thread stops halfway: caches, counters and references. A thread may take it twice:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextvars import ContextVar, copy_context
 from itertools import islice
+from threading import Condition
 from typing import Any, Final, Generic, TypeVar
 
 from state_processor.serializers.errors import OptionError
@@ -180,7 +181,8 @@ class _Reading(Generic[_Item, _Result]):
         self._parts = parts
         self._most_bytes = most_bytes
         self._process = os.getpid()
-        self._changed = threading.Condition(process_lock())
+        self._changed = Condition(process_lock())
+        self._is_notifying = False
         self._waiting: dict[int, deque[tuple[_Result, int]]] = {}
         self._ends: dict[int, BaseException | None] = {}
         self._bytes = 0
@@ -224,8 +226,15 @@ class _Reading(Generic[_Item, _Result]):
         """End the threads soon, without waiting for a lock: Python may call it inside the code that has the lock."""
         self._is_cancelled = True
         if self._process == os.getpid() and self._changed.acquire(blocking=False):
-            self._changed.notify_all()
+            self._notify()
             self._changed.release()
+
+    def _notify(self) -> None:
+        """Wake all threads; a notification inside a notification would wake a thread twice, which is an error."""
+        if not self._is_notifying:
+            self._is_notifying = True
+            self._changed.notify_all()
+            self._is_notifying = False
 
     def _await(self, number: int) -> deque[tuple[_Result, int]] | None:
         """Wait for a result of a part; nothing waits at the end of the part. Return ``None`` without threads."""
@@ -234,7 +243,7 @@ class _Reading(Generic[_Item, _Result]):
             self._caller = threading.current_thread()
             if self._wanted != number:
                 self._wanted = number
-                self._changed.notify_all()
+                self._notify()
             while not self._waiting.get(number) and number not in self._ends and not self._is_cancelled:
                 self._changed.wait()
             if self._waiting.get(number):
@@ -254,7 +263,7 @@ class _Reading(Generic[_Item, _Result]):
         with self._changed:
             result, size = waiting.popleft()
             self._bytes -= size
-            self._changed.notify_all()
+            self._notify()
         return result
 
     def _work(self) -> None:
@@ -290,7 +299,7 @@ class _Reading(Generic[_Item, _Result]):
                 return False
             self._waiting[number].append((result, size))
             self._bytes += size
-            self._changed.notify_all()
+            self._notify()
             return True
 
     def _finish(self, number: int, error: BaseException | None) -> None:
@@ -298,7 +307,7 @@ class _Reading(Generic[_Item, _Result]):
             self._ends[number] = error
             if error is not None:
                 self._untaken = len(self._parts)  # the caller does not come to later parts
-            self._changed.notify_all()
+            self._notify()
 
     def _has_to_wait(self, is_next: bool) -> bool:
         if not threading.main_thread().is_alive() and (self._caller.daemon or not self._caller.is_alive()):
