@@ -31,6 +31,7 @@ EXIT_CODES: Final = {
 _GROUPS: Final = {
     "listing": ("list", "latest"),
     "history": ("history",),
+    "fleet": ("fleet",),
     "showing": ("inspect", "states", "show", "get"),
     "analysing": ("sizes", "diff"),
     "finding": ("find", "erase"),

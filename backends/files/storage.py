@@ -512,6 +512,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_connect_again_in_fork)
 
 
+class ClosedStorage(Storage):
+    """Storage whose files are neither looked for nor opened: reads find only what ``_metadata`` itself contains."""
+
+    def _open(self, path: str | os.PathLike[str], context: str) -> OpenFile:
+        raise MissingFileError(f"{_of(context)}{path} is not read: only _metadata is")
+
+    def _info(self, path: str | os.PathLike[str]) -> _Info:
+        raise MissingFileError(f"{path} is not looked for: only _metadata is read")
+
+
 class StoredFile:
     """A file of a snapshot, opened at the first read.
 

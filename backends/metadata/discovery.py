@@ -93,6 +93,7 @@ def find_snapshots(
     storage: Storage | None = None,
     depth: int = DEPTH,
     known: Iterable[SnapshotInfo] = (),
+    failures: dict[str, str] | None = None,
 ) -> Discovery:
     """Find the snapshots in a directory and below it.
 
@@ -106,6 +107,8 @@ def find_snapshots(
         Number of levels below the directory to search.
     known
         Snapshots that an earlier search found. If the path and the time of ``_metadata`` are the same, it is not read again.
+    failures
+        Receives the reasons for directories below the directory that can't be listed. By default, one is an error.
 
     Raises
     ------
@@ -121,7 +124,8 @@ def find_snapshots(
     unsearched: list[str] = []
     pointers: list[str] = []
     read: _Known = {(info.path, info.time): info for info in known if info.is_complete is None and info.time}
-    found = sorted(_walk(storage, root, depth, unsearched, pointers, read), key=_newest_first)
+    walk = _Walk(storage, read, unsearched, pointers, failures)
+    found = sorted(walk.snapshots(root, depth), key=_newest_first)
     return Discovery(found, unsearched, tuple(pointers))
 
 
@@ -131,22 +135,39 @@ def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
     return time, -(info.checkpoint_id or 0), info.path
 
 
-def _walk(
-    storage: Storage, directory: Location, depth: int, unsearched: list[str], pointers: list[str], known: _Known
-) -> Iterator[SnapshotInfo]:
-    refuse_undecodable(str(directory))
-    entries = storage.list(str(directory))
-    pointers += [entry.path for entry in entries if not entry.is_directory and entry.name.startswith(POINTER_PREFIX)]
-    names = {entry.name for entry in entries if not entry.is_directory}
-    if METADATA_FILE in names or _is_named_like_one(directory.name):
-        yield _info(storage, directory, entries, known)
-        return
-    for entry in entries:
-        if entry.is_directory and entry.name not in _WITHOUT_SNAPSHOTS:
-            if depth:
-                yield from _walk(storage, Location.parse(entry.path), depth - 1, unsearched, pointers, known)
-            else:
-                unsearched.append(entry.path)
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A search in directories, and what it finds beside snapshots."""
+
+    storage: Storage
+    known: _Known
+    unsearched: list[str]
+    pointers: list[str]
+    failures: dict[str, str] | None
+
+    def snapshots(self, directory: Location, depth: int) -> Iterator[SnapshotInfo]:
+        """Yield the snapshots in a directory and below it."""
+        refuse_undecodable(str(directory))
+        entries = self.storage.list(str(directory))
+        self.pointers.extend(e.path for e in entries if not e.is_directory and e.name.startswith(POINTER_PREFIX))
+        names = {entry.name for entry in entries if not entry.is_directory}
+        if METADATA_FILE in names or _is_named_like_one(directory.name):
+            yield _info(self.storage, directory, entries, self.known)
+            return
+        for entry in entries:
+            if entry.is_directory and entry.name not in _WITHOUT_SNAPSHOTS:
+                if depth:
+                    yield from self._below(Location.parse(entry.path), depth - 1)
+                else:
+                    self.unsearched.append(entry.path)
+
+    def _below(self, directory: Location, depth: int) -> Iterator[SnapshotInfo]:
+        try:
+            yield from self.snapshots(directory, depth)
+        except StateProcessorError as problem:
+            if self.failures is None:
+                raise
+            self.failures[str(directory)] = str(problem)
 
 
 def is_checkpoint_name(name: str) -> bool:

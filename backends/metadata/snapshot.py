@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
-from state_processor.backends.files.storage import Storage, StoredFile
+from state_processor.backends.files.storage import ClosedStorage, Storage, StoredFile
 from state_processor.backends.metadata.foreign_content import described_directory
 from state_processor.backends.metadata.metadata_digest import (
     METADATA_FILE,
@@ -176,6 +176,11 @@ class Snapshot:
     def is_current(self) -> bool:
         """Whether ``_metadata`` still has the content that was read: False if it was replaced or removed since."""
         return stored_digest(self.directory, self.storage) == self.digest
+
+    def without_files(self) -> Snapshot:
+        """Return the snapshot for reads of what is inside of ``_metadata``: files are :class:`MissingFileError`."""
+        storage = ClosedStorage()
+        return replace(self, storage=storage, relocation=Relocation(storage, self.directory))
 
     def check_plan(self) -> None:
         """Check in a task that the snapshot is the one that a read was planned for: Spark keeps plans for later queries.

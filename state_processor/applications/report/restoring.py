@@ -17,7 +17,7 @@ from state_processor.serializers.format_versions import Release, release_of
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from state_processor.write.migration_report import IMPOSSIBLE
-from state_processor.write.restorability import RegisteredStates
+from state_processor.write.restorability import Obstacle, RegisteredStates
 
 _NEXT_MAJOR: Final = "2.0"
 _LAST_OF_1: Final = (1, 20)
@@ -75,28 +75,54 @@ def restored_by(snapshot: Snapshot, states: Sequence[Mapping[str, Any]], migrati
             yield Restoring("All states can be migrated to Flink 2.x.")
 
 
-def _releases(snapshot: Snapshot) -> Iterator[Restoring]:
-    """Yield the releases that restore the states as they are, by their serializers, and the states that the newest does not."""
+@dataclass(frozen=True, slots=True)
+class RestoringReleases:
+    """The releases that restore the states of a snapshot as they are, by their serializers.
+
+    Parameters
+    ----------
+    text
+        The releases, such as ``1.11 and later``; empty if no release restores all states, or the format is too old.
+    obstacles
+        The states that the newest release does not restore, and why.
+    unchecked
+        What only the code of the job reads, and states that were not read.
+    """
+
+    text: str
+    obstacles: Sequence[Obstacle] = ()
+    unchecked: Sequence[str] = ()
+
+
+def restoring_releases(snapshot: Snapshot, registered: RegisteredStates) -> RestoringReleases:
+    """Return the releases that restore the registered states of a snapshot."""
     oldest = oldest_flink(snapshot)
     if oldest is None:
-        return
-    registered = RegisteredStates.of(snapshot)
+        return RestoringReleases("", (), registered.unchecked)
     found = {release: registered.obstacles(release) for release in RELEASES if release >= release_of(oldest)}
     restoring = [release for release, obstacles in found.items() if not obstacles]
+    text = ""
     if restoring:
         first = oldest if restoring[0] == next(iter(found)) else _text_of(restoring[0])
         later = " 1.x versions" if restoring[-1][0] == 1 else ""
         is_newest = restoring[-1] in (RELEASES[-1], _LAST_OF_1)
-        until = f"and later{later}" if is_newest else f"to {_text_of(restoring[-1])}"
-        yield Restoring(f"Flink {first} {until} restore the snapshot.")
-    obstacles = found[RELEASES[-1]]
-    if obstacles:
-        states = len({(obstacle.operator, obstacle.state) for obstacle in obstacles})
-        yield Restoring(
-            f"Flink {_text_of(RELEASES[-1])} does not restore {states:,} states as they are, such as {obstacles[0]}.", is_bad=True
-        )
-    if registered.unchecked:
-        names = some_of(registered.unchecked)
+        text = f"{first} {f'and later{later}' if is_newest else f'to {_text_of(restoring[-1])}'}"
+    return RestoringReleases(text, found[RELEASES[-1]], registered.unchecked)
+
+
+def _releases(snapshot: Snapshot) -> Iterator[Restoring]:
+    """Yield the releases that restore the states as they are, by their serializers, and the states that the newest does not."""
+    if oldest_flink(snapshot) is None:
+        return
+    found = restoring_releases(snapshot, RegisteredStates.of(snapshot))
+    if found.text:
+        yield Restoring(f"Flink {found.text} restore the snapshot.")
+    if found.obstacles:
+        states = len({(obstacle.operator, obstacle.state) for obstacle in found.obstacles})
+        what = f"Flink {_text_of(RELEASES[-1])} does not restore {states:,} states as they are"
+        yield Restoring(f"{what}, such as {found.obstacles[0]}.", is_bad=True)
+    if found.unchecked:
+        names = some_of(found.unchecked)
         yield Restoring(f"Not checked, since code of the job or of connectors reads it: {names}.")
 
 

@@ -366,18 +366,22 @@ def check_claims(uses: FileUses, orphans: Iterable[ListedFile]) -> None:
     WriteError
         If the directory of an orphan has neither a ``_metadata`` nor a file that a snapshot uses.
     """
+    for place, paths in possibly_claimed(uses, orphans).items():
+        raise WriteError(
+            f"nothing is removed: {place} has {len(paths)} files, such as {paths[0]}, and no {METADATA_FILE}. A job may have "
+            "claimed it, and keep its checkpoints elsewhere.\nName the directories of the jobs that may use these files with "
+            f"{spelled('also')}, or remove the directory yourself"
+        )
+
+
+def possibly_claimed(uses: FileUses, orphans: Iterable[ListedFile]) -> dict[str, list[str]]:
+    """Return the orphans that a job elsewhere may use, by the directory that it may have claimed; see :func:`check_claims`."""
     claimable: dict[str, list[str]] = {}
     for file in orphans:
         place = _claimable_directory(file.location)
         if place is not None:
             claimable.setdefault(place, []).append(file.path)
-    for place, paths in claimable.items():
-        if not _snapshots_of(place, uses):
-            raise WriteError(
-                f"nothing is removed: {place} has {len(paths)} files, such as {paths[0]}, and no {METADATA_FILE}. A job may have "
-                "claimed it, and keep its checkpoints elsewhere.\nName the directories of the jobs that may use these files with "
-                f"{spelled('also')}, or remove the directory yourself"
-            )
+    return {place: paths for place, paths in claimable.items() if not _snapshots_of(place, uses)}
 
 
 def _snapshots_of(place: str, uses: FileUses) -> set[str]:

@@ -102,6 +102,7 @@ COMMANDS = {
     "dispose": (["ORDERS"], ["ORDERS/none\x1b"]),
     "sql": (["ORDERS", "SELECT * FROM operators"], ["ORDERS", "SELECT \x1b"], ["ORDERS/none\x1b", "SELECT 1"]),
     "history": (["ORDERS/.."], ["ORDERS/..", "--vertical"], ["ORDERS/../none\x1b"]),
+    "fleet": (["ORDERS/.."], ["ORDERS/..", "--headers", "--vertical"], ["ORDERS/../none\x1b"]),
     "find": (["ORDERS", "--text", "a"], ["ORDERS", "--text", "\x1b"], ["ORDERS/none\x1b", "--text", "a"]),
     "erase": (
         ["ORDERS", "NEW\x1b", "--text", "amelia", "--remove", "keys"],

@@ -1,0 +1,119 @@
+"""Jobs of snapshots: checkpoints by the directory of their job, savepoints by the digits of the job's id in their names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final
+
+from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.checkpoint_order import Mark, in_order
+from state_processor.backends.metadata.discovery import SnapshotInfo, is_checkpoint_name
+from state_processor.backends.metadata.streams import recorded_files
+from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.errors import StateProcessorError
+
+_ID_DIGITS: Final = 32
+_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshots:
+    """The snapshots of a job.
+
+    Parameters
+    ----------
+    directory
+        The directory of its checkpoints; of savepoints without checkpoints, the directory above them. A savepoint whose name does
+        not tell the job has its own directory.
+    job_id
+        The id of the job, or the first digits of it; ``None`` if no path contains it.
+    snapshots
+        The snapshots.
+    """
+
+    directory: str
+    job_id: str | None
+    snapshots: tuple[SnapshotInfo, ...]
+
+    def newest_first(self, access: SnapshotAccess) -> list[SnapshotInfo]:
+        """Return the snapshots whose ``_metadata`` can be read, newest first.
+
+        Checkpoints are in the order of :func:`~state_processor.backends.metadata.checkpoint_order.in_order`. Savepoints come
+        before checkpoints of an earlier time.
+        """
+        readable = [info for info in self.snapshots if info.is_complete is None]
+        order = in_order(
+            (Mark(info, info.checkpoint_id or 0, _seconds(info)) for info in readable if _is_checkpoint(info)),
+            lambda info: _files(info, access),
+        )
+        newest = order.checkpoints[::-1]
+        for savepoint in sorted((info for info in readable if not _is_checkpoint(info)), key=_sort_key):
+            later = (i for i, info in enumerate(newest) if _sort_key(info) <= _sort_key(savepoint))
+            newest.insert(next(later, len(newest)), savepoint)
+        return newest
+
+
+def jobs_of(snapshots: Iterable[SnapshotInfo]) -> list[JobSnapshots]:
+    """Group snapshots by their jobs.
+
+    A savepoint belongs to the job whose id begins with the digits in its name. If several jobs have them, it belongs to the one
+    that is nearest by its path; it stands alone if several are equally near.
+    """
+    jobs: dict[tuple[str, str | None], list[SnapshotInfo]] = defaultdict(list)
+    savepoints = []
+    for info in snapshots:
+        if _is_checkpoint(info):
+            directory = Location.parse(info.path).parent
+            jobs[str(directory), directory.name if _is_job_id(directory.name) else None].append(info)
+        else:
+            savepoints.append(info)
+    by_digits: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
+    for key in list(jobs):
+        if key[1] is not None:
+            by_digits[key[1][:6]].append(key)
+    for info in savepoints:
+        candidates = by_digits.get(info.job_id[:6], []) if info.job_id else []
+        jobs[_nearest(info, candidates)].append(info)
+    return [JobSnapshots(directory, job_id, tuple(infos)) for (directory, job_id), infos in jobs.items()]
+
+
+def _nearest(info: SnapshotInfo, candidates: Sequence[tuple[str, str | None]]) -> tuple[str, str | None]:
+    """Return the job of a savepoint."""
+    if info.job_id is None:
+        return info.path, None
+    if not candidates:
+        return str(Location.parse(info.path).parent), info.job_id
+    near = {job: _common_directories(info.path, job[0]) for job in candidates}
+    nearest = [job for job, number in near.items() if number == max(near.values())]
+    return nearest[0] if len(nearest) == 1 else (info.path, info.job_id)
+
+
+def _common_directories(path: str, other: str) -> int:
+    pairs = zip(path.split("/"), other.split("/"), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _is_checkpoint(info: SnapshotInfo) -> bool:
+    return is_checkpoint_name(Location.parse(info.path).name)
+
+
+def _is_job_id(name: str) -> bool:
+    return len(name) == _ID_DIGITS and set(name) <= _DIGITS
+
+
+def _seconds(info: SnapshotInfo) -> float | None:
+    return None if info.time is None else info.time.timestamp()
+
+
+def _sort_key(info: SnapshotInfo) -> float:
+    return 0.0 if info.time is None else info.time.timestamp()
+
+
+def _files(info: SnapshotInfo, access: SnapshotAccess) -> frozenset[str]:
+    try:
+        return recorded_files(access.open(info.path).metadata)
+    except StateProcessorError:  # a running job has removed it
+        return frozenset()

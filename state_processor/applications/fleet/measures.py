@@ -1,0 +1,168 @@
+"""The row of a job: its newest complete snapshot, its growth, what restores it, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from state_processor.applications.fleet.findings import Finding, findings
+from state_processor.applications.fleet.grouping import JobSnapshots, jobs_of
+from state_processor.applications.report.restoring import oldest_flink, restoring_releases
+from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.discovery import SnapshotInfo, find_snapshots
+from state_processor.backends.metadata.given_uids import some_of
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.options.access import SnapshotAccess
+from state_processor.read.snapshots import checked
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.foreign_errors import foreign_errors
+from state_processor.write.restorability import RegisteredStates
+
+_LARGEST: Final = 3
+_DAY: Final = timedelta(days=1)
+_LOOKS: Final = 3
+"""Looks at the directory of a job that removes its snapshots before they are opened."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What is read of each job.
+
+    Parameters
+    ----------
+    access
+        How snapshots are opened.
+    now
+        The time that ages refer to.
+    check
+        Whether every file of the newest snapshot is looked for.
+    headers
+        Whether the headers of the state files of the newest snapshot are read, and not ``_metadata`` alone.
+    timeout
+        The time after which brokers abort transactions of sinks.
+    """
+
+    access: SnapshotAccess
+    now: datetime
+    check: bool
+    headers: bool
+    timeout: timedelta
+
+    def row(self, job: JobSnapshots) -> Row:
+        """Return the row of a job. An error is a part of the row."""
+        row: Row = {"directory": job.directory, "job_id": job.job_id, "snapshots": len(job.snapshots)}
+        try:
+            with foreign_errors(job.directory):
+                return row | self._measured(job)
+        except StateProcessorError as problem:
+            return row | {"error": str(problem)}
+
+    def _measured(self, job: JobSnapshots) -> Row:
+        for _ in range(_LOOKS):
+            problems: dict[str, str] = {}
+            ordered = job.newest_first(self.access)
+            for place, info in enumerate(ordered):
+                snapshot = self._open(info, problems)
+                if snapshot is not None:
+                    return self._of_newest(job, ordered[place:], snapshot) | self._unreadable(job, info, problems)
+            if not self._is_gone(job):
+                break
+            again = find_snapshots(job.directory, self.access.storage(), 1).snapshots
+            job = next(iter(jobs_of(again)), job)
+        damaged = self._unreadable(job, None, problems)
+        return {"error": damaged.get("error") or f"{job.directory} does not have a complete snapshot"} | {
+            "incomplete": len(job.snapshots)
+        }
+
+    def _open(self, info: SnapshotInfo, problems: dict[str, str]) -> Snapshot | None:
+        """Open a snapshot; ``None`` if it is not complete, or was removed."""
+        if self.check and not all(seen.is_complete for seen in checked([info], self.access)):
+            problems[info.path] = f"{info.path} lacks files; state-processor validate names them"
+            return None
+        try:
+            return self.access.open(info.path)
+        except StateProcessorError as problem:
+            problems[info.path] = str(problem)
+            return None
+
+    def _is_gone(self, job: JobSnapshots) -> bool:
+        """Return whether the snapshots of a job were removed since they were listed."""
+        paths = [str(Location.parse(info.path).joined(METADATA_FILE)) for info in job.snapshots if info.is_complete is None]
+        return bool(paths) and not any(map(self.access.storage().is_file, paths))
+
+    def _unreadable(self, job: JobSnapshots, newest: SnapshotInfo | None, problems: Mapping[str, str]) -> Row:
+        """Return the number of snapshots that are not complete, and the error of a damaged one."""
+        errors = [*problems.values()]
+        damaged = [info for info in job.snapshots if info.is_complete is False]
+        for info in damaged:
+            file = str(Location.parse(info.path).joined(METADATA_FILE))
+            if self.access.storage().is_file(file):  # others are being written, or failed
+                try:
+                    self.access.open(info.path)
+                except StateProcessorError as problem:
+                    errors.append(str(problem))
+        more = f" (and {len(errors) - 1} more snapshots)" if len(errors) > 1 else ""
+        row: Row = {"incomplete": len(damaged) + len(problems)}
+        return row | ({"error": errors[0] + more} if errors else {})
+
+    def _of_newest(self, job: JobSnapshots, ordered: Sequence[SnapshotInfo], snapshot: Snapshot) -> Row:
+        newest = ordered[0]
+        age = None if newest.time is None else self.now - newest.time
+        snapshot = snapshot if self.headers else snapshot.without_files()
+        registered = RegisteredStates.of(snapshot)
+        releases = restoring_releases(snapshot, registered)
+        seen = findings(snapshot, self._earlier(ordered), registered, age, self.timeout)
+        found = [*seen.found, *_not_restorable(registered, releases.text)]
+        is_whole = not registered.unread
+        return {
+            "path": newest.path,
+            "kind": newest.kind,
+            "checkpoint_id": newest.checkpoint_id,
+            "time": newest.time,
+            "is_complete": True if self.check else None,
+            "age_seconds": None if age is None else age.total_seconds(),
+            "size_in_bytes": newest.size,
+            "bytes_per_day": bytes_per_day([info for info in ordered if info.kind == newest.kind]),
+            "operators": len(snapshot.metadata.operators),
+            "largest_operators": _largest(snapshot),
+            "oldest_flink": oldest_flink(snapshot),
+            "restorable_by": releases.text or None if is_whole else None,
+            "findings": [finding.as_row() for finding in found],
+            "unchecked": [*seen.unchecked, *_opaque(registered)],
+        }
+
+    def _earlier(self, ordered: Sequence[SnapshotInfo]) -> Snapshot | None:
+        """Return the oldest snapshot of a job that is not the newest one."""
+        with suppress(StateProcessorError):  # a running job removes its oldest checkpoint first
+            return self.access.open(ordered[-1].path) if len(ordered) > 1 else None
+        return None
+
+
+def _not_restorable(registered: RegisteredStates, releases: str) -> Iterator[Finding]:
+    if not registered.unread and registered.states and not releases:
+        yield Finding("not-restorable", "no release of Flink restores all states as they are; state-processor check names them")
+
+
+def _opaque(registered: RegisteredStates) -> Iterator[str]:
+    opaque = [name for name in registered.unchecked if name not in registered.unread]
+    if opaque:
+        yield f"what code of the job or of connectors reads: {some_of(opaque)}"
+
+
+def _largest(snapshot: Snapshot) -> list[Row]:
+    largest = sorted(snapshot.metadata.operators, key=lambda operator: -operator.state_size)[:_LARGEST]
+    return [{"operator": o.uid or o.name or o.operator_id, "size_in_bytes": o.state_size} for o in largest if o.state_size]
+
+
+def bytes_per_day(newest_first: Sequence[SnapshotInfo]) -> float | None:
+    """Return the growth from the oldest to the newest snapshot; ``None`` without two snapshots of different times."""
+    timed = [(info.time, info.size) for info in newest_first if info.time is not None]
+    if len(timed) <= 1 or timed[0][0] <= timed[-1][0]:
+        return None
+    return (timed[0][1] - timed[-1][1]) / ((timed[0][0] - timed[-1][0]) / _DAY)

@@ -1,0 +1,214 @@
+"""One table for all jobs below directories: :func:`fleet`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from os import PathLike, fspath
+from typing import Any, Final, Unpack
+
+import pyarrow as pa
+
+from state_processor.applications.fleet.grouping import jobs_of
+from state_processor.applications.fleet.measures import Measurement, Row
+from state_processor.applications.retention.file_shapes import directory_of_job
+from state_processor.applications.retention.file_uses import find_file_uses, real_path
+from state_processor.applications.retention.removal import Age, check_all_readable, possibly_claimed, removal_of_orphans
+from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
+from state_processor.display.progress import progress
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import DirectoryOptions
+from state_processor.options.keywords import takes_options
+from state_processor.options.values import COUNT
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.redaction import presentable
+from state_processor.types.durations import duration_ms
+
+TRANSACTION_TIMEOUT: Final = "15min"
+"""What brokers of Kafka permit at most by default (``transaction.max.timeout.ms``)."""
+
+_GUARD: Final = timedelta(days=1)
+"""Younger files are not orphans: running jobs may still need them."""
+FLEET_SCHEMA: Final = pa.schema(
+    [
+        ("directory", pa.string()),
+        ("job_id", pa.string()),
+        ("path", pa.string()),
+        ("kind", pa.string()),
+        ("checkpoint_id", pa.int64()),
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("age_seconds", pa.float64()),
+        ("is_complete", pa.bool_()),
+        ("size_in_bytes", pa.int64()),
+        ("bytes_per_day", pa.float64()),
+        ("snapshots", pa.int64()),
+        ("incomplete", pa.int64()),
+        ("operators", pa.int64()),
+        ("largest_operators", pa.list_(pa.struct([("operator", pa.string()), ("size_in_bytes", pa.int64())]))),
+        ("oldest_flink", pa.string()),
+        ("restorable_by", pa.string()),
+        ("orphans", pa.int64()),
+        ("findings", pa.list_(pa.struct([("kind", pa.string()), ("text", pa.string())]))),
+        ("unchecked", pa.list_(pa.string())),
+        ("error", pa.string()),
+    ]
+)
+_LARGEST_FIRST: Final[Mapping[str, Any]] = {
+    "age": lambda row: row.get("age_seconds"),
+    "size": lambda row: row.get("size_in_bytes"),
+    "growth": lambda row: row.get("bytes_per_day"),
+    "orphans": lambda row: row.get("orphans"),
+    "findings": lambda row: len(row.get("findings") or ()),
+}
+SORTS: Final = ("job", *_LARGEST_FIRST)
+"""Orders of the table; all but ``job`` have the largest value first."""
+
+Directories = str | PathLike[str] | Iterable[str | PathLike[str]]
+
+
+@takes_options
+def fleet(
+    directories: Directories,
+    *,
+    sort: str = "job",
+    headers: bool = False,
+    check: bool = False,
+    orphans: bool = False,
+    transaction_timeout: str | timedelta = TRANSACTION_TIMEOUT,
+    depth: int = DEPTH,
+    **options: Unpack[DirectoryOptions],
+) -> pa.Table:
+    """Return a row for each job below directories: its newest complete snapshot, growth, restorability and findings.
+
+    Only ``_metadata`` files are read by default. A snapshot or a directory that can't be read is an ``error`` of its row.
+
+    Parameters
+    ----------
+    directories
+        Directories with jobs: paths or URLs, also of a whole bucket. Savepoints belong to the job with the digits in their names,
+        also if they are below another of the directories.
+    sort
+        ``job``, or the largest ``age``, ``size``, ``growth``, number of ``orphans`` or ``findings`` first. Rows without the value
+        come last.
+    headers
+        Read the headers of the state files of each newest snapshot, for ``restorable_by`` and values that Kryo wrote. Without
+        them, headers inside of ``_metadata`` are read, and ``unchecked`` names the others.
+    check
+        Look for every file of each newest snapshot: a snapshot without all of its files is not complete.
+    orphans
+        List all files, and count those of Flink that are older than a day and that no snapshot below the directories uses; see
+        :func:`state_processor.orphans`. Nothing is removed. Files that a job elsewhere may have claimed are not counted.
+    transaction_timeout
+        The age of a snapshot after which brokers have aborted the transactions that it commits.
+    depth
+        Number of levels below the directories to search.
+    **options
+        See :class:`~state_processor.options.groups.DirectoryOptions`.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``directory`` and ``job_id`` name the job. ``path``, ``kind``, ``checkpoint_id``, ``time``, ``age_seconds``,
+        ``is_complete`` (null if it was not checked) and ``size_in_bytes`` are about its newest complete snapshot.
+        ``bytes_per_day`` is the growth since its oldest snapshot of the same kind. ``snapshots`` and ``incomplete`` count
+        snapshots. ``operators`` and ``largest_operators``; ``oldest_flink`` reads ``_metadata``; ``restorable_by`` are the
+        releases that restore all states, and null if not all headers were read. ``orphans`` is null if they were not counted.
+        ``findings`` have a ``kind`` and a ``text``; ``unchecked`` names what was not checked.
+        ``error`` is the first error.
+
+    Raises
+    ------
+    OptionError
+        If an option has an unexpected value.
+    """
+    if sort not in SORTS:
+        raise OptionError(f"{spelled('sort', sort)}: expected one of {', '.join(SORTS)}")
+    access = SnapshotAccess.of(**options)
+    depth = COUNT.of_argument("depth", depth)
+    timeout = _timeout(transaction_timeout)
+    roots = _roots(directories)
+    snapshots, rows = _search(roots, depth, access)
+    measurement = Measurement(access, datetime.now(UTC), check, headers, timeout)
+    rows += [measurement.row(job) for job in progress(jobs_of(snapshots), "measuring")]
+    if orphans:
+        _count_orphans(rows, roots, access, measurement.now)
+    return pa.Table.from_pylist([_presentable(row) for row in _sorted(rows, sort)], FLEET_SCHEMA)
+
+
+def _timeout(value: str | timedelta) -> timedelta:
+    try:
+        return timedelta(milliseconds=duration_ms(value))
+    except OptionError:
+        raise OptionError(f"{spelled('transaction_timeout', value)}: expected a duration such as 15min or PT1H") from None
+
+
+def _roots(directories: Directories) -> list[str]:
+    given = [directories] if isinstance(directories, (str, PathLike)) else directories
+    roots = list(dict.fromkeys(str(Location.given(fspath(directory))) for directory in given))
+    if not roots:
+        raise OptionError(f"{spelled('directories')}: expected at least one directory")
+    return roots
+
+
+def _search(roots: Sequence[str], depth: int, access: SnapshotAccess) -> tuple[list[SnapshotInfo], list[Row]]:
+    """Return the snapshots below directories, and a row for each directory that can't be searched."""
+    snapshots: dict[str, SnapshotInfo] = {}
+    failures: dict[str, str] = {}
+    for root in roots:
+        try:
+            found = find_snapshots(root, access.storage(), depth, failures=failures)
+        except StateProcessorError as problem:
+            failures[root] = str(problem)
+            continue
+        snapshots |= {info.path: info for info in found.snapshots}
+        deep = f"it is more than {depth} levels down; {spelled('depth', depth + 1)} searches it"
+        failures |= dict.fromkeys(found.unsearched, deep)
+    return [*snapshots.values()], [{"directory": place, "error": reason} for place, reason in failures.items()]
+
+
+def _count_orphans(rows: list[Row], roots: Sequence[str], access: SnapshotAccess, now: datetime) -> None:
+    """Add the number of files that no snapshot uses. It is unknown if some ``_metadata`` below the directories can't be read.
+
+    Files of jobs without a snapshot get a row for their job, and other files a row for the directory.
+    """
+    counts: Counter[str] = Counter()
+    claimed: dict[str, list[str]] = {}
+    try:
+        uses = find_file_uses(roots, access.storage(), access.allow_paths, access.path_mapping)
+        check_all_readable(uses)
+        for root in {real_path(root) for root in roots}:
+            files = removal_of_orphans(uses, root, Age(_GUARD, now)).files
+            claimed |= possibly_claimed(uses, files)
+            places = {path for paths in claimed.values() for path in paths}
+            counts.update(directory_of_job(file.location) or root for file in files if file.path not in places)
+    except StateProcessorError as problem:
+        for row in rows:
+            row["unchecked"] = [*row.get("unchecked", ()), f"orphans: {problem}"]
+        return
+    for row in rows:
+        row["orphans"] = counts.pop(real_path(row["directory"]), 0)
+    rows += [{"directory": place, "snapshots": 0, "orphans": number} for place, number in counts.items()]
+    rows += [
+        {
+            "directory": place,
+            "snapshots": 0,
+            "unchecked": [f"{len(paths)} files of no snapshot here, which a job may have claimed"],
+        }
+        for place, paths in claimed.items()
+    ]
+
+
+def _presentable(row: Row) -> Row:
+    return {name: presentable(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _sorted(rows: Iterable[Row], sort: str) -> list[Row]:
+    def by_name(row: Row) -> tuple[str, str]:
+        return row["directory"], row.get("job_id") or ""
+
+    ordered = sorted(rows, key=by_name)
+    value = _LARGEST_FIRST.get(sort)
+    return ordered if value is None else sorted(ordered, key=lambda row: -value(row) if value(row) is not None else float("inf"))

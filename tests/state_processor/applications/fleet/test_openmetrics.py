@@ -1,0 +1,69 @@
+"""Metrics of a fleet."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+
+from state_processor.applications.fleet.openmetrics import MetricsServer, metrics
+from state_processor.applications.fleet.table import FLEET_SCHEMA
+from state_processor.serializers.errors import MissingFileError, OptionError
+from tests.waiting import join
+
+NOTHING: dict[str, Any] = dict.fromkeys(FLEET_SCHEMA.names)
+ROW = NOTHING | {
+    "directory": 's3://b/"a"\\\n',
+    "job_id": "0a",
+    "time": datetime.fromtimestamp(1_700_000_000, UTC),
+    "size_in_bytes": 12,
+    "findings": [{"kind": "kryo", "text": "Kryo"}],
+}
+
+
+def test_the_text() -> None:
+    lines = metrics([ROW, NOTHING | {"directory": "/gone", "error": "gone"}]).splitlines()
+    labels = '{directory="s3://b/\\"a\\"\\\\\\n",job_id="0a"'
+    assert f"flink_snapshot_timestamp_seconds{labels}}} 1700000000.0" in lines
+    assert f"flink_snapshot_size_bytes{labels}}} 12" in lines
+    assert f'flink_snapshot_finding{labels},kind="kryo"}} 1' in lines
+    assert f'flink_snapshot_finding{labels},kind="transactions"}} 0' in lines
+    assert 'flink_snapshot_error{directory="/gone",job_id=""} 1' in lines
+    assert not [line for line in lines if line.startswith("flink_orphan_files")]
+    assert lines[-1] == "# EOF"
+
+
+def test_the_server_measures_again_after_the_interval() -> None:
+    calls: list[int] = []
+
+    def measure() -> list[dict[str, Any]]:
+        calls.append(1)
+        if len(calls) == 3:
+            raise MissingFileError("the storage is gone")
+        return [ROW]
+
+    for seconds, expected in ((3600.0, [200, 200, 404]), (-1.0, [200, 503, 404])):
+        server = MetricsServer(("127.0.0.1", 0), measure, seconds)
+        thread = threading.Thread(target=server.serve, daemon=True)
+        thread.start()
+        found = [_get(server.port, path) for path in ("/metrics", "/metrics", "/")]
+        assert [status for status, _, _ in found] == expected
+        assert found[0][1].startswith("application/openmetrics-text")
+        assert found[0][2].endswith("# EOF\n")
+        with pytest.raises(OptionError, match="--openmetrics 127"):
+            MetricsServer(("127.0.0.1", server.port), measure, seconds)
+        server.close()
+        join(thread)
+    assert len(calls) == 3
+
+
+def _get(port: int, path: str) -> tuple[int, str, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    content = answer.status, answer.headers["Content-Type"], answer.read().decode()
+    connection.close()
+    return content
