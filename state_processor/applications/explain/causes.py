@@ -1,4 +1,4 @@
-"""Causes from mismatches and from traces: where they are, what the snapshot has, what the job requires, and the repairs."""
+"""Causes from mismatches and from traces: places, both types, and repairs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def of_findings(
     sighting
         The trace that shows it.
     kind, operator
-        The kind and the operator, if they are not those of the findings.
+        The kind and the operator, if the findings have others.
     """
     main = next((one for one in findings if one.state is not None and not one.state.is_timer), findings[0])
     kind = kind or main.kind
@@ -82,7 +82,7 @@ def _detail(reason: str) -> str:
 
 
 def _sides(finding: Finding, kind: Kind, facts: Mapping[str, str]) -> tuple[str, str]:
-    """Return what the snapshot has, and what the job requires."""
+    """Return the two sides of a mismatch: the snapshot and the job."""
     state, new = finding.state, finding.new_state
     old_operator, new_operator = finding.operator, finding.new_operator
     if kind in (Kind.MAX_PARALLELISM, Kind.PARALLELISM) and old_operator is not None and new_operator is not None:
@@ -121,13 +121,13 @@ def of_sighting(
     certainty
         The certainty of the cause.
     kind
-        The kind, if it is not that of the rule.
+        The kind, if the rule has another one.
     operator, state, part
         The place in the snapshot, if it is known.
     evidence
-        What was found there.
+        Facts of the snapshot.
     advice
-        What to do, if it is not what the kind suggests.
+        Advice, if the kind suggests another one.
     """
     kind = kind or sighting.kind
     lines: tuple[str, ...] = ()

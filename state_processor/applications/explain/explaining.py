@@ -63,7 +63,7 @@ def explain(
     job
         The new job: what :func:`signature` accepts.
     symptom
-        What the job does wrong, in words, if it starts. Causes that fit come first.
+        Wrong results of the job, in words, if it starts. Causes that fit come first.
     flink, backend
         Version and state backend of the job that failed. The trace and the description of the job are the default.
     contents

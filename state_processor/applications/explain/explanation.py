@@ -27,7 +27,7 @@ class Remedy:
     command
         The command. ``OUT`` is the directory of the repaired savepoint.
     note
-        What to know about it, such as what it loses.
+        A remark, such as the loss.
     loses_state
         Whether state is lost.
     """
@@ -63,13 +63,13 @@ class FailureCause:
     state, field
         The state, and the field of its values; ``None`` if the cause is not about one.
     written, required
-        What the snapshot has, and what the job requires; empty if it is unknown.
+        The type, kind or size in the snapshot and in the job; empty if it is unknown.
     repairs
         The repairs of the snapshot. Those that keep state come first.
     advice
-        What to do beside the repairs, or why there is none.
+        Other ways to go on, or the reason why no command repairs the snapshot.
     evidence
-        What was found in the snapshot, and in the description of the job.
+        Facts of the snapshot, and of the description of the job.
     message
         The message of Flink; empty if the cause does not come from a trace.
     """
@@ -90,7 +90,7 @@ class FailureCause:
 
     @property
     def loses_state(self) -> bool:
-        """Whether the first repair loses state, or there is none though the snapshot has to change."""
+        """Whether the first repair loses state."""
         return bool(self.repairs) and self.repairs[0].loses_state
 
     def record(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Explanation:
     causes
         The causes, the most certain first.
     checked
-        What was looked at.
+        The things that were looked at.
     unexplained
         Exceptions that no rule knows.
     """
@@ -140,7 +140,7 @@ class Explanation:
         return Answer.of(wrong=not self.causes, unchecked=is_open)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield each cause as JSON values, then exceptions without a cause, and what was checked."""
+        """Yield each cause as JSON values, then exceptions without a cause, and the checks."""
         yield from (cause.record() for cause in self.causes)
         yield {"unexplained": list(self.unexplained), "checked": list(self.checked)}
 

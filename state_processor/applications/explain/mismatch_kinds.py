@@ -1,4 +1,4 @@
-"""The kind of a cause by the verdict of a check, and by what is in a state."""
+"""The kind of a cause by the verdict of a check, and by the types of a state."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rules about traces: what Flink throws at a restore, and the kind of the cause.
 
-Each message is that of the class in Flink's source which is named with it. Versions word some messages differently; a pattern has
-what they share.
+Each rule names the class of Flink's source that has the message. Versions word some messages differently; a pattern covers all of
+them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _VERTEX: Final = re.compile(r"\([0-9a-f]{32}_([0-9a-f]{32})_\d+_\d+\)")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A message of Flink, and what it means.
+    """A message of Flink, and its meaning.
 
     Attributes
     ----------
     kind
         The kind of the cause.
     message
-        What the message of an exception contains. Named groups are facts; a 2 at the end of a name stands for the same fact.
+        Part of the message of an exception. Named groups are facts; a 2 at the end of a name stands for the same fact.
     thrown_by
         The class of Flink, or of a library, that throws it.
     classes
-        What the name of the exception contains.
+        Part of the name of the exception.
     frames
-        What a method of the trace contains.
+        Part of a method of the trace.
     releases
         The releases of Flink that have it; ``None`` for no limit.
     """
@@ -59,7 +59,7 @@ class Sighting:
     message
         The exception that it fits, as text.
     facts
-        What the message names.
+        The facts of the message.
     operators
         Hashes of operators that the trace names as the operator itself.
     tasks

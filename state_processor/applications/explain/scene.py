@@ -38,7 +38,7 @@ class Finding:
     verdict
         The verdict of the check.
     operator, new_operator, state, new_state
-        What it is about.
+        The operators and states, if the mismatch is about one.
     """
 
     kind: Kind

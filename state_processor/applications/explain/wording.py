@@ -1,4 +1,4 @@
-"""The words of causes: a sentence for each kind, and what to do where no command repairs the snapshot."""
+"""The words of causes: a sentence for each kind, and advice."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def sentence_of(
     kind
         The kind of the cause.
     facts
-        What is known of it.
+        Facts about it.
     operator, state, name, field
         The operator, the state, the Java class and the field, if they are known.
     """
@@ -131,5 +131,5 @@ def sentence_of(
 
 
 def advice_of(kind: Kind) -> str:
-    """Return what to do beside a repair of the snapshot."""
+    """Return the advice for a kind of causes."""
     return _ADVICE.get(kind, "")
