@@ -227,7 +227,7 @@ class BlockFormat:
             If a checksum is wrong, or compressed bytes are damaged.
         """
         if np.isin(blocks.places[:, KIND], _IN_KERNELS).all():
-            if self.checksum not in (NO_CHECKSUM, CRC32C):
+            if self.checksum != CRC32C:
                 self.verify(blocks, where)
             return blocks
         # Every block: the kernel may overwrite the first bytes of the block behind a block that it decompresses
@@ -256,14 +256,14 @@ class BlockFormat:
                 )
 
     def verify(self, blocks: RawBlocks, where: str) -> None:
-        """Compare the checksums of blocks with the stored ones.
+        """Compare the checksums of blocks with the stored ones. Without checksums, RocksDB stores and expects zero.
 
         Raises
         ------
         CorruptSnapshotError
             If a checksum is wrong.
         """
-        if self.checksum == NO_CHECKSUM or not len(blocks.places):
+        if not len(blocks.places):
             return
         begins, ends = blocks.places[:, BEGIN], blocks.places[:, END]
         trailers = ends[:, None] + np.arange(1, TRAILER)
@@ -281,6 +281,8 @@ class BlockFormat:
             )
 
     def _checksums(self, data: Bytes, spans: Numbers) -> Numbers:
+        if self.checksum == NO_CHECKSUM:
+            return np.zeros(len(spans), dtype=np.int64)
         if self.checksum == CRC32C:
             return masked_checksums(data, spans)
         view = data.data
@@ -288,6 +290,8 @@ class BlockFormat:
 
     def checksum_of(self, data: memoryview) -> int:
         """Return the checksum of some bytes (RocksDB: ``ComputeBuiltinChecksum``)."""
+        if self.checksum == NO_CHECKSUM:
+            return 0
         if self.checksum == CRC32C:
             whole = np.frombuffer(data, dtype=np.uint8)
             return int(masked_checksums(whole, np.array([[0, len(whole)]], dtype=np.int64))[0])

@@ -130,6 +130,12 @@ def _entries_end(data, begin, end):  # type: ignore[no-untyped-def]
     at -= 4 * restarts
     if at < begin:
         return np.int64(-BAD_BLOCK), np.int64(0)
+    before = np.int64(-1)
+    for restart in range(restarts):  # RocksDB begins at the first one, and searches keys by all of them
+        place = load_i32(data, at + 4 * restart) & 0xFFFFFFFF
+        if place <= before or (restart == 0 and place != 0) or (restart > 0 and place >= at - begin):
+            return np.int64(-BAD_BLOCK), np.int64(0)
+        before = place
     return at, restarts
 
 
@@ -413,15 +419,22 @@ def decode_index(  # type: ignore[no-untyped-def]
     key_end = keys
     offset = np.int64(0)
     length = np.int64(-1)
+    restart = low
     while status == DONE and at < end:
         previous = key
         previous_end = key_end
+        start = at
         status, at, key, key_end, kept, shared = _index_entry(data, at, end, is_delta == 0, key, key_end, keys, keys_end)
         if status != DONE:
             break
         if key_end - key < tail or (shared != 0 and length < 0):
             status = BAD_BLOCK
             break
+        if restart < restarts and begin + (load_i32(data, end + 4 * restart) & 0xFFFFFFFF) <= start:
+            if begin + (load_i32(data, end + 4 * restart) & 0xFFFFFFFF) != start or shared != 0:
+                status = BAD_BLOCK
+                break
+            restart += 1
         if is_delta != 0 and shared != 0:
             change, at = varint(data, at, end)
             offset += length + 5
@@ -453,6 +466,8 @@ def decode_index(  # type: ignore[no-untyped-def]
         rows += 1
         if upper_size >= 0 and compare(data, key, key_end - tail, upper, 0, upper_size) >= 0:
             break
+    if status == DONE and at >= end and begin < end and restart < restarts:  # a restart within the last entry
+        status = BAD_BLOCK
     result[STATUS] = status
     result[ROWS] = rows
 

@@ -46,6 +46,7 @@ _FIRST_BLOCKS: Final = 1 << 12
 """Blocks that a list of blocks has room for at first."""
 _VERIFIED_AT_ONCE: Final = 4 << 20
 _PARTITIONED_FILTER: Final = b"partitionedfilter."
+_COUNT: Final = b"rocksdb.num.entries"
 _MOST_PROPERTIES: Final = 1 << 20
 _MOST_KEY_BYTES: Final = 256 << 20
 _BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY = 0, 1, 2, 3
@@ -217,7 +218,7 @@ class Table:
     @property
     def entries_estimate(self) -> int:
         """Number of entries less twice the number of deletions, as RocksDB estimates keys (``rocksdb.estimate-num-keys``)."""
-        entries, deletions = (self._number(name) for name in (b"rocksdb.num.entries", b"rocksdb.deleted.keys"))
+        entries, deletions = (self._number(name) for name in (_COUNT, b"rocksdb.deleted.keys"))
         return max(0, entries - 2 * deletions)
 
     def _number(self, name: bytes) -> int:
@@ -359,8 +360,11 @@ class Table:
         return entries
 
     def _check_meta(self) -> None:
-        """Refuse unsupported features."""
+        """Refuse unsupported features, and names of blocks that are exchanged."""
         properties = self.properties
+        places = sorted(self._meta.values())
+        if _COUNT not in properties or any(one[0] + one[1] + TRAILER > other[0] for one, other in pairwise(places)):
+            raise CorruptSnapshotError(f"{self.where}: the names of its blocks are damaged: a block has the name of another one")
         comparator = properties.get(b"rocksdb.comparator", COMPARATOR)
         merge_operator = properties.get(b"rocksdb.merge.operator", b"")
         self._index_type = int.from_bytes(properties.get(b"rocksdb.block.based.table.index.type", b"\0"), "little")
@@ -490,12 +494,11 @@ class Table:
         expected, context, size = (int.from_bytes(footer[i : i + 4], "little") for i in (5, 9, 13))
         form = BlockFormat(footer[0], context)
         place = self.stream.size - FOOTER
-        if form.checksum != k.NO_CHECKSUM:
-            computed = form.checksum_of(memoryview(footer[:5] + bytes(4) + footer[9:]))
-            if context:
-                computed = computed + (context ^ ((place + (place >> 32)) & 0xFFFFFFFF)) & 0xFFFFFFFF
-            if computed != expected:
-                raise CorruptSnapshotError(f"{self.where}: the checksum of its footer is wrong; the file is damaged")
+        computed = form.checksum_of(memoryview(footer[:5] + bytes(4) + footer[9:]))
+        if context:
+            computed = computed + (context ^ ((place + (place >> 32)) & 0xFFFFFFFF)) & 0xFFFFFFFF
+        if computed != expected:
+            raise CorruptSnapshotError(f"{self.where}: the checksum of its footer is wrong; the file is damaged")
         return form, (place - TRAILER - size, size), None
 
     def _handle(self, data: bytes, at: int) -> tuple[int, int, int]:

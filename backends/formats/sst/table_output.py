@@ -42,7 +42,7 @@ class TableOutput:
         """Add a block as it is to be stored; return its place."""
         offset = self.size
         body = content + bytes([kind])
-        checksum = 0 if self._format.checksum == k.NO_CHECKSUM else self._format.checksum_of(memoryview(body))
+        checksum = self._format.checksum_of(memoryview(body))
         self.add(body + checksum.to_bytes(4, "little"))
         return offset, len(content)
 

@@ -30,6 +30,7 @@ def store(
     last: int = 1000,
 ) -> None:
     data = writer(layout or w.Layout()).write(entries)
+    directory.mkdir(exist_ok=True)
     file = record(w.table_file(10, 1, entries, len(data)))
     (directory / "000010.sst").write_bytes(data)
     families = {0: Family("default", COMPARATOR), 1: Family("state", COMPARATOR, (file,))}
@@ -150,6 +151,7 @@ def test_separators_out_of_order_are_seen_in_each_range(tmp_path: Path) -> None:
     [
         ("properties", "exchanged", "its properties are not in order"),
         ("names of blocks", "exchanged", "its names of blocks are not in order"),
+        ("names of blocks", "alike", "a block has the name of another one"),
         ("names of blocks", "renamed", "its properties count 1 range deletions, but the table has no block of them"),
         ("restarts of names", "second", "the entries of a block are damaged"),
         ("restarts of properties", "second", "the entries of a block are damaged"),
@@ -159,6 +161,7 @@ def test_separators_out_of_order_are_seen_in_each_range(tmp_path: Path) -> None:
 def test_metadata(kind: str, choices: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes: dict[str, Callable[[random.Random, list], list]] = {  # type: ignore[type-arg]
         "exchanged": lambda _, pairs: [*pairs[1:], pairs[0]],
+        "alike": lambda _, pairs: [(name, pairs[-1][1]) for name, _ in pairs],
         "renamed": lambda _, pairs: sorted((n.replace(b"range_del", b"range_xyz"), v) for n, v in pairs),
         "second": lambda _, content: content[:-8] + b"\1\0\0\0" + content[-4:],
     }
@@ -174,6 +177,63 @@ def test_metadata(kind: str, choices: str, message: str, tmp_path: Path, monkeyp
     store(tmp_path, [*ENTRIES, DELETION, replace(DELETION, key=b"key-070", value=b"key-080")], writer=Deceptive)
     with pytest.raises(CorruptSnapshotError, match=message.replace("count 1", "count 2")):
         stores.read_by_kernels(tmp_path, "state")
+
+
+@pytest.mark.parametrize("index", [w.BINARY, w.PARTITIONED])
+@pytest.mark.parametrize("part", ["index", "entries"])
+@pytest.mark.parametrize("change", ["one more", "another place", "out of order"])
+def test_restarts(index: int, part: str, change: str, tmp_path: Path) -> None:
+    """RocksDB searches keys by restarts, and begins with the first one: with one more, the last entry is not read."""
+
+    def changed(content: bytes) -> bytes:
+        count = int.from_bytes(content[-4:], "little")
+        if change == "one more":
+            return content[:-4] + (count + 1).to_bytes(4, "little")
+        if change == "another place":
+            return content[:-8] + (len(content) - 4 * count - 5).to_bytes(4, "little") + content[-4:]
+        return content[:-12] + content[-8:-4] + content[-12:-8] + content[-4:]
+
+    class Changing(w.TableWriter):
+        def _index_block(self, entries: Sequence[Item]) -> bytes:
+            content = super()._index_block(entries)
+            return changed(content) if part == "index" else content
+
+        def write(self, entries: Sequence[w.Entry]) -> bytes:
+            if part == "index":
+                return super().write(entries)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(w, "block", changed_block)
+                return super().write(entries)
+
+    def changed_block(pairs: Sequence[tuple[bytes, bytes]], *settings: int) -> bytes:
+        content = block(pairs, *settings)
+        return changed(content) if len(pairs) > 20 else content  # of entries, not of metadata
+
+    block = w.block
+    layout = w.Layout(index=index, index_restart_interval=2, restart_interval=2, block_bytes=2000)
+    store(tmp_path, layout=layout, writer=Changing)
+    if (part, change) == ("entries", "another place"):  # of the last one, which neither RocksDB nor this project needs
+        assert stores.read_by_kernels(tmp_path, "state") == stores.read_by_rocksdb(tmp_path, "state")
+        return
+    with pytest.raises(CorruptSnapshotError, match="damaged"):
+        stores.read_by_kernels(tmp_path, "state")
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_blocks_without_checksums_have_zero_instead(version: int, tmp_path: Path) -> None:
+    """RocksDB compares it: an index that refers to something else is refused."""
+    store(tmp_path / "right", layout=w.Layout(version=version, checksum=0))
+    assert len(stores.read_by_kernels(tmp_path / "right", "state")) == len(ENTRIES)
+
+    class Wrong(w.TableWriter):
+        def checksum(self, data: bytes, place: int) -> int:
+            return super().checksum(data, place) ^ (place == 0)
+
+    store(tmp_path / "wrong", layout=w.Layout(version=version, checksum=0), writer=Wrong)
+    with pytest.raises(CorruptSnapshotError, match=r"block at 0: its checksum is .*; the file is damaged"):
+        stores.read_by_kernels(tmp_path / "wrong", "state")
+    with pytest.raises(Exception, match="block checksum mismatch"):
+        stores.read_by_rocksdb(tmp_path / "wrong", "state")
 
 
 def test_a_count_of_range_deletions_that_is_zero(tmp_path: Path) -> None:
