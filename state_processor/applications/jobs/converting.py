@@ -41,8 +41,8 @@ from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.serializers.evolution.releases import is_same_in_kryo_2_and_5
 from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
@@ -60,6 +60,8 @@ _LISTS: Final = OPERATOR_KINDS - {BROADCAST}
 _KEYED: Final = (*_VALUES, LIST, MAP)
 _PATHS: Final = {KEY: signature.KEY, MAP_KEY: signature.MAP_KEY, MAP_VALUE: signature.VALUE, VALUE: signature.VALUE}
 """The beginning of the paths of fields in a column."""
+_ANY_MAJOR: Final = 2
+"""The version of Flink to encode for where there are no values."""
 
 
 def described(state: StateSignature) -> StateDescription:
@@ -108,9 +110,9 @@ class Conversion:
             raise OptionError(f"state {new.name!r}: {old.kind} can't become {new.kind}")
         for serializer in (*conversion.old.serializers.values(), *conversion.new.serializers.values()):
             for part in walk(serializer):
-                if isinstance(part, KryoSerializer) and not is_same_in_kryo_2_and_5(part):
-                    raise OptionError(f"state {new.name!r}: the snapshot does not describe the content of {part}")
-        conversion.encode(conversion.batch(conversion._no_rows()))
+                if isinstance(part, KryoSerializer) and not part.self_delimiting:
+                    raise OptionError(f"state {new.name!r}: the snapshot does not describe the content of {part}: {part.reason}")
+        conversion.encode(conversion.batch(conversion._no_rows()), _ANY_MAJOR)
         return conversion
 
     @property
@@ -173,19 +175,26 @@ class Conversion:
         columns = {name: pa.nulls(0, self._type(self.old, name).arrow_type(OPTIONS)) for name in names}
         return pa.RecordBatch.from_pydict(columns | ({TIMESTAMP: pa.nulls(0, pa.int64())} if self.old.is_timer else {}))
 
-    def encode(self, rows: pa.RecordBatch) -> None:
+    def encode(self, rows: pa.RecordBatch, flink_major: int) -> None:
         """Encode rows of the new state, and drop the bytes.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        flink_major
+            The major version of the Flink that wrote the snapshot: it decides the version of Kryo.
 
         Raises
         ------
         InvalidRowError
             If a value does not fit the new type.
         """
-        where = f"state {self.new.name!r}"
-        if not isinstance(self.new, KeyedDescription):
-            encode_columns(self.new.serializers, {name: rows.column(name) for name in rows.schema.names}, where)
+        where, new = f"state {self.new.name!r}", for_flink(self.new, flink_major)
+        if not isinstance(new, KeyedDescription):
+            encode_columns(new.serializers, {name: rows.column(name) for name in rows.schema.names}, where)
             return
-        state = self.new.with_serializers(namespace=VoidNamespaceSerializer())
+        state = new.with_serializers(namespace=VoidNamespaceSerializer())
         table = pa.table(rows).select([name for name in rows.schema.names if name not in NAMESPACES])
         shaped, columns, _ = KeyedRows(ArrowRows(table)).shaped(state)
         chosen = shaped.select(columns).to_arrow().combine_chunks()
@@ -208,7 +217,7 @@ class Conversion:
         """Return why a value of the snapshot does not fit the new type; empty if all fit."""
         try:
             for rows in self.scan(stored).read():
-                self.encode(self.batch(rows))
+                self.encode(self.batch(rows), stored.snapshot.flink_major)
         except (InvalidRowError, OptionError) as error:
             return str(error)
         return ""

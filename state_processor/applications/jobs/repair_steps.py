@@ -32,18 +32,30 @@ def drops(command: str) -> bool:
     return command_name(command) == "drop-state"
 
 
+def writes(command: str) -> bool:
+    """Return whether a command writes a repaired savepoint; others only show or keep something."""
+    return TARGET in shlex.split(command, comments=True)
+
+
+def until_written(commands: Sequence[str]) -> tuple[str, ...]:
+    """Return the first command that writes a repaired savepoint, and what comes before it; empty if no command does."""
+    first = next((number for number, command in enumerate(commands) if writes(command)), -1)
+    return tuple(commands[: first + 1])
+
+
 def steps(commands: Sequence[str]) -> tuple[str, ...]:
     """Return commands that can be executed one after the other. The last one writes ``OUT``.
 
     Parameters
     ----------
     commands
-        A repair of each mismatch. All read the snapshot and write ``OUT``.
+        The repairs of each mismatch. All read the snapshot, and those that repair write ``OUT``.
     """
-    chosen = sorted(dict.fromkeys(commands), key=_rank)
+    reads = [command for command in dict.fromkeys(commands) if not writes(command)]
+    chosen = sorted(dict.fromkeys(filter(writes, commands)), key=_rank)
     if len(chosen) > 1 and command_name(chosen[0]) == "copy":  # each of the others writes a copy, too
         del chosen[0]
-    result, source = [], ""
+    result, source = reads, ""
     for number, command in enumerate(chosen, 1):
         text, _, note = command.partition(_NOTE)
         words = shlex.split(text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import posixpath
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +15,14 @@ from typing import Final
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents
 from state_processor.applications.jobs.field_changes import FieldChanges, field_changes
 from state_processor.applications.jobs.identity import takes_all
+from state_processor.applications.jobs.kryo_fields import has_structures, possible_descriptions, undescribed
 from state_processor.applications.jobs.repair_steps import TARGET
 from state_processor.applications.jobs.rules import Target
 from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.key_groups import default_max_parallelism
+from state_processor.serializers import register_kryo_class, registrations
 from state_processor.serializers.kryo.containers import is_collection, is_map
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
@@ -121,13 +125,21 @@ class Repairs:
         cause, outcome = mismatch.verdict.cause, mismatch.verdict.outcome
         table = GUESSES if outcome is Outcome.UNKNOWN else REPAIRS if outcome.is_bad else {}
         rules = table.get(cause, ()) if cause is not None else ()
-        repairs = [repair for rule in rules for repair in rule(self, mismatch)]
-        return tuple(dict.fromkeys(map(str, sorted(repairs, key=lambda repair: repair.loss))))
+        repairs = sorted((repair for rule in rules for repair in rule(self, mismatch)), key=lambda repair: repair.loss)
+        if repairs and repairs[0].loss >= Loss.STATE:
+            repairs = [*_exported(self, mismatch), *repairs]
+        return tuple(dict.fromkeys(map(str, repairs)))
 
     def command(self, name: str, *arguments: str) -> str:
         """Return a command that writes a repaired copy, in a format that the backend of the job restores."""
         formats = () if name == "copy" or self.target.backend != _FORST else ("--format", "native", "--backend", _FORST)
         words = [name, self.source, TARGET, *arguments, *formats, *self.access]
+        return " ".join(["state-processor", *map(shlex.quote, words)])
+
+    def export(self, mismatch: Mismatch, state: str) -> str:
+        """Return the command that writes the values of a state into a file."""
+        file = re.sub(r"[^\w.-]", "-", state) + ".parquet"
+        words = ["export", self.source, "--uid", mismatch.uid, "--state", state, "-o", file, *self.access]
         return " ".join(["state-processor", *map(shlex.quote, words)])
 
     def check(self, *arguments: str) -> str:
@@ -155,6 +167,17 @@ def _copied_with_plan(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 
 def _copied_with_claimed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     yield Repair(repairs.command("copy", "--allow", "DIR"), "DIR is the directory of the savepoint that the job claimed")
+
+
+def _copied_from_elsewhere(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    note = "if NEW has these files, complete and undamaged, and OLD is their recorded directory"
+    yield Repair(repairs.command("copy", "--map", "OLD=NEW"), note)
+
+
+def _older(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    directory = posixpath.dirname(repairs.source.rstrip("/").removesuffix("/_metadata")) or "."
+    command = " ".join(["state-processor", "list", shlex.quote(directory)])
+    yield Repair(command, "older snapshots of the job: loses what came after the one that you restore", Loss.PART)
 
 
 def _migrated(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
@@ -226,6 +249,15 @@ def _under_new_name(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 # States
 
 
+def _exported(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    """Propose to keep the values of a state, or of all states of an operator, in files."""
+    of_operator = mismatch.state is None or mismatch.verdict.part in (KEY, NAMESPACE)
+    states = (mismatch.old.states or {}).values() if of_operator else [mismatch.state]
+    for state in states:
+        if state is not None and not state.is_timer and not state.unread:
+            yield Repair(repairs.export(mismatch, state.name), "keeps the values in a file")
+
+
 def _with_time_to_live(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     state, new = mismatch.state, mismatch.new_state
     if state is None or new is None or not _differs_in_ttl_alone(state, new):
@@ -256,6 +288,31 @@ def _converted(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
             flags += [word for path in sorted(edits.dropped) for word in ("--drop-field", path)]
             command = repairs.command("convert-state", "--uid", mismatch.uid, "--state", state.name, "--job", repairs.job, *flags)
             yield Repair(command, note, Loss.PART if edits.dropped else Loss.NOTHING)
+
+
+def _saved(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    for repair in _exported(repairs, mismatch):
+        yield replace(repair, note=f"{repair.note}; Flink keeps them in the job if the operator registers keyed state again")
+
+
+def _described(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    """Propose to convert values whose class Kryo writes or wrote: a module of the user describes its fields."""
+    state, new = mismatch.state, mismatch.new_state
+    if state is None or new is None or mismatch.verdict.part in (KEY, NAMESPACE) or not (names := undescribed(state, new)):
+        return
+    arguments = ("--uid", mismatch.uid, "--state", state.name, "--job", repairs.job, "--serializers", "MODULE")
+    command = repairs.command("convert-state", *arguments)
+    for descriptions in possible_descriptions(state, new):
+        with registrations():
+            for name, fields in descriptions.items():
+                register_kryo_class(name, fields)
+            misfit = mismatch.contents.misfit(mismatch.old, state, new, NO_EDITS)
+        if not misfit:
+            calls = "; ".join(f"register_kryo_class({name!r}, {fields!r})" for name, fields in descriptions.items())
+            yield Repair(command, f"keeps all values, if these are exactly the fields of {' and '.join(names)}; MODULE has {calls}")
+            return
+    if has_structures(state) and has_structures(new):
+        yield Repair(command, f"if MODULE describes {' and '.join(names)} for Kryo: register_kryo_class")
 
 
 def _edits(changes: FieldChanges, *, is_needed: bool) -> Iterator[tuple[Edits, str]]:
@@ -314,13 +371,17 @@ def _with_promise(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     subject = mismatch.verdict.subject or mismatch.uid
     if not subject:  # records in channels
         return
-    if not any(state is not None and state.unread for state in (mismatch.state, mismatch.new_state)):
+    if any(state is not None and state.unread for state in (mismatch.state, mismatch.new_state)):
+        note = "if MODULE registers the serializers of the job: register_snapshot"
+        yield Repair(repairs.check("--serializers", "MODULE"), note)
+    else:
         yield Repair(repairs.check("--unchanged", subject), f"if the code of {subject} is the same in both jobs")
     for rule in (_without_operator,) if mismatch.state is None else (_without_state,):
         yield from (replace(repair, note=f"only if Flink fails on it: {repair.note}") for repair in rule(repairs, mismatch))
 
 
 REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {
+    Cause.FILES: (_copied_from_elsewhere, _older),
     Cause.MOVED: (_copied,),
     Cause.CLAIMED: (_copied,),
     Cause.QUERY: (_continued_query,),
@@ -333,11 +394,11 @@ REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.MAX_PARALLELISM: (_resized,),
     Cause.OPERATOR_MISSING: (_continued_query, _renamed, _without_operator),
     Cause.OPERATORS_SWAPPED: (_exchanged, _renamed),
-    Cause.NOT_KEYED: (_renamed,),
+    Cause.NOT_KEYED: (_renamed, _saved),
     Cause.WINDOWS: (_without_operator,),
     Cause.TIME_TO_LIVE: (_with_time_to_live, _converted, _without_state),
-    Cause.TYPE: (_migrated, _continued_query, _with_keys, _converted, _without_state),
-    Cause.KIND: (_converted, _without_state),
+    Cause.TYPE: (_migrated, _continued_query, _with_keys, _converted, _described, _without_state),
+    Cause.KIND: (_converted, _described, _without_state),
     Cause.FIELDS: (_converted,),
     Cause.KRYO_VERSION: (_migrated,),
     Cause.CODE: (_with_promise,),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from state_processor.applications.jobs.repair_steps import drops, steps
+from state_processor.applications.jobs.repair_steps import drops, steps, until_written
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.types.answers import Answer
@@ -165,9 +165,9 @@ class JobReport:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The first command for each verdict that is bad, to be executed one after the other. The last one writes ``OUT``."""
-        bad = (verdict for verdict in self._verdicts if verdict.outcome.is_bad and verdict.repair)
-        return steps([verdict.repair[0] for verdict in bad])
+        """The first repair of each verdict that is bad, to be executed one after the other. The last one writes ``OUT``."""
+        bad = (verdict for verdict in self._verdicts if verdict.outcome.is_bad)
+        return steps([command for verdict in bad for command in until_written(verdict.repair)])
 
     @property
     def _verdicts(self) -> Iterator[StateVerdict]:

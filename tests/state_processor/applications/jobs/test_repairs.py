@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import state_processor as sp
 from state_processor.applications.jobs.repair_steps import command_name, drops
 from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.cli import main
+from state_processor.serializers import register_kryo_class, registrations
 from state_processor.types.answers import Answer
 
 T = sp.Types
@@ -114,7 +116,64 @@ def test_a_state_is_converted(
 )
 def test_a_conversion_that_fails_is_not_proposed(old: Any, value: Any, new: Any, tmp_path: Path) -> None:
     one, job = written(tmp_path / "1", old, value), written(tmp_path / "2", new)
-    assert [command_name(command) for command in sp.check_job(one, job, flink="1.20").repair] == ["drop-state"]
+    commands = sp.check_job(one, job, flink="1.20").repair
+    assert [command_name(command) for command in commands] == ["export", "drop-state"]
+
+
+def test_values_are_kept_in_a_file_before_they_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, job = written(tmp_path / "1", STRING, "x"), written(tmp_path / "2", LONG)
+    report = sp.check_job(one, job, flink="1.20")
+    assert report.steps == report.repair
+    assert sp.check_job(execute(report.steps, tmp_path, monkeypatch), job, flink="1.20").answer is not Answer.NO
+    assert pq.read_table(tmp_path / "s.parquet").to_pylist() == [{"key": "a", "value": "x"}]
+
+
+INNER = T.POJO("m.Q", {"n": T.DOUBLE(), "e": OLD_ENUM})
+OUTER = T.POJO("m.P", {"a": INT, "b": STRING, "q": INNER, "l": T.LIST(LONG)})
+FULL = row(a=1, b="x", q=row(n=2.5, e="SENT"), l=[3])
+KRYO_FIELDS = {"a": "int", "b": "java.lang.String", "q": "m.Q", "l": "java.util.List<java.lang.Long>"}
+
+
+@pytest.mark.parametrize("value", [FULL, FULL | {"a": None}])
+@pytest.mark.parametrize("is_kryo_now", [True, False])
+def test_kryo_and_pojos_become_each_other(
+    value: dict[str, Any], is_kryo_now: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The advice contains the module that describes the class; a null needs a boxed field."""
+    with registrations():
+        boxes = {"a": "java.lang.Integer"} if value["a"] is None else {}
+        register_kryo_class("m.E", ["NEW", "SENT"])
+        register_kryo_class("m.Q", {"n": "java.lang.Double" if boxes else "double", "e": "m.E"})
+        register_kryo_class("m.P", KRYO_FIELDS | boxes)
+        pojo, kryo = written(tmp_path / "1", OUTER, value), written(tmp_path / "2", T.KRYO("m.P"), value)
+    one, job = (pojo, kryo) if is_kryo_now else (kryo, pojo)
+    report = sp.check_job(one, job, flink="1.20")
+    (step,) = report.steps
+    assert (command_name(step), drops(report.repair[-1])) == ("convert-state", True)
+    assert "keeps all values, if these are exactly the fields of m.P; MODULE has" in step
+    calls = step.partition("MODULE has ")[2]
+    with registrations():  # a module would register for the whole process
+        exec(calls, {"register_kryo_class": register_kryo_class})
+        repaired = execute((step.replace(" --serializers MODULE", ""),), tmp_path, monkeypatch)
+        assert values(repaired) == [[value]]
+        assert sp.check_job(repaired, job, flink="1.20", unchanged=["m.P"]).restores
+
+
+def test_classes_of_other_names_are_described_by_the_user(tmp_path: Path) -> None:
+    one, job = written(tmp_path / "1", T.KRYO("m.A")), written(tmp_path / "2", T.POJO("m.B", {"a": INT}))
+    convert, drop = sp.check_job(one, job, flink="1.20").repair
+    assert convert.endswith("--serializers MODULE  # if MODULE describes m.A for Kryo: register_kryo_class")
+    assert drops(drop)
+
+
+def test_keyed_state_that_the_new_operator_ignores_is_kept_in_a_file(tmp_path: Path) -> None:
+    one = written(tmp_path / "1", LONG, 7)
+    writer = sp.arrow.SavepointWriter.new(128, "1.20").with_list_state("o", "l", [{"value": 1}], LONG)
+    writer.write(tmp_path / "2")
+    report = sp.check_job(one, tmp_path / "2", flink="1.20")
+    (save,) = report.repair
+    assert (command_name(save), report.steps) == ("export", ())
+    assert save.endswith("keeps the values in a file; Flink keeps them in the job if the operator registers keyed state again")
 
 
 def test_a_field_without_a_place_is_named_with_its_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +297,8 @@ def test_windows_of_another_type_are_dropped_with_their_timers(tmp_path: Path) -
     state = V(LONG, namespace=T.GLOBAL_WINDOW())
     writer.with_keyed_state("o", [{"key": "a", "s": 7, "window": None}], key_type=STRING, states={"s": state})
     writer.write(tmp_path / "2")
-    (drop,) = sp.check_job(tmp_path / "1", tmp_path / "2", flink="1.20").repair
+    save, drop = sp.check_job(tmp_path / "1", tmp_path / "2", flink="1.20").repair
+    assert command_name(save) == "export"
     assert drop.endswith("  # loses all state of the operator")
 
 
@@ -254,7 +314,10 @@ def test_files_that_are_damaged_are_not_copied(tmp_path: Path) -> None:
     (file,) = (path for path in one.iterdir() if path.name != "_metadata")
     file.write_bytes(file.read_bytes()[:500])
     report = sp.check_job(one, sp.signature(written(tmp_path / "2", LONG)), flink="1.20")
-    assert (report.answer, report.repair) == (Answer.NO, ())
+    assert report.answer is Answer.NO
+    elsewhere, older = report.repair
+    assert elsewhere.startswith(f"state-processor copy {one} OUT --map OLD=NEW  # if NEW has these files")
+    assert older.startswith(f"state-processor list {tmp_path}  # older snapshots")
 
 
 @pytest.mark.parametrize(
