@@ -309,7 +309,9 @@ def _described(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
             misfit = mismatch.contents.misfit(mismatch.old, state, new, NO_EDITS)
         if not misfit:
             calls = "; ".join(f"register_kryo_class({name!r}, {fields!r})" for name, fields in descriptions.items())
-            yield Repair(command, f"keeps all values, if these are exactly the fields of {' and '.join(names)}; MODULE has {calls}")
+            yield Repair(
+                command, f"keeps all values, if these are exactly the fields of {' and '.join(names)}; MODULE has {calls}"
+            )
             return
     if has_structures(state) and has_structures(new):
         yield Repair(command, f"if MODULE describes {' and '.join(names)} for Kryo: register_kryo_class")

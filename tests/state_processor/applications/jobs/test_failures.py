@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
+from state_processor.applications.jobs.repair_steps import drops
 from state_processor.applications.jobs.verdicts import JobReport
 from state_processor.cli import main
 from state_processor.serializers.errors import StateProcessorError
@@ -71,3 +72,13 @@ def test_the_first_line_of_the_advice_keeps_the_state(directory: Path, tmp_path:
             answer = json.loads((case / "answer.json").read_text("utf-8"))
             flink = answer["flink_new"].rpartition(".")[0]
             assert sp.check_job(target, case / "new.state.json", flink=flink, backend=answer["backend"]).restores, name
+
+
+@pytest.mark.corpus(
+    instead="tests/state_processor/applications/jobs/test_repairs.py::test_values_are_kept_in_a_file_before_they_are_dropped"
+)
+@pytest.mark.parametrize("directory", [CASES] if CASES.is_dir() else [], ids=lambda directory: directory.name)
+def test_each_failure_has_advice_that_does_not_begin_with_a_loss(directory: Path) -> None:
+    reports = {case.name: _report(case) for case in sorted(directory.iterdir()) if (case / "new.state.json").is_file()}
+    advice = {name: report.repair for name, report in reports.items() if report is not None}
+    assert [name for name, commands in advice.items() if not commands or drops(commands[0])] == []
