@@ -40,7 +40,7 @@ class DecodeOptions:
         hostile snapshots can describe values of any size.
     """
 
-    nanos: Nanos = "error"
+    nanos: Nanos = "check"
     row_kind: bool = False
     ttl: bool = False
     describe: Literal["", "for_reading", "for_writing"] = ""

@@ -41,6 +41,7 @@ from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
     from state_processor.read.channels import read_channel_records, read_channel_state
+    from state_processor.read.differences import DifferencesReader
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.sizes import SizesBy
     from state_processor.write.arrow_writer import SavepointWriter
@@ -192,16 +193,19 @@ def lookup(
 
 @takes_options
 def diff(
-    old: Path, new: Path, uid: str | OperatorIdentifier, state: str, full: bool = False, **options: Unpack[DiffSnapshotOptions]
+    old: Path,
+    new: Path,
+    uid: str | OperatorIdentifier | None = None,
+    state: str | None = None,
+    full: bool = False,
+    **options: Unpack[DiffSnapshotOptions],
 ) -> Rows:
-    """Compare a state in two snapshots, as :func:`state_processor.diff` does, without Spark.
+    """Compare two snapshots, as :func:`state_processor.diff` does, without Spark.
 
     Parameters
     ----------
-    old, new, full
+    old, new, uid, state, full
         As for :func:`state_processor.diff`.
-    uid, state
-        The state, of any kind.
     **options
         See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
 
@@ -215,11 +219,17 @@ def diff(
     NotFoundError
         Neither snapshot has the operator or the state.
     UnsupportedFormatError
-        The state can't be read, or is of another kind or has other keys in the two snapshots.
+        A state can't be read, or is of another kind or has other keys in the two snapshots.
+    OptionError
+        A state is named without its operator.
     """
-    from state_processor.read.differences import open_differences  # reads of state skip it
+    from state_processor.read.differences import DifferencesReader, open_differences  # reads of state skip it
 
-    (difference,) = open_differences((old, new), uid, state, options, full)
+    found = open_differences((old, new), uid, state, options, full)
+    if state is None:
+        reader = DifferencesReader(found, as_text=True)
+        return Rows(reader.schema, reader.rows)
+    (difference,) = found
     return Rows(difference.schema, difference.rows)
 
 

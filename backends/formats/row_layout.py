@@ -191,13 +191,23 @@ class RowLayout:
             start = source.position
             if field.name in self.columns:
                 value = field.serializer.read(source)
-                row[str(field.name)] = None if value is None else field.serializer.to_column(value, options)
+                with _naming_column(str(field.name)):
+                    row[str(field.name)] = None if value is None else field.serializer.to_column(value, options)
             else:
                 field.serializer.skip(source)
             if field.suffixed:
                 source.skip(suffix_size(source.position - start), "length suffix")
             if i + 1 == last:
                 row[KEY_BYTES_COLUMN] = bytes(source.data[begin : source.position])
+
+
+@contextmanager
+def _naming_column(name: str) -> Iterator[None]:
+    """Add a column to errors of values that it can't hold."""
+    try:
+        yield
+    except UndecodableValueError as problem:
+        raise UndecodableValueError(f"column {name!r}: {problem}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,10 +56,10 @@ class ReadOptions:
     )
     nanos: Nanos = option(
         Nanos,
-        "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits. With `error` "
-        "types that declare nanoseconds (`TIMESTAMP(9)` of Flink SQL, `timestamp-nanos` of Avro) are refused before a value is "
-        "read; with `check` they are read as long as all values are whole microseconds.",
-        "error",
+        "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits. With `check` "
+        "the first value with such nanoseconds is an error; with `error` types that declare nanoseconds (`TIMESTAMP(9)` of Flink "
+        "SQL, `timestamp-nanos` of Avro) are refused before a value is read, too.",
+        "check",
         operand="HOW",
         on=VALUES,
     )

@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from state_processor.serializers.paths import join
+
 # Kinds of columns: bytes of a fixed-width slot, or
 STRUCT: Final = 0
 OFFSETS: Final = -1  # text or bytes
@@ -118,10 +120,24 @@ class ColumnTree:
                 yield self._add(field.name, field.type, each.type, element_of)
                 field = next(wanted, None)
 
+    def path(self, index: int) -> str:
+        """Return the path of a column, such as ``value.id``; empty for the discarding column."""
+        for root in self.roots:
+            if root.index <= index and (found := _path(root, index)):
+                return found
+        return ""
+
     def root(self, name: str) -> Column:
         """Return the column of a field of the schema."""
         index: int = self.schema.get_field_index(name)
         return self.roots[index]
+
+
+def _path(column: Column, index: int) -> str:
+    if column.index == index:
+        return column.name
+    inner = next((path for child in column.children if child.index >= 0 and (path := _path(child, index))), "")
+    return inner and join(column.name, inner)
 
 
 LAST_ACCESS_FIELD: Final = "_last_access"

@@ -53,7 +53,9 @@ _DECODING: Final = {
 }
 
 _WAYS_OUT: Final[dict[int, Callable[[], str]]] = {
-    LOST_NANOS: lambda: f"; read with {spelled('nanos', 'truncate')} or {spelled('nanos', 'string')}",
+    LOST_NANOS: lambda: (
+        f"; read with {spelled('nanos', 'truncate')} or {spelled('nanos', 'string')}, or other columns with {spelled('columns')}"
+    ),
     OUT_OF_RANGE: lambda: f"; {spelled('nanos', 'string')} shows dates and times as text",
 }
 
@@ -73,7 +75,9 @@ ENCODING: Final = {
 }
 
 
-def decoding_problem(outcome: int) -> str:
-    """Return the message of an outcome of decoding, with an option that avoids it, if one exists."""
+def decoding_problem(outcome: int, column: str = "") -> str:
+    """Return the message of an outcome of decoding: with the column and an option that avoids it, if such an option exists."""
     way_out = _WAYS_OUT.get(outcome)
-    return _DECODING[outcome] + (way_out() if way_out else "")
+    if way_out is None:
+        return _DECODING[outcome]
+    return f"column {column!r}: " * bool(column) + _DECODING[outcome] + way_out()

@@ -24,6 +24,7 @@ from state_processor.commands.command import (
     switch,
 )
 from state_processor.commands.printing import SIZES, print_batches, print_json, print_table, with_operator, with_sizes
+from state_processor.commands.state_rows_cli import DISPLAY
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import size_text
 from state_processor.options.effects import check_given
@@ -44,6 +45,7 @@ from state_processor.types.identifier import OperatorIdentifier
     ANY_OPERATOR,
     by_argument(get_args(SizesBy)),
     argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)"),
+    python=("SavepointReader.size_report",),
 )
 def _sizes(options: argparse.Namespace) -> None:
     rows = arrow.size_report(options.path, named_operator(options), options.by, options.top, **flag_values(options)).to_pylist()
@@ -70,10 +72,11 @@ def _sizes(options: argparse.Namespace) -> None:
     PRINTING,
     flags(*DIFFERENCES),
     fails="the snapshots differ and --exit-code is given",
+    python=("sp.arrow.diff", "sp.arrow.diff_summary"),
 )
 def _diff(options: argparse.Namespace) -> bool:
     operator = named_operator(options)
-    values = {"nanos": "string", **flag_values(options)}
+    values = {**DISPLAY, **flag_values(options)}
     if options.state is not None and operator is None:
         raise OptionError(f"--state {options.state}: also name the operator with --uid or --uid-hash")
     if options.state is not None and options.all:

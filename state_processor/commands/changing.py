@@ -43,6 +43,7 @@ _FORM: Final = argument(
     _ROWS,
     _FORM,
     switch("--delete", "delete the keys of the rows from the state instead"),
+    python=("SavepointWriter.update_keyed_state",),
 )
 def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
     types: dict[str, pa.DataType] = {}
@@ -79,6 +80,7 @@ def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
         "--flink-version", default=DEFAULT_VERSION, metavar="VERSION", help="the Flink that restores it (default: %(default)s)"
     ),
     switch("--overwrite", "replace a savepoint in OUT when the new one is complete"),
+    python=("SavepointWriter.with_keyed_state",),
 )
 def _new(options: argparse.Namespace) -> None:
     from state_processor.opening import open
@@ -134,6 +136,7 @@ _SOURCE: Final = argument("--connector", choices=tuple(sources()), help="the con
     flags(Kind.SPLITS),
     UID,
     _SOURCE,
+    python=("SavepointReader.read_source_splits",),
 )
 def _offsets(options: argparse.Namespace) -> None:
     rows = _splits(options).to_pylist()
@@ -150,6 +153,7 @@ def _offsets(options: argparse.Namespace) -> None:
     _SOURCE,
     repeated("--set", "the next offset to read of a partition", metavar="TOPIC:PARTITION=OFFSET"),
     switch("--earliest", "read all other partitions from their earliest offset"),
+    python=("SavepointWriter.with_source_splits",),
 )
 def _set_offsets(plan: SavepointBuild, options: argparse.Namespace) -> None:
     offsets = pairs("--set", "TOPIC:PARTITION=OFFSET", options.set)

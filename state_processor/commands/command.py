@@ -42,6 +42,8 @@ class Command:
         Its arguments, in the order of its help.
     run
         The function.
+    python
+        Functions and methods that do the same in Python; empty if none does.
     fails
         When its answer is no, and its exit code 1; empty if it does not have an answer for scripts.
     unchecked
@@ -53,14 +55,18 @@ class Command:
     description: str
     arguments: tuple[Argument, ...]
     run: Run
+    python: tuple[str, ...]
     fails: str = ""
     unchecked: str = ""
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the parsers of the command line."""
-        epilog = self.fails and f"The exit code is 1 if {self.fails}."
-        if self.unchecked:
-            epilog += f" The exit code is 3 if {self.unchecked}: this is not a success."
+        sentences = [
+            self.python and f"In Python: {', '.join(self.python)}.",
+            self.fails and f"The exit code is 1 if {self.fails}.",
+            self.unchecked and f"The exit code is 3 if {self.unchecked}: this is not a success.",
+        ]
+        epilog = " ".join(sentence for sentence in sentences if sentence)
         parser = commands.add_parser(self.name, help=self.help, description=self.description, epilog=epilog or None)
         for add in self.arguments:
             add(parser)
@@ -68,10 +74,10 @@ class Command:
 
 
 def command(
-    name: str, help: str, description: str, *arguments: Argument, fails: str = "", unchecked: str = ""
+    name: str, help: str, description: str, *arguments: Argument, python: tuple[str, ...], fails: str = "", unchecked: str = ""
 ) -> Callable[[Run], Command]:
     """Return a decorator that makes a command of a function; see :class:`Command`."""
-    return lambda run: Command(name, help, description, arguments, run, fails, unchecked)
+    return lambda run: Command(name, help, description, arguments, run, python, fails, unchecked)
 
 
 def commands_of(module: ModuleType) -> list[Command]:

@@ -32,6 +32,7 @@ from state_processor.types.answers import Answer
     flags(Kind.CHECKS),
     fails="no cause was found",
     unchecked="causes were found, and the snapshot does not confirm the first one",
+    python=("sp.explain",),
 )
 def _explain(options: argparse.Namespace) -> Answer:
     error = sys.stdin.read() if options.error == "-" else None if options.error is None else Path(options.error)

@@ -40,6 +40,7 @@ _SHAPES: Final = ("metadata", "nanos", "row_kind")
     KIND,
     WHERE,
     argument("--state", help="name of the state; without it, the keys of all keyed states of the operator"),
+    python=("sp.arrow.read_state",),
 )
 def _count(options: argparse.Namespace) -> None:
     if options.where is None:
@@ -65,6 +66,7 @@ def _count(options: argparse.Namespace) -> None:
         "=, +, -, @, a tab or a line end",
     ),
     COLUMNS,
+    python=("sp.arrow.read_state",),
 )
 def _export(options: argparse.Namespace) -> None:
     to_output = options.output == STANDARD_OUTPUT

@@ -57,6 +57,7 @@ def _number(text: str) -> int | float:
     flags(Kind.CHECKS),
     fails="nothing is found",
     unchecked="nothing is found, and state that can't be decoded was searched as bytes",
+    python=("sp.find",),
 )
 def _find(options: argparse.Namespace) -> Answer:
     if not (options.text or options.number or options.key):
@@ -114,6 +115,7 @@ def _find(options: argparse.Namespace) -> Answer:
     flags(Kind.COPIES),
     fails="something is left; the report names it",
     unchecked="nothing is left, as far as state can be decoded; the report names state that was searched as bytes",
+    python=("sp.erase",),
 )
 def _erase(options: argparse.Namespace) -> Answer:
     from state_processor.applications.erasing.erasure import erase  # finding does not import what writes

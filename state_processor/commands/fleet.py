@@ -61,6 +61,7 @@ _PAGE, _PARQUET = (".html", ".htm"), ".parquet"
     PRINTING,
     flags(Kind.SNAPSHOTS),
     fails="a row has an error, or no job is found",
+    python=("sp.fleet",),
 )
 def _fleet(options: argparse.Namespace) -> bool:
     address = _ADDRESS.fullmatch(options.openmetrics or "")

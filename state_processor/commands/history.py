@@ -31,6 +31,7 @@ from state_processor.serializers.errors import OptionError
         help=f"with --growth: the fewest snapshots that show a trend (default: {SNAPSHOTS})",
     ),
     PRINTING,
+    python=("sp.history", "sp.growth"),
 )
 def _history(options: argparse.Namespace) -> None:
     if options.growth:

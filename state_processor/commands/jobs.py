@@ -52,6 +52,7 @@ def _new_file(what: str) -> Argument:
     argument("path", metavar="PATH", help=JOB_HELP),
     _new_file("signature"),
     flags(Kind.CHECKS),
+    python=("sp.signature",),
 )
 def _signature(options: argparse.Namespace) -> None:
     text = str(signature_of(options.path, SnapshotAccess.of(**flag_values(options))))
@@ -82,6 +83,7 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     flags(Kind.CHECKS),
     fails="state is refused, would be lost, or would change",
     unchecked="nothing of this was found, and not everything could be checked",
+    python=("sp.check_job",),
 )
 def _check(options: argparse.Namespace) -> Answer:
     report = check_job(
@@ -113,6 +115,7 @@ def _check(options: argparse.Namespace) -> Answer:
     flags(Kind.CHECKS),
     fails="an operator with state does not have a match",
     unchecked="each of them has a match, and a match is ambiguous",
+    python=("sp.match_operators",),
 )
 def _match(options: argparse.Namespace) -> Answer:
     found = match_operators(options.path, options.job, graph=options.graph, new_graph=options.new_graph, **flag_values(options))
@@ -141,6 +144,7 @@ def _match(options: argparse.Namespace) -> Answer:
         metavar="NAME=VALUE",
     ),
     _new_file("plan"),
+    python=("sp.plan_from_sql",),
 )
 def _compile_plan(options: argparse.Namespace) -> None:
     try:
@@ -164,6 +168,7 @@ def _compile_plan(options: argparse.Namespace) -> None:
     JSON_LINES,
     flags(Kind.CHECKS, without=("plan", "uids")),
     fails="state can't be kept and is not named by --drop",
+    python=("SavepointWriter.check_query_migration",),
 )
 def _check_query(options: argparse.Namespace) -> bool:
     from state_processor.write.build import SavepointBuild  # the other commands do not import what writes

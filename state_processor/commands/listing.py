@@ -10,7 +10,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.read.option import Kind
-from state_processor.commands.command import DIRECTORY, PRINTING, argument, command, flags, not_negative, several, switch
+from state_processor.commands.command import DIRECTORY, PRINTING, argument, command, flags, not_negative, several
 from state_processor.commands.printing import UNBOUNDED, print_json, print_table, time_text, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
@@ -30,15 +30,21 @@ SEARCHED: Final = several(
         metavar="N",
         help="levels below DIR to search (default: %(default)s); deeper directories are reported on standard error",
     ),
+    argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether every file of a snapshot is looked for, or only _metadata is read (default: --check)",
+    ),
     flags(Kind.SNAPSHOTS),
 )
 """The arguments of commands that search a directory."""
 
 
-def _access(options: argparse.Namespace, condition: str) -> SnapshotAccess:
+def _access(options: argparse.Namespace) -> SnapshotAccess:
     values = flag_values(options)
     if not options.check:
-        check_given(values, FINDING, condition)
+        check_given(values, FINDING, "without --no-check: leave that out")
     return SnapshotAccess.of(**values)
 
 
@@ -47,7 +53,6 @@ def _access(options: argparse.Namespace, condition: str) -> SnapshotAccess:
     "snapshots below a directory, newest first",
     "Show the snapshots below a directory, newest first.",
     SEARCHED,
-    switch("--check", "check that every file exists, to determine is_complete"),
     argument(
         "--high-availability",
         metavar="PATH",
@@ -55,9 +60,10 @@ def _access(options: argparse.Namespace, condition: str) -> SnapshotAccess:
     ),
     PRINTING,
     fails="no snapshot is found",
+    python=("sp.list_snapshots",),
 )
 def _list(options: argparse.Namespace) -> bool:
-    access = _access(options, "with --check: add that")
+    access = _access(options)
     found = discovered(options.path, options.depth, access)
     snapshots = checked(found.snapshots, access) if options.check else found.snapshots
     rows = snapshots_table(recovering(snapshots, options.high_availability, found.pointers, access)).to_pylist()
@@ -97,11 +103,11 @@ def _completeness(row: dict[str, Any]) -> bool | str:
     "be read and all files exist. Newer incomplete snapshots are named on standard error.",
     SEARCHED,
     argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint"),
-    argument("--no-check", dest="check", action="store_false", help="read only _metadata; do not check the files"),
     fails="no complete snapshot is found",
+    python=("sp.list_snapshots",),
 )
 def _latest(options: argparse.Namespace) -> bool:
-    access = _access(options, "without --no-check: leave that out")
+    access = _access(options)
     found = discovered(options.path, options.depth, access)
     wanted = [info for info in found.snapshots if options.kind in (None, info.kind)]
     _report_depth(found, options)

@@ -39,6 +39,7 @@ from state_processor.options.flags import flag_values
         "checkpoints of the job are used if PATH is a checkpoint",
     ),
     flags(Kind.REPORTS),
+    python=(),
 )
 def _report(options: argparse.Namespace) -> None:
     check_new(options.output)

@@ -62,6 +62,7 @@ def _removal(what: str) -> Argument:
     DIRECTORY,
     _ALSO,
     PRINTING,
+    python=("sp.files",),
 )
 def _files(options: argparse.Namespace) -> None:
     found = retention.files(options.path, also=options.also, **flag_values(options))
@@ -98,6 +99,7 @@ def _users(users: list[str]) -> str:
     _ALSO,
     _removal("files that were changed"),
     fails=_FAILS,
+    python=("sp.orphans",),
 )
 def _orphans(options: argparse.Namespace) -> bool:
     return _report(retention.orphans(options.path, **_removal_arguments(options)), options)
@@ -112,6 +114,7 @@ def _orphans(options: argparse.Namespace) -> bool:
     _ALSO,
     _removal("a snapshot that was written"),
     fails=_FAILS,
+    python=("sp.dispose",),
 )
 def _dispose(options: argparse.Namespace) -> bool:
     pointers = {"high_availability": options.high_availability}
@@ -130,6 +133,7 @@ def _dispose(options: argparse.Namespace) -> bool:
     _POINTERS,
     _removal("checkpoints that were written"),
     fails=_FAILS,
+    python=("sp.retain",),
 )
 def _retain(options: argparse.Namespace) -> bool:
     limits = {"keep": options.keep, "newer_than": options.newer_than, "high_availability": options.high_availability}

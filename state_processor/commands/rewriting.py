@@ -72,7 +72,9 @@ _FORMATS: Final = group(
 _STATE: Final = argument("--state", required=True, help="name of the state")
 
 
-def rewriting(name: str, text: str, *arguments: Argument, formats: Argument = _FORMATS) -> Callable[[Change], Command]:
+def rewriting(
+    name: str, text: str, *arguments: Argument, python: tuple[str, ...], formats: Argument = _FORMATS
+) -> Callable[[Change], Command]:
     """Return a decorator that makes a command of a change: the command writes a changed copy of a savepoint.
 
     Parameters
@@ -81,6 +83,8 @@ def rewriting(name: str, text: str, *arguments: Argument, formats: Argument = _F
         The name of the command, and a noun phrase about the copy.
     *arguments
         Its own arguments.
+    python
+        Functions and methods that do the same in Python.
     formats
         The arguments that choose the format of the copy.
     """
@@ -88,7 +92,7 @@ def rewriting(name: str, text: str, *arguments: Argument, formats: Argument = _F
     def decorate(change: Change) -> Command:
         defaults = {"change": change, "format": "canonical", "backend": None, "share_files": False, "scratch": None}
         common = (_COPIED, formats, lambda parser: parser.set_defaults(**defaults))
-        return command(name, text, f"Write {text}.", *common, *arguments)(_write)
+        return command(name, text, f"Write {text}.", *common, *arguments, python=python)(_write)
 
     return decorate
 
@@ -113,7 +117,12 @@ def written(options: argparse.Namespace) -> WriteSummary:
         return plan.write_to(Path(directory, "savepoint"), engine)
 
 
-@rewriting("copy", "a self-contained canonical copy", formats=several())
+@rewriting(
+    "copy",
+    "a self-contained canonical copy",
+    formats=several(),
+    python=("SavepointWriter.from_existing", "SavepointWriter.write"),
+)
 def _copy(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Change nothing."""
 
@@ -134,6 +143,7 @@ def _api(flag: str, api: str) -> Argument:
     "a copy in another format",
     _api("--async-state", "the asynchronous API (enableAsyncState)"),
     _api("--sync-state", "the synchronous API"),
+    python=("SavepointWriter.write", "SavepointWriter.with_async_state"),
 )
 def _convert(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Set which operators use the asynchronous state API."""
@@ -152,6 +162,7 @@ def _convert(plan: SavepointBuild, options: argparse.Namespace) -> None:
         metavar="FILE|JSON",
         help="rename several operators at once: the output of the command match, or a JSON object of old and new uids",
     ),
+    python=("SavepointWriter.change_operator_identifier",),
 )
 def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
     if (options.mapping is None) == (options.old is None or options.new is None):
@@ -175,6 +186,7 @@ def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
     argument("--from", dest="other", required=True, metavar="SNAPSHOT", help="the other snapshot, which has the operator"),
     UID,
     argument("--as", dest="as_uid", metavar="UID", help="its uid in OUT (default: the same)"),
+    python=("SavepointWriter.copy_operator",),
 )
 def _copy_operator(plan: SavepointBuild, options: argparse.Namespace) -> None:
     SavepointWriter(plan).copy_operator(options.other, options.uid, options.as_uid)
@@ -185,6 +197,7 @@ def _copy_operator(plan: SavepointBuild, options: argparse.Namespace) -> None:
     "a copy without a state, or without an operator",
     UID,
     argument("--state", help="name of the state; without it, the whole operator is dropped"),
+    python=("SavepointWriter.remove_state", "SavepointWriter.remove_operator"),
 )
 def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
     operator = OperatorIdentifier.of(options.uid)
@@ -204,6 +217,7 @@ def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
     repeated("--rename", "a field or enum constant and its new name, such as value.customer=client", metavar="PATH=NAME"),
     repeated("--default", "the value of a new field as JSON, such as value.f2=0", metavar="PATH=VALUE"),
     repeated("--drop-field", "a field to leave out, such as value.comment", metavar="PATH"),
+    python=("SavepointWriter.evolve_state",),
 )
 def _convert_state(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Read the rows of a state and write them in another type; a value that does not fit it is refused."""
@@ -245,6 +259,7 @@ def _json(text: str) -> Any:
     "migrate",
     "a copy for another major version of Flink",
     argument("--flink", metavar="VERSION", default="2.x", help="the Flink that restores the copy (default: %(default)s)"),
+    python=("SavepointWriter.migrate",),
 )
 def _migrate(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Convert what the serializers of the other version write differently."""
@@ -257,6 +272,7 @@ def _migrate(plan: SavepointBuild, options: argparse.Namespace) -> None:
     argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
     argument("new", metavar="NEW", help="file of the compiled plan of the new query"),
     repeated("--drop", "an operator whose state is left out, such as 'join[5]'", metavar="OPERATOR"),
+    python=("SavepointWriter.migrate_query",),
 )
 def _migrate_query(plan: SavepointBuild, options: argparse.Namespace) -> None:
     """Rewrite the state of a query by the plans of both queries."""
@@ -270,6 +286,7 @@ def _migrate_query(plan: SavepointBuild, options: argparse.Namespace) -> None:
     _STATE,
     argument("--ttl", required=True, metavar="DURATION", help="the time-to-live of the job, such as 7d or PT1H"),
     argument("--as-of", default="now", metavar="TIME", help="when values are expired (default: now)"),
+    python=("SavepointWriter.expire",),
 )
 def _expire(plan: SavepointBuild, options: argparse.Namespace) -> None:
     SavepointWriter(plan).expire(options.uid, options.state, options.ttl, options.as_of)
@@ -281,6 +298,7 @@ def _expire(plan: SavepointBuild, options: argparse.Namespace) -> None:
     UID,
     _STATE,
     switch("--off", "take time-to-live away instead of adding it"),
+    python=("SavepointWriter.with_ttl",),
 )
 def _with_ttl(plan: SavepointBuild, options: argparse.Namespace) -> None:
     SavepointWriter(plan).with_ttl(options.uid, options.state, not options.off)
@@ -292,6 +310,7 @@ def _with_ttl(plan: SavepointBuild, options: argparse.Namespace) -> None:
     UID,
     _STATE,
     argument("--as-of", default="now", metavar="TIME", help="the time of last access (default: now)"),
+    python=("SavepointWriter.touch",),
 )
 def _touch(plan: SavepointBuild, options: argparse.Namespace) -> None:
     SavepointWriter(plan).touch(options.uid, options.state, options.as_of)
@@ -305,6 +324,7 @@ def _touch(plan: SavepointBuild, options: argparse.Namespace) -> None:
         "--uid",
         help="only the operator with this uid or hash; operators of one chain need the same number (default: all operators)",
     ),
+    python=("SavepointWriter.with_max_parallelism",),
 )
 def _resize(plan: SavepointBuild, options: argparse.Namespace) -> None:
     plan.set_max_parallelism(options.max_parallelism, options.uid)

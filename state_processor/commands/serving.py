@@ -68,6 +68,7 @@ TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
         ),
     ),
     flags(Kind.SIZES),
+    python=(),
 )
 def _serve(options: argparse.Namespace) -> None:
     limits = Limits(options.max_rows, float(options.time_limit), options.parallel, options.query_memory << 20)

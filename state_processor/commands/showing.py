@@ -34,7 +34,7 @@ from state_processor.commands.printing import (
     with_operator,
     with_sizes,
 )
-from state_processor.commands.state_rows_cli import COLUMNS, KIND, WHERE, state_batches
+from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
@@ -68,6 +68,7 @@ _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
     PRINTING,
     flags(Kind.TABLES),
     switch("--files", "list the files and other parts of the snapshot instead"),
+    python=("SavepointReader.operators", "SavepointReader.handles"),
 )
 def _inspect(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
@@ -105,6 +106,7 @@ def _say_hint(snapshot: Snapshot) -> None:
     SNAPSHOT,
     PRINTING,
     flags(Kind.TABLES),
+    python=("SavepointReader.states",),
 )
 def _states(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
@@ -146,13 +148,15 @@ def _namespace(row: Mapping[str, Any]) -> str | None:
     switch("--schema", "the columns and their types instead of rows"),
     COLUMNS,
     WHERE,
+    python=("sp.arrow.read_state", "SavepointReader.read_keyed_state"),
 )
 def _show(options: argparse.Namespace) -> None:
     if options.timers and options.kind not in (None, TIMER_KIND):
         raise OptionError(f"--timers --kind {options.kind}: use one of them")
     kind = TIMER_KIND if options.timers else options.kind
     keys = _keys(options) if options.key else None
-    batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys)
+    reading: dict[str, Any] = {} if options.schema else DISPLAY
+    batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys, **reading)
     if options.schema:
         print_schema(next(batches).schema, options)
     else:
@@ -169,10 +173,11 @@ def _show(options: argparse.Namespace) -> None:
     OPERATOR,
     argument("--state", help="name of the state; without it, all keyed states and the timers"),
     argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text"),
+    python=("SavepointReader.lookup",),
 )
 def _get(options: argparse.Namespace) -> None:
     (key,) = _keys(options)
-    reading = {"nanos": "string", **flag_values(options)}
+    reading = {**DISPLAY, **flag_values(options)}
     found = arrow.lookup(options.path, required_operator(options), key, options.state, **reading)
     if options.json:
         print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())

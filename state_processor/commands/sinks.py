@@ -47,6 +47,7 @@ _SINK: Final = several(
     PRINTING,
     flags(Kind.SINK),
     _SINK,
+    python=("SavepointReader.read_sink_state",),
 )
 def _show(options: argparse.Namespace) -> None:
     rows = _state(options).to_pylist()
@@ -73,6 +74,7 @@ def _state(options: argparse.Namespace) -> pa.Table:
         metavar="PATH",
     ),
     argument("--prefix", help="the new prefix of the transactional ids of the writers"),
+    python=("SavepointWriter.with_sink_state",),
 )
 def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
     steps: list[Callable[[Sequence[Row]], list[Row]]] = [partial(_without_transaction, id_) for id_ in options.drop_transaction]

@@ -45,9 +45,10 @@ from state_processor.serializers.errors import OptionError
     argument(
         "--nanos",
         choices=get_args(Nanos),
-        default="check",
-        help=f"{KEYWORD_OPTIONS['nanos'].doc.replace('`', '')} The default is check.",
+        default=KEYWORD_OPTIONS["nanos"].default,
+        help=KEYWORD_OPTIONS["nanos"].doc.replace("`", ""),
     ),
+    python=("sp.duckdb.query",),
 )
 def _sql(options: argparse.Namespace) -> None:
     if options.parquet:

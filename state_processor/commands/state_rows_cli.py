@@ -12,13 +12,15 @@ from state_processor import arrow
 from state_processor.commands.command import argument, flag
 from state_processor.options.flags import flag_values
 from state_processor.options.table import STATE_KIND
-from state_processor.serializers.late import requirement
+from state_processor.read.scans import StateRequest, StateScan
 from state_processor.types.identifier import OperatorIdentifier
 
+DISPLAY: Final = {"nanos": "string"}
+"""How commands that show values read times: as text with all digits. Other commands have the default of ``nanos``."""
 WHERE: Final = argument(
     "--where",
     metavar="EXPRESSION",
-    help='only rows that match this expression of Spark SQL, such as "value > 100"; it starts Spark in this process',
+    help='only rows for which this condition of SQL (DuckDB) is true, such as "value > 100"',
 )
 KIND: Final = flag(STATE_KIND, f" It is {STATE_KIND.kind.expected}.")
 COLUMNS: Final = argument(
@@ -42,10 +44,11 @@ def state_batches(
     **more
         More options of reading.
     """
-    shape = {"nanos": "string", "columns": getattr(options, "columns", None), "kind": options.kind}
+    shape = {"columns": getattr(options, "columns", None), "kind": options.kind}
     values = {**shape, **more, **flag_values(options)}
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
-    with requirement("spark", "conditions of --where", "pyspark", "py4j"):
-        from state_processor.spark.filtered import filtered_batches  # starts a JVM; other commands don't need it
-    return filtered_batches(options.path, operator, state, options.where, values)
+    from state_processor.applications.sql.conditions import matching_rows  # other reads do without DuckDB
+
+    request = StateRequest(operator, state, values.pop("kind"), None, values)
+    return matching_rows(StateScan.open(options.path, request), options.where)

@@ -38,6 +38,7 @@ _INTERVAL = "10s"
     switch("--json", "one JSON object for each commit"),
     flags(Kind.DIFF),
     fails="the table has the newest checkpoint already",
+    python=("sp.sync",),
 )
 def _sync(options: argparse.Namespace) -> bool:
     if not options.follow:

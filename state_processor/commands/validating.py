@@ -70,6 +70,7 @@ _ABOUT: Final = {
     flags(Kind.CHECKS),
     fails="something is missing or damaged",
     unchecked="nothing of this was found, and something could not be checked, such as blocks without checksums",
+    python=(),
 )
 def _validate(options: argparse.Namespace) -> Answer:
     access = SnapshotAccess.of(**flag_values(options))

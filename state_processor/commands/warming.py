@@ -42,6 +42,7 @@ MODULES: Final = (
     "Compile all missing kernels for this version of the package, Python, Numba and this machine's CPU. "
     "They are stored in the user's cache, or in the directory of the environment variable STATE_PROCESSOR_CACHE. Reads and "
     "writes load them from there.",
+    python=(),
 )
 def _warm_up(options: argparse.Namespace) -> None:
     # Imported here: most commands don't need kernels.

@@ -77,7 +77,7 @@ def read_channel_records(
     *,
     direction: str | None = None,
     gate: int | None = None,
-    nanos: Nanos = "error",
+    nanos: Nanos = "check",
     **options: Unpack[OpeningOptions],
 ) -> Rows:
     """Read the in-flight data of an unaligned checkpoint as rows: records, watermarks and other events, in the order of sending.

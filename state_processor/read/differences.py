@@ -95,6 +95,12 @@ class DifferencesReader:
         for batch in difference.reader.read(part.split):
             yield difference.as_text(batch) if self.as_text else batch
 
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all states that differ, as JSON, in one batch at least."""
+        yield pa.RecordBatch.from_pylist([], TEXT_SCHEMA)
+        for difference in self.differences:
+            yield from map(difference.as_text, difference.rows())
+
 
 @dataclass(frozen=True, slots=True)
 class StateDifference:

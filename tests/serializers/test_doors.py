@@ -102,5 +102,7 @@ def test_each_door_has_its_words(door: Door, texts: tuple[str, ...]) -> None:
         found = (read_with("OPERATOR_LIST"), changing("remove_state"), registering("f()"), code_or_text("Types.LONG()", "LONG"))
         assert found == texts[:4]
         assert reading_as_bytes() == f"read such values with {texts[4]} where the format has their length"
-        assert f"microseconds can't hold; read with {texts[5]}" in decoding_problem(LOST_NANOS)
+        message = decoding_problem(LOST_NANOS, "value.at")
+        assert f"column 'value.at': a time has nanoseconds that microseconds can't hold; read with {texts[5]}" in message
+        assert message.endswith(f"or other columns with {spelled('columns')}")
         assert spelled("nanos", "string") in decoding_problem(OUT_OF_RANGE)

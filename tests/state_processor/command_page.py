@@ -15,9 +15,10 @@ from state_processor.cli import EXIT_CODES, command_parser
 INTRODUCTION = """\
 # Command line
 
-`state-processor` works in one process without Spark; only `--where` starts Spark. Paths are local paths, or URLs with the
-schemes `s3:`, `gs:`, `hdfs:` or any scheme that an installed `fsspec` package supports. `state-processor COMMAND --help` shows
-the options of a command.
+`state-processor` works in one process without Spark. Paths are local paths, or URLs with the schemes `s3:`, `gs:`, `hdfs:` or
+any scheme that an installed `fsspec` package supports. `state-processor COMMAND --help` shows the options of a command. What a
+command does in Python is at the end of its help: `sp` is `import state_processor as sp`, and `SavepointReader` and
+`SavepointWriter` are the classes of `sp.arrow` and of `sp`, with the same methods.
 
 `./dev generate` writes this page.
 """

@@ -195,29 +195,11 @@ def test_a_directory_that_can_not_be_read(place: Path, capsys: pytest.CaptureFix
 WHERE = ["show", ORDERS_PATH, "--uid", "orders", "--where", "total > 10"]
 
 
-@pytest.mark.parametrize(("version", "found"), [("1.8.0_292", "is Java 8"), ("11.0.2", "is Java 11"), (None, "was not found")])
-def test_a_java_on_which_spark_does_not_run(
-    version: str | None, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if version is not None:
-        (tmp_path / "bin").mkdir()
-        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-        (tmp_path / "bin" / "java").chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    from pyspark.sql import SparkSession
-
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+def test_duckdb_is_not_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    absent: dict[str, Any] = {"duckdb": None}
+    monkeypatch.setitem(sys.modules, "duckdb", absent["duckdb"])
     assert cli.main(WHERE) == cli.BAD_INPUT
-    expected = f"--where starts Spark, which needs Java 17 or later; set JAVA_HOME to a JDK: TMP/bin/java {found}"
-    check_message(capsys.readouterr().err.strip(), expected, tmp_path)
-
-
-def test_spark_is_not_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for name in [n for n in sys.modules if n == "state_processor.spark.filtered" or n.split(".")[0] == "pyspark"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if "site-packages" not in entry])
-    assert cli.main(WHERE) == cli.BAD_INPUT
-    expected = r"conditions of --where need the package pyspark: pip install 'state-processor\[spark\]'; sp\.open and sp\.arrow"
+    expected = r"queries of SQL need the package duckdb: pip install 'state-processor\[duckdb\]'"
     check_message(capsys.readouterr().err.strip(), expected, tmp_path)
 
 

@@ -41,6 +41,8 @@ _FIRST_TEXT: Final = 16.0
 _LEAST: Final = 0.1
 _NO_ENTRIES: Final = np.zeros((0, 5), dtype=np.int64)
 _BY_NAME: Final = 4
+_COLUMN: Final = 1
+"""Position of the column that an instruction fills."""
 _UNREPRESENTABLE: Final = {outcomes.BAD_TAG, outcomes.LOST_NANOS, outcomes.OUT_OF_RANGE}
 
 
@@ -242,7 +244,8 @@ class ColumnDecoder:
         position = int(self._result[k.POSITION])
         where = locate(position, entry, int(self._result[k.ROW_START]))
         kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
-        problem = outcomes.decoding_problem(status)
+        column = self._program.columns.path(int(self._program.instructions[int(self._result[k.INSTRUCTION]), _COLUMN]))
+        problem = outcomes.decoding_problem(status, column)
         if status == outcomes.BAD_TAG:
             problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}; "
             problem += f"describe it with {registering('register_pojo_class()')}, or {reading_as_bytes()}"

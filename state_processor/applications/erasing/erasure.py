@@ -14,7 +14,7 @@ import pyarrow as pa
 from state_processor.applications.erasing.erased_rows import Action, checked_actions, erased_row, holding
 from state_processor.applications.erasing.erasure_report import ErasureReport
 from state_processor.applications.erasing.proof import FileProof, rewritten_tables, search_files
-from state_processor.applications.sql.session import SqlSession
+from state_processor.applications.sql.conditions import matching_rows
 from state_processor.backends.analysis.kept_tables import erased_keys, stored_tables
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import search_batch, spellings
@@ -34,8 +34,9 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.finding import search, sought, sought_keys
+from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.json_text import json_text_of
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
@@ -297,13 +298,9 @@ class Erasure:
         return StoredOperator.find(snapshot, identifier.uid, identifier.uid_hash)
 
     def _selected(self, path: Path, operator: OperatorState) -> pa.Table:
-        session = SqlSession.open(path, {"nanos": "string", **self.access.values()})
-        place = (OperatorIdentifier.for_uid_hash(operator.operator_id), self.state)
-        view = next((v.label for v in session.views if (v.operator, v.state) == place), None)
-        if view is None:
-            raise NotFoundError.naming_nearest("state", str(self.state), _states_of(session, place[0]), operator_label(operator))
-        result = session.execute(f"SELECT * FROM {view} WHERE ({self.where})")
-        return pa.Table.from_batches(list(result.batches), result.schema)
+        identifier = OperatorIdentifier.for_uid_hash(operator.operator_id)
+        request = StateRequest(identifier, self.state, None, None, {"nanos": "string", **self.access.values()})
+        return matching_rows(StateScan.open(path, request), str(self.where)).read_all()
 
     # Proof
 
@@ -424,7 +421,3 @@ def _of_key(stored: StoredOperator, name: str, key: Any) -> pa.Table | None:
 
 def _key_text(key: Any) -> str:
     return key if isinstance(key, str) else json_text_of(key)
-
-
-def _states_of(session: SqlSession, operator: OperatorIdentifier) -> list[str]:
-    return [view.state for view in session.views if view.operator == operator and view.state is not None]

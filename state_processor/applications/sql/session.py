@@ -86,12 +86,21 @@ class SqlSession:
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, Any]) -> Self:
         """Open a snapshot; for errors see :func:`state_processor.duckdb.connect`."""
-        duckdb = require("duckdb", "duckdb", "queries of SQL")
         if "nanos" in options:
             DecodeOptions(nanos=options["nanos"])
-        snapshot = SnapshotAccess.among(options).open(path)
-        connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
-        return cls(views_of(snapshot, options), connection)
+        return cls.of_views(views_of(SnapshotAccess.among(options).open(path), options))
+
+    @classmethod
+    def of_views(cls, views: Sequence[View]) -> Self:
+        """Return a session with views.
+
+        Raises
+        ------
+        OptionError
+            DuckDB is not installed.
+        """
+        duckdb = require("duckdb", "duckdb", "queries of SQL")
+        return cls(views, duckdb.connect(":memory:", config={"python_enable_replacements": "false"}))
 
     @classmethod
     def isolated(cls, snapshot: Snapshot, options: Mapping[str, Any], memory: int, threads: int) -> Self:

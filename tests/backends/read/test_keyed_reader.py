@@ -380,7 +380,7 @@ def test_nanoseconds_that_do_not_fit(form: str) -> None:
         read_rows(found, "at")
     message = str(caught.value)
     assert message.startswith("operator 'op', subtask 0, state 'at', inline state file, offset ")
-    assert "key 'lost', value '1970-01-01T00:00:05.123456789Z': a time has nanoseconds" in message
+    assert "key 'lost', value '1970-01-01T00:00:05.123456789Z': column 'value': a time has nanoseconds" in message
     assert "nanos='truncate' or nanos='string'" in message
     assert [r["value"] for r in read_rows(found, "at", nanos="string")][1] == "1970-01-01T00:00:05.123456789Z"
     assert [r["value"] for r in read_rows(found, "at", nanos="truncate")][1] == EPOCH + timedelta(seconds=5, microseconds=123456)

@@ -196,7 +196,7 @@ def test_errors_name_the_value() -> None:
     lost = long(5) + struct.pack(">i", 1)
     header = operator_header([operator_list("at", InstantSerializer())], [broadcast("by", STRING, InstantSerializer())])
     found = operator(handle(header, {"at": (SPLIT, [lost]), "by": (BROADCAST, [entries((string("k"), lost))])}))
-    shown = r"offset \d+, value '1970-01-01T00:00:05.000000001Z': a time has nanoseconds"
+    shown = r"offset \d+, value '1970-01-01T00:00:05.000000001Z': column 'value': a time has nanoseconds"
     with pytest.raises(UndecodableValueError, match=r"operator 'op', subtask 0, state 'at', inline state file, " + shown):
         read_rows(found, "at")
     with pytest.raises(UndecodableValueError, match=r"state 'by', .*key 'k', value '1970"):

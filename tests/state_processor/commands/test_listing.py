@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import state_processor as sp
 from state_processor import cli
 from tests.state_processor.samples import ORDERS_PATH
 
@@ -34,13 +35,18 @@ def test_list(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
     assert (code, err) == (0, "")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [(r["kind"], r["checkpoint_id"], r["job_id"], r["is_complete"]) for r in rows] == [
-        ("savepoint", 1, None, None),
-        ("savepoint", 1, "012345", None),
+        ("savepoint", 1, None, False),
+        ("savepoint", 1, "012345", True),
         ("checkpoint", 7, None, False),
     ]
     _, out, _ = run(capsys, "inspect", ORDERS_PATH, "--json")
+    assert [row["is_complete"] for row in rows] == [info.is_complete for info in sp.list_snapshots(directory)]
     assert rows[0]["size_in_bytes"] == sum(json.loads(line)["operator_total_size_in_bytes"] for line in out.splitlines())
-    for check, complete in (((), ["unknown", "unknown", "false"]), (("--check",), ["false", "true", "false"])):
+    for check, complete in (
+        (("--no-check",), ["unknown", "unknown", "false"]),
+        ((), ["false", "true", "false"]),
+        (("--check",), ["false", "true", "false"]),
+    ):
         first, _, *lines = run(capsys, "list", f"{directory}/", *check)[1].splitlines()
         assert first.split() == ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
         assert [line.split()[-1] for line in lines] == ["lacking", "one/savepoint-012345-0123456789ab", "two/chk-7"]

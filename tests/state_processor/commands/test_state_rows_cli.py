@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from pyspark.sql import SparkSession
 
+import state_processor as sp
 from state_processor import __version__, cli
+from state_processor.read.scans import StateScan
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
 TOTALS = expected_values(ORDERS, "orders", "total")
@@ -25,24 +28,62 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.spark
-def test_rows_for_which_an_expression_is_true(spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_rows_for_which_a_condition_is_true(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     large = {key: value for key, value in TOTALS.items() if value > 10_000}
-    zone = spark.conf.get("spark.sql.session.timeZone")
     shown = run(capsys, "show", *TOTAL, "--where", "value > 10000", "--limit", "100", "--json").splitlines()
     assert {r["key"]: r["value"] for r in map(json.loads, shown)} == large
     assert run(capsys, "count", *TOTAL, "--where", "value > 10000") == f"{len(large)}\n"
     file = str(tmp_path / "rows.parquet")
-    assert run(capsys, "export", ORDERS_PATH, "--uid", "orders", "--where", "size(items) > 1", "-o", file).endswith(" rows\n")
+    whole = (ORDERS_PATH, "--uid", "orders")
+    assert run(capsys, "export", *whole, "--where", "cardinality(items) > 1", "-o", file).endswith(" rows\n")
     many = {key for key, items in expected_values(ORDERS, "orders", "items").items() if len(items) > 1}
-    assert {row["key"] for row in pyarrow.parquet.read_table(file).to_pylist()} == many
+    table = pyarrow.parquet.read_table(file)
+    assert {row["key"] for row in table.to_pylist()} == many
+    run(capsys, "export", *whole, "-o", str(tmp_path / "all.parquet"))
+    assert table.schema.equals(pyarrow.parquet.read_table(tmp_path / "all.parquet").schema)
     nothing = run(capsys, "show", *TOTAL, "--where", "value < 0").splitlines()
     assert nothing[0].split() == ["key", "value"]
     assert len(nothing) == 2
-    assert spark.conf.get("spark.sql.session.timeZone") == zone
-    for wrong in ("valu > 1", "value >", "value"):
+    for wrong, reason in (
+        ("valu > 1", '"valu" not found'),
+        ("value >", "syntax error"),
+        ("value", "its values are of type int64"),
+        ("true); SELECT (1", "expected one statement of SQL, found 2"),
+    ):
         assert cli.main(["count", *TOTAL, "--where", wrong]) == cli.BAD_INPUT
-        assert f"--where {wrong!r} is not a condition on the columns key, value: [" in capsys.readouterr().err
+        message = capsys.readouterr().err
+        assert "is not a condition on the columns key, value: " in message
+        assert reason in message
+
+
+def test_a_condition_on_keys_reads_their_key_groups_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sought: list[Any] = []
+    narrowing = StateScan.narrowing_keys
+    monkeypatch.setattr(StateScan, "narrowing_keys", lambda scan, keys: sought.append(narrowing(scan, keys)) or sought[-1])
+    assert run(capsys, "count", *TOTAL, "--where", "key IN ('amelia', 'nobody')") == "1\n"
+    assert sought == [frozenset({"amelia", "nobody"})]
+
+
+@pytest.mark.parametrize("condition", [(), ("--where", "true")], ids=["all", "where"])
+def test_display_is_text_and_data_is_typed(
+    condition: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    writer = sp.arrow.SavepointWriter.new()
+    times = [{"key": "a", "value": datetime(2024, 1, 1, tzinfo=UTC)}, {"key": "b", "value": datetime(2024, 1, 2, tzinfo=UTC)}]
+    writer.with_keyed_state("jobs", times, "key", sp.Types.STRING(), {"value": sp.ValueState(sp.Types.INSTANT())})
+    writer.write(tmp_path / "s")
+    state = (str(tmp_path / "s"), "--uid", "jobs", "--state", "value")
+    shown = run(capsys, "show", *state, *condition, "--json").splitlines()
+    assert sorted(json.loads(line)["value"] for line in shown) == ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
+    assert json.loads(run(capsys, "show", *state, "--schema", "--json").splitlines()[1])["type"] == "timestamp"
+    run(capsys, "export", *state, *condition, "-o", str(tmp_path / "rows.parquet"))
+    exported = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
+    assert exported.schema.equals(sp.arrow.read_state(tmp_path / "s", "jobs", "value").schema)
+    assert sorted(exported.to_pylist(), key=lambda row: row["key"]) == times
+    run(capsys, "sql", state[0], "FROM jobs.value", "--parquet", str(tmp_path / "sql.parquet"))
+    assert pyarrow.parquet.read_table(tmp_path / "sql.parquet").schema.types[1] == pa.timestamp("us", "Etc/UTC")
 
 
 def test_time_to_live(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,16 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
+import state_processor as sp
 from state_processor import cli
 from state_processor.commands import terminal
+from state_processor.commands.command import commands_of
 from state_processor.display.text_tables import json_text, printable
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
 
@@ -140,6 +144,15 @@ def test_all_commands_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit):
         cli.main([])
     assert seen == COMMANDS.keys() | WITHOUT_SNAPSHOT
+
+
+def test_the_help_of_a_command_names_its_methods() -> None:
+    commands = [command for group in cli._GROUPS for command in commands_of(import_module(f"state_processor.commands.{group}"))]
+    for command in commands:
+        for name in command.python:
+            root, *others = name.split(".")
+            attrgetter(".".join(others))({"sp": sp}.get(root) or getattr(sp.arrow, root))
+    assert {command.name for command in commands if not command.python} == {"report", "serve", "validate", "warm-up"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

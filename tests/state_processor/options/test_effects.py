@@ -168,7 +168,7 @@ def test_the_command_line_reads_kinds(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("list", "--map", "/a=/b"), "--map acts only with --check: add that, or leave --map out"),
+        (("list", "--no-check", "--map", "/a=/b"), "--map acts only without --no-check: leave that out, or leave --map out"),
         (("latest", "--no-check", "--allow", "/a"), "--allow acts only without --no-check: leave that out"),
         (("sizes", "--time-zone", "UTC"), "--time-zone acts only with --by key: add that"),
         (("count", "--uid", "orders", "--time-zone", "UTC"), "--time-zone acts only with --where: add that"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 import state_processor as sp
 from state_processor import arrow, list_snapshots, sync
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.cli import command_parser
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.groups import (
     AccessOptions,
@@ -113,6 +115,55 @@ def test_signatures_and_docstrings(function: Callable[..., Any], group: Any) -> 
         assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
         assert parameter.default == (None if option.default in ((), {}) else option.default)
         assert f"\n{name} : {option.kind.expected}" in documented
+
+
+OWN = {("expire", "as_of"), ("touch", "as_of"), ("read_raw_state", "kind"), ("latest", "kind")}
+"""Arguments with the name of an option, which they are not: times of writes, kinds of raw state and of snapshots."""
+
+
+def test_an_option_has_one_default_everywhere() -> None:
+    defaults = {name: option.default for name, option in KEYWORD_OPTIONS.items()}
+    taken = dict.fromkeys(defaults, 0)
+    for where, name, default in chain(of_signatures(), of_commands(), of_data_sources()):
+        if name in defaults and (where, name) not in OWN:
+            assert default in (defaults[name], None if defaults[name] in ((), {}) else defaults[name]), f"{where}: {name}"
+            taken[name] += 1
+    assert min(taken.values()) >= 1
+    assert taken["nanos"] > 10
+
+
+def of_signatures() -> Iterator[tuple[str, str, Any]]:
+    for function in public_functions():
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.default is not parameter.empty:
+                yield function.__name__, name, parameter.default
+
+
+def of_commands() -> Iterator[tuple[str, str, Any]]:
+    """Flags with a default of their own; a flag without one leaves the option out."""
+    (commands,) = (a for a in command_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for command, parser in commands.choices.items():
+        yield from ((command, action.dest, action.default) for action in parser._actions if action.default is not None)
+
+
+def of_data_sources() -> Iterator[tuple[str, str, Any]]:
+    for name, options in TEXT_OPTIONS.items():
+        yield from ((name, option.argument, option.default) for option in options if option.argument in KEYWORD_OPTIONS)
+
+
+def public_functions() -> Iterator[Callable[..., Any]]:
+    """Functions of the public modules, and methods of the public classes."""
+    for module in (sp, arrow, sp.duckdb, sp.polars):
+        for name in dir(module):
+            member = getattr(module, name)
+            if inspect.isclass(member):
+                yield from (function for _, function in inspect.getmembers(member, inspect.isroutine) if is_ours(function))
+            elif inspect.isroutine(member) and is_ours(member):
+                yield member
+
+
+def is_ours(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("state_processor.")
 
 
 def test_no_other_function_takes_options() -> None:

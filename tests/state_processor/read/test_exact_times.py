@@ -93,6 +93,7 @@ def test_differences_of_all_states(paths: tuple[str, str], spark: SparkSession) 
     assert changed == {*EXACT, "all", "rules"}
     rows = sp.diff(spark, *paths).collect()
     assert {r.state_name for r in rows} == changed
+    assert sorted((r.asDict() for r in rows), key=repr) == sorted(sp.arrow.diff(*paths).read_all().to_pylist(), key=repr)
     assert all("000001" in (r.before or r.after or "") or "000002" in (r.after or "") or r.state_name == "keys" for r in rows)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import state_processor as sp
-from state_processor.spark.filtered import filtered_batches
+from state_processor.applications.sql.conditions import matching_rows
+from state_processor.read.scans import StateRequest, StateScan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -167,6 +168,6 @@ def test_names_of_states_have_dots_and_quotes(spark: SparkSession, tmp_path: Pat
     writer.write(tmp_path / "s")
     found = sp.SavepointReader.read(spark, tmp_path / "s").read_keyed_state("k").collect()
     assert [row.asDict() for row in found] == [{"key": "k", "a.b": 1, "c`.`d": {"m": 2}}]
-    for where, count in (("`a.b` = 1", 1), ("`c``.``d`['m'] = 3", 0)):
-        batches = filtered_batches(tmp_path / "s", sp.OperatorIdentifier.for_uid("k"), None, where, {})
-        assert sum(batch.num_rows for batch in batches) == count
+    scan = StateScan.open(tmp_path / "s", StateRequest(sp.OperatorIdentifier.for_uid("k"), None, None, None, {}))
+    for where, count in (('"a.b" = 1', 1), ("\"c`.`d\"['m'] = 3", 0)):
+        assert matching_rows(scan, where).read_all().num_rows == count
