@@ -53,6 +53,7 @@ from state_processor.read.key_contents import KeyContents as KeyContents
 from state_processor.opening import open as open
 from state_processor.read.snapshots import list_snapshots as list_snapshots
 from state_processor.reader import SavepointReader as SavepointReader
+from state_processor.samples import sample_savepoint as sample_savepoint
 from state_processor.serializers.compatibility import SchemaCompatibility as SchemaCompatibility
 from state_processor.spark.data_source_registration import register as register
 from state_processor.spark.difference import diff as diff

@@ -51,6 +51,7 @@ _GROUPS: Final = {
     "sql": ("sql",),
     "serving": ("serve",),
     "warming": ("warm-up",),
+    "sampling": ("sample",),
 }
 """Modules of commands. A process imports only the module of its command."""
 

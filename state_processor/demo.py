@@ -1,8 +1,4 @@
-"""``./dev demo``: show a savepoint with Spark, change a state, and write a new savepoint.
-
-The savepoint is of the job of a small shop. Its operator ``orders`` has for each customer a running total, a profile (a POJO), a
-history (a list), items (a map), a session (with TTL) and a timer. Its operator ``catalog`` keeps operator state.
-"""
+"""``./dev demo``: show the savepoint of a small shop with Spark, change a state, and write a new savepoint."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from state_processor import arrow
 from state_processor.display.text_tables import render_records
 from state_processor.errors import StateProcessorError
+from state_processor.samples import SHOP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show the savepoint; return 2 if it does not exist."""
     description = "Read a real savepoint of a small shop, change it, write a new one."
     parser = argparse.ArgumentParser(prog="./dev demo", description=description)
-    parser.add_argument("savepoint", help="the savepoint")
+    parser.add_argument("savepoint", nargs="?", default=SHOP, help="the savepoint")
     path = parser.parse_args(arguments).savepoint
     try:
         arrow.operators(path)  # Spark takes seconds to start

@@ -11,7 +11,7 @@ from state_processor.backends.read.option import ROWS
 from state_processor.commands.command import SNAPSHOT, UID, argument, command, flags, switch
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
 from state_processor.commands.row_formats import FORMATS, format_of, write_rows
-from state_processor.commands.state_rows_cli import COLUMNS, KIND, WHERE, state_batches
+from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
@@ -79,7 +79,8 @@ def _export(options: argparse.Namespace) -> None:
         check_new(options.output)
     elif sys.stdout.isatty() and not FORMATS[form].is_for_terminals:
         raise OptionError(f"-o -: {form} may contain control characters of terminals; redirect the output, or name a file")
-    batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state)
+    reading = DISPLAY if FORMATS[form].is_text else {}
+    batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state, **reading)
     first = next(batches)
     rows, schema = chain([first], batches), getattr(batches, "schema", first.schema)  # with the types of the columns
     if to_output:

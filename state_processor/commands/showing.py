@@ -155,7 +155,7 @@ def _show(options: argparse.Namespace) -> None:
         raise OptionError(f"--timers --kind {options.kind}: use one of them")
     kind = TIMER_KIND if options.timers else options.kind
     keys = _keys(options) if options.key else None
-    reading: dict[str, Any] = {} if options.schema else DISPLAY
+    reading = {} if options.schema else DISPLAY
     batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys, **reading)
     if options.schema:
         print_schema(next(batches).schema, options)

@@ -15,8 +15,8 @@ from state_processor.options.table import STATE_KIND
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.types.identifier import OperatorIdentifier
 
-DISPLAY: Final = {"nanos": "string"}
-"""How commands that show values read times: as text with all digits. Other commands have the default of ``nanos``."""
+DISPLAY: Final[dict[str, Any]] = {"nanos": "string"}
+"""How times become text, with all digits: on terminals, and in files of text. Typed data has the default of ``nanos``."""
 WHERE: Final = argument(
     "--where",
     metavar="EXPRESSION",

@@ -20,6 +20,9 @@ from tests.interop import flink, flink_jars, sql_queries
 from tests.interop.fixture_plan import CASES, KINDS, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
 
 FIXTURES = flink_jars.ROOT / "tests" / "fixtures"
+SAMPLE = flink_jars.ROOT / "state_processor" / "samples" / "shop"
+SHOP = "rocksdb-canonical"
+"""The variant of the case orders that is installed with the package."""
 FILE_SINKS = "sinks"
 """A case whose state are files: a savepoint alone, in a folder of its own."""
 
@@ -212,6 +215,8 @@ def main(cases: list[str]) -> None:
     for path in made:
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         print(f"{path.relative_to(flink_jars.ROOT)}: {size / 1000:.0f} kB")
+    if f"orders/{SHOP}" in loose:
+        shutil.copytree(FIXTURES / VERSIONS[-1] / f"orders-{SHOP}" / "savepoint", SAMPLE, dirs_exist_ok=True)
     archives = [generate_plans(version, case) for case in (PLANS, TEXTS) if case in cases for version in VERSIONS]
     for version, plan in PACKED.items():
         archives += generate_packed(version, {case: variants for case, variants in plan.items() if case in cases})

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
+import shlex
+import sys
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from importlib import import_module
 from inspect import signature
@@ -14,20 +18,75 @@ import griffe
 import pytest
 
 import state_processor as sp
-from state_processor import serializers
+from state_processor import cli, serializers
+from state_processor.cli import command_parser
 from state_processor.serializers import registrations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "```python\n" in page.read_text("utf-8"))
-SAMPLE = "tests/fixtures/2.3.0/orders-rocksdb-canonical/savepoint"
 
+
+def commands_shown(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of the blocks of a page that call the command line, with their numbers."""
+    language: str | None = None
+    joined = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            language = line[3:] if language is None else None
+        elif language in ("", "sh") and (joined or re.match(r"(\$ )?state-processor ", line)):
+            joined += line.removeprefix("$ ")
+            if not joined.endswith("\\"):
+                yield number, joined
+                joined = ""
+            joined = joined.removesuffix("\\")
+
+
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "```python\n" in page.read_text("utf-8"))
+COMMANDS = [
+    pytest.param(command, id=f"{page.stem}:{line}")
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for line, command in commands_shown(page.read_text("utf-8"))
+]
+
+_SESSION = re.compile(r"^(?:\$ )?(state-processor (?!sample)\w+ shop\b.*)\n((?:(?!\$ |```|state-processor ).*\n)*)", re.MULTILINE)
+"""A command on the sample, and what it prints."""
 _BLOCK = re.compile(r"^(?:```python|<!-- before the examples)\n(.*?)^(?:```|-->)", re.MULTILINE | re.DOTALL)
 _OF_PAGE = re.compile(r"\A---\nsavepoint: (\S+)\n---\n")
 _NOT_RUN = {"kernel.md"}
 """Pages with fragments of code."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_pages_are_accepted(command: str) -> None:
+    arguments = shlex.split(command, comments=True)[1:]
+    assert command_parser(arguments[0]).parse_args(arguments).run
+
+
+def test_commands_on_the_sample_print_what_pages_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert cli.main(["sample", "shop"]) == 0
+    run = []
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        for command, shown in _SESSION.findall(page.read_text("utf-8")):
+            monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(re.findall(r"^sql> (.*)$", shown, re.MULTILINE))))
+            capsys.readouterr()
+            assert cli.main(shlex.split(command)[1:]) == 0, page
+            answers = re.sub(r"^sql> .*$", "", shown, flags=re.MULTILINE).split()
+            assert capsys.readouterr().out.split() == answers or not answers, page
+            run.append(command)
+    assert len(run) >= 4
+
+
+def test_the_sample_is_what_flink_wrote() -> None:
+    fixture = ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
+    files, written = ({f.name: f.read_bytes() for f in Path(where).iterdir()} for where in (sp.sample_savepoint(), fixture))
+    assert files == written
+    assert sum(map(len, files.values())) < 300_000
 
 
 def test_most_pages_have_examples() -> None:
@@ -44,7 +103,7 @@ def test_examples_run(spark: SparkSession, page: Path, tmp_path: Path, monkeypat
     names: dict[str, object] = {
         "__name__": "__main__",
         "spark": spark,
-        "savepoint": savepoint[1] if savepoint else SAMPLE,
+        "savepoint": savepoint[1] if savepoint else sp.sample_savepoint(),
         "target": str(tmp_path / "savepoint"),
     }
     assert "import state_processor as sp" in text or "from state_processor" in text

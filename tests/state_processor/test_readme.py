@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-BUCKET = "s3://bucket/savepoints/"
-SAMPLE = "tests/fixtures/2.3.0/orders-rocksdb-canonical/savepoint"
 
 
 def shown(output: str) -> list[list[str]]:
@@ -32,10 +30,9 @@ def shown(output: str) -> list[list[str]]:
 def test_example_prints_its_output(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     ((example, output),) = re.findall(r"^```python\n(.*?)^```.*?^```\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    example = example.replace(f"{BUCKET}savepoint-1", SAMPLE).replace(BUCKET, f"{tmp_path}/")
     exec(compile(example, "README.md", "exec"), {"__name__": "__main__"})
     assert shown(capsys.readouterr().out) == shown(output)
 
@@ -43,11 +40,10 @@ def test_example_prints_its_output(
 def test_commands_print_their_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     ((console,),) = [re.findall(r"^```\n(\$ .*?)^```", README, re.MULTILINE | re.DOTALL)]
     runs = re.findall(r"^\$ state-processor (.+)\n((?:(?!\$).*\n)*)", console, re.MULTILINE)
-    assert len(runs) == 3
-    sample = str(ROOT / SAMPLE)
+    assert len(runs) == 4
     monkeypatch.chdir(tmp_path)
     for command, output in runs:
-        assert cli.main(shlex.split(command.replace(f"{BUCKET}savepoint-1", sample))) == 0
+        assert cli.main(shlex.split(command)) == 0
         printed = capsys.readouterr().out
         assert shown(printed) == shown(output) or output == ""
     assert "84 of 128 key groups are empty" in (tmp_path / "report.html").read_text("utf-8")
@@ -62,7 +58,7 @@ def test_readme_is_short() -> None:
 @pytest.mark.spark
 def test_demo(spark_python: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "state_processor.demo", str(ROOT / SAMPLE)],
+        [sys.executable, "-m", "state_processor.demo"],
         capture_output=True,
         text=True,
         env=os.environ | {"COLUMNS": "120", "PYSPARK_PYTHON": spark_python},

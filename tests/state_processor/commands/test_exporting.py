@@ -180,7 +180,7 @@ def test_a_full_disk_behind_standard_output_is_told() -> None:
 def test_export_of_all_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.parquet"
     assert export(path) == 0
-    expected = [row for batch in sp.arrow.read_state(ORDERS_PATH, "orders", nanos="string") for row in batch.to_pylist()]
+    expected = [row for batch in sp.arrow.read_state(ORDERS_PATH, "orders") for row in batch.to_pylist()]
     assert sorted(pyarrow.parquet.read_table(path).to_pylist(), key=str) == sorted(expected, key=str)
     assert export(path) == BAD_INPUT
     assert "exists" in capsys.readouterr().err

@@ -128,7 +128,7 @@ COMMANDS = {
     "latest": (["ORDERS/../none\x1b"], ["ORDERS/..", "--depth", "0"], ["ORDERS/..", "--kind", "checkpoint"]),
 }
 """Arguments of every command that prints something of a snapshot, with and without mistakes."""
-WITHOUT_SNAPSHOT = {"warm-up", "completion", "compile-plan", "new"}
+WITHOUT_SNAPSHOT = {"warm-up", "completion", "compile-plan", "new", "sample"}
 WITH_JSON = {"inspect", "states", "show", "get", "sizes", "diff", "sink-state", "validate", "list", "offsets"}
 
 
