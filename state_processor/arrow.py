@@ -41,7 +41,6 @@ from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
     from state_processor.read.channels import read_channel_records, read_channel_state
-    from state_processor.read.differences import DifferencesReader
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.sizes import SizesBy
     from state_processor.write.arrow_writer import SavepointWriter
