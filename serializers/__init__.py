@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer, StringValueSerializer
     from state_processor.serializers.core.fixed_width import FixedWidthSerializer
     from state_processor.serializers.core.pojo import PojoSerializer
-    from state_processor.serializers.core.pojo_fields import PojoField, register_pojo_class, register_primitive_fields
+    from state_processor.serializers.core.pojo_entries import PojoField, register_pojo_class, register_primitive_fields
     from state_processor.serializers.core.self_written import register_value_class
     from state_processor.serializers.core.tuples import TupleSerializer, TupleSerializerSnapshot
     from state_processor.serializers.flinkx.case_classes import register_case_class
@@ -40,7 +40,7 @@ _HOMES: Final = {
     "FixedWidthSerializer": "core.fixed_width",
     "KryoSerializer": "kryo.serializer",
     "NumberSerializer": "core.basic",
-    "PojoField": "core.pojo_fields",
+    "PojoField": "core.pojo_entries",
     "PojoSerializer": "core.pojo",
     "RowDataSerializer": "table.rowdata",
     "SimpleArraySerializer": "core.arrays",
@@ -52,8 +52,8 @@ _HOMES: Final = {
     "register_case_class": "flinkx.case_classes",
     "register_coder": "runtime.beam",
     "register_kryo_class": "kryo.user_classes",
-    "register_pojo_class": "core.pojo_fields",
-    "register_primitive_fields": "core.pojo_fields",
+    "register_pojo_class": "core.pojo_entries",
+    "register_primitive_fields": "core.pojo_entries",
     "register_protobuf": "kryo.protobuf",
     "register_protobuf_serializer": "protobuf.serializer",
     "register_value_class": "core.self_written",

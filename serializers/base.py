@@ -19,11 +19,11 @@ from state_processor.serializers.errors import (
     UnknownSerializerError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.foreign_errors import is_foreign, message_of, qualified_name
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import check_outer_version, find_snapshot_class, provide_snapshots
-from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
 from state_processor.serializers.user_registrations import SnapshotReader
 
 

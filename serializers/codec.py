@@ -23,12 +23,12 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
     why_unwritable,
 )
+from state_processor.serializers.foreign_errors import culprit_of
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.paths import default_names
-from state_processor.serializers.third_party import culprit_of
 
 if TYPE_CHECKING:
-    from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
+    from state_processor.serializers.java.hashing import EncodedValues, Hashes
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder

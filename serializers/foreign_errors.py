@@ -1,15 +1,12 @@
-"""Errors of libraries that parse or fetch bytes of a snapshot, converted to errors of this library.
-
-Damaged input can make such a library raise any error: ``ValueError`` for a zero character in a path, ``OverflowError`` for a
-length, ``RecursionError`` for deep nesting, ``ImportError`` for a file system that is not installed.
-"""
+"""Errors of others' code: of libraries that parse or fetch bytes of a snapshot, and of code that users register."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any, Final
 
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, StateProcessorError
 
 
 @contextmanager
@@ -36,3 +33,74 @@ def describe(error: BaseException) -> str:
     """Return class and message of an error of another library, for a message of this one."""
     text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+_OWN: Final = "state_processor."
+_BASES: Final = f"{_OWN}serializers.base"
+
+
+@contextmanager
+def third_party_errors(
+    where: str | Callable[[], str], kind: type[StateProcessorError] = ForeignCodeError, parts: Iterable[Any] = ()
+) -> Iterator[None]:
+    """Convert errors of users' serializers and snapshots in the block to ``kind``; other errors pass.
+
+    Parameters
+    ----------
+    where
+        Operator and state, for the message. A function is called only if an error occurs.
+    kind
+        The class of the error.
+    parts
+        Serializers that the block uses. If an error occurs in this package, for example for a value of the wrong type, it is
+        attributed to the first of them that is defined outside this package.
+    """
+    try:
+        yield
+    except StateProcessorError:
+        raise
+    except Exception as error:
+        culprit = culprit_of(error) or next(foreign_classes(parts), None)
+        if culprit is None:
+            raise
+        raise kind(message_of(where if isinstance(where, str) else where(), culprit, error)) from error
+
+
+def message_of(where: str, culprit: str, error: BaseException) -> str:
+    """Return the message about an error of code outside this package."""
+    return f"{where}: {culprit} failed with {describe(error)}.\nThis code is not part of state-processor: correct it."
+
+
+def foreign_classes(parts: Iterable[Any]) -> Iterator[str]:
+    """Yield the names of classes in trees of serializers that are defined outside this package."""
+    for part in parts:
+        if _is_foreign(type(part)):
+            yield qualified_name(type(part))
+        yield from foreign_classes(part.children)
+
+
+def is_foreign(code: Any) -> bool:
+    """Check if a class or function is defined outside this package."""
+    return not getattr(code, "__module__", _OWN).startswith(_OWN)
+
+
+def qualified_name(code: Any) -> str:
+    """Return the name of a class or function, with its module."""
+    return f"{code.__module__}.{code.__qualname__}"
+
+
+def _is_foreign(kind: type) -> bool:
+    return is_foreign(kind) and any(base.__module__ == _BASES for base in kind.__mro__)
+
+
+def culprit_of(error: BaseException) -> str | None:
+    """Return the method in the traceback that is the innermost one of a foreign serializer or snapshot."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
+        kind = owner if isinstance(owner, type) else type(owner)
+        if _is_foreign(kind) and not frame.f_globals.get("__name__", "").startswith(_OWN):
+            found = f"{qualified_name(kind)}.{frame.f_code.co_name}"
+        step = step.tb_next
+    return found

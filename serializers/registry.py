@@ -1,21 +1,64 @@
-"""Registry of the readers of serializer snapshots, both of Flink's own and of users."""
+"""Registry of the readers of serializer snapshots, of Flink's own and of users; entry points of installed packages."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from logging import getLogger
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.format_versions import FormatVersions
-from state_processor.serializers.installed_packages import entry_points
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, SNAPSHOT_VERSIONS
 from state_processor.serializers.user_registrations import SnapshotReader, current_registrations, install, register
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+_METADATA: Final = ("dist-info", "egg-info")
+"""Ends of names of directories with metadata. Inside of the directory of an egg the whole name is ``EGG-INFO``."""
+
+
+def entry_points(group: str) -> Iterable[EntryPoint]:
+    """Return the entry points of a group, as :func:`importlib.metadata.entry_points`."""
+    if not _may_have(group.encode()):
+        return ()
+    from importlib import metadata
+
+    return metadata.entry_points(group=group)
+
+
+def _may_have(group: bytes) -> bool:
+    """Return whether a package in a directory of the path names the group, or packages may be somewhere else."""
+    if any(finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path):
+        return True
+    return any(_names(place or ".", group) for place in sys.path)
+
+
+def _names(place: str, group: bytes) -> bool:
+    try:
+        packages = [name for name in os.listdir(place) if name.lower().endswith(_METADATA)]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # an archive, or a directory that only the library can judge
+    return any(group in _entry_points_of(os.path.join(place, name)) for name in packages)
+
+
+def _entry_points_of(package: str) -> bytes:
+    try:
+        with open(os.path.join(package, "entry_points.txt"), "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
 
 ENTRY_POINT_GROUP: Final = "state_processor.serializers"
 
@@ -29,18 +72,14 @@ _FAMILIES: Final = (
     "core.arrays",
     "core.tuples",
     "core.rows",
-    "core.either",
     "core.nullable",
     "core.enums",
-    "core.user_code",
+    "core.self_written",
     "core.pojo",
     "runtime.namespaces",
     "runtime.wrapping",
     "runtime.ttl",
-    "runtime.timers",
     "runtime.stream_records",
-    "runtime.two_phase_commit",
-    "runtime.java_objects",
     "runtime.beam",
     "runtime.cep",
     "kryo.serializer",

@@ -23,8 +23,8 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.table import pickles
-from state_processor.serializers.table.python_coders import python_coder
+from state_processor.serializers.table import python_state
+from state_processor.serializers.table.python_state import python_coder
 
 __all__ = ["decode", "decode_column", "decode_elements", "encode", "load_pickle", "state_name"]
 
@@ -99,4 +99,4 @@ def load_pickle(data: bytes) -> Any:
     UndecodableValueError
         It is not a pickle, or needs modules that are not installed (``cloudpickle``, the job's own).
     """
-    return pickles.load_pickle(BytesSerializer().deserialize(bytes(data)))
+    return python_state.load_pickle(BytesSerializer().deserialize(bytes(data)))

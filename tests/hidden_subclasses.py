@@ -13,7 +13,7 @@ from state_processor.backends.write.assembly import SubtaskHandles, commit_savep
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_fields import PojoField
+from state_processor.serializers.core.pojo_entries import PojoField
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register, registrations
 from tests.backends.operator_files import new_operator

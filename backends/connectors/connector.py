@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import pyarrow as pa
 
 from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.foreign_errors import is_foreign, message_of, qualified_name
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
-from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
 
 if TYPE_CHECKING:
     from state_processor.backends.connectors.source_splits import SourceState

@@ -37,9 +37,9 @@ from state_processor.serializers.errors import (
     NotFoundError,
     OptionError,
 )
+from state_processor.serializers.foreign_errors import is_foreign
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.third_party import is_foreign
 
 READER_STATE: Final = "SourceReaderState"
 """The list state of a source's readers."""

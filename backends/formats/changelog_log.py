@@ -30,8 +30,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 
 CLEAR: Final = 0
 SET: Final = 1

@@ -19,8 +19,7 @@ from state_processor.serializers.base import TypeSerializer, read_versioned_snap
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 
 MAGIC: Final = b"\xf1\xcd\x85\x9f"
 VERSION: Final = 2

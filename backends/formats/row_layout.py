@@ -30,13 +30,13 @@ from state_processor.serializers.errors import (
     StateProcessorError,
     UndecodableValueError,
 )
+from state_processor.serializers.foreign_errors import culprit_of, message_of
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.third_party import culprit_of, message_of
 from state_processor.serializers.user_registrations import Registrations, current_registrations
 
 KEY_COLUMN: Final = "key"

@@ -30,7 +30,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.kryo.undescribed_classes import calls, log_undescribed, undescribed_classes
+from state_processor.serializers.kryo.classes import calls, log_undescribed, undescribed_classes
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",

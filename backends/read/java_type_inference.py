@@ -13,7 +13,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.evolution.migrated_values import Found, holds_others, observing
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
-from state_processor.serializers.kryo.containers import is_collection, is_map
+from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.nested_kryo import with_replacements
 from state_processor.serializers.kryo.serializer import KryoSerializer
 

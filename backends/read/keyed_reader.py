@@ -32,8 +32,8 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
 )
 from state_processor.backends.state.python_states import blaming_declared_type
+from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
-from state_processor.serializers.third_party import third_party_errors
 
 if TYPE_CHECKING:
     from state_processor.backends.read.key_lookup import Keys

@@ -33,8 +33,8 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.third_party import third_party_errors
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,7 @@ from state_processor.serializers.errors import (
     StateProcessorError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.third_party import foreign_classes, third_party_errors
+from state_processor.serializers.foreign_errors import foreign_classes, foreign_errors, third_party_errors
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:

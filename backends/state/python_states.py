@@ -228,8 +228,10 @@ def _of_map(type_: PythonType) -> PythonType:
 
 
 def _framed(declared: TypeSerializer, written: TypeSerializer, unpickled: Unpickled) -> TypeSerializer:
-    from state_processor.serializers.table.pickles import loading_pickles  # few states belong to PyFlink
-    from state_processor.serializers.table.python_coders import python_coder
+    from state_processor.serializers.table.python_state import (
+        loading_pickles,  # few states belong to PyFlink
+        python_coder,
+    )
 
     coder = python_coder(declared)
     if unpickled is not False:

@@ -32,9 +32,9 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, UnknownSerializerError
+from state_processor.serializers.foreign_errors import message_of, qualified_name, third_party_errors
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.third_party import message_of, qualified_name, third_party_errors
 
 KEYED_VERSION: Final = 6
 """Version of keyed headers; every Flink since 1.7 writes it."""

@@ -22,7 +22,7 @@ from state_processor.backends.state.descriptions import (
     describe_keyed,
 )
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer
 from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlSerializer
 
 MODES: Final = {OPERATOR_LIST: h.SPLIT_DISTRIBUTE, UNION_LIST: h.UNION, BROADCAST: h.BROADCAST}

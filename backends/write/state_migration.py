@@ -38,7 +38,7 @@ from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.evolution.migrated_values import converting
 from state_processor.serializers.evolution.migration import Adapt, Migrated, Note, TypeMigration
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer
 
 KEY_PATH: Final = "key:"
 NAMESPACE_PATH: Final = "namespace:"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from state_processor.serializers.avro.logical import AvroLogical
 from state_processor.serializers.avro.reader_schema import AvroResolution
+from state_processor.serializers.avro.scalars import AvroLogical
 from state_processor.serializers.avro.schema import AvroSchema
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility

@@ -8,8 +8,16 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from state_processor.serializers.avro.containers import AvroArray, AvroMap, AvroRecord, AvroReference, AvroUnion
-from state_processor.serializers.avro.logical import AvroDecimal, AvroLogical
-from state_processor.serializers.avro.scalars import AvroBytes, AvroEnum, AvroFixed, AvroNull, AvroNumber, AvroString
+from state_processor.serializers.avro.scalars import (
+    AvroBytes,
+    AvroDecimal,
+    AvroEnum,
+    AvroFixed,
+    AvroLogical,
+    AvroNull,
+    AvroNumber,
+    AvroString,
+)
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING

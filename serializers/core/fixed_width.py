@@ -14,7 +14,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, NotCompilableError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
+from state_processor.serializers.java.hashing import EncodedValues, Hashes
 from state_processor.serializers.late import pc
 
 if TYPE_CHECKING:

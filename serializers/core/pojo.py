@@ -15,14 +15,16 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.optional_map import write_optional_map
 from state_processor.serializers.core.pojo_columns import CLASS_FIELD, PojoColumns
 from state_processor.serializers.core.pojo_entries import (
+    Part_co,
+    PojoField,
     PojoFieldSnapshot,
+    PojoValue,
     SubclassSnapshot,
     field_verdicts,
     read_fields,
     read_subclasses,
     subclass_verdicts,
 )
-from state_processor.serializers.core.pojo_fields import Part_co, PojoField, PojoValue
 from state_processor.serializers.decode_options import WIDEST, DecodeOptions
 from state_processor.serializers.doors import reading_as_bytes, registering
 from state_processor.serializers.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError

@@ -47,7 +47,7 @@ from state_processor.serializers.core.time_values import (
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
+from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.traversal import outermost_of, transform

@@ -20,7 +20,7 @@ from state_processor.serializers.core.temporal import instant_type, present_inst
 from state_processor.serializers.core.time_values import Instant, exact_millis, to_instant
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.kernel.encode.conversion import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import provide_snapshots

@@ -20,7 +20,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_fields import PojoValue
+from state_processor.serializers.core.pojo_entries import PojoValue
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.templates import ObservedCodec
 from state_processor.serializers.core.time_values import Instant, SqlTimestamp
@@ -29,11 +29,10 @@ from state_processor.serializers.errors import UndecodableValueError, Unsupporte
 from state_processor.serializers.evolution.migration import COLLECTIONS, FLINK_2, collection_of
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.types import BOXES, PRIMITIVES
-from state_processor.serializers.kryo import containers, jdk
-from state_processor.serializers.kryo.classes import user_class
+from state_processor.serializers.kryo import jdk, layouts
+from state_processor.serializers.kryo.classes import KryoMap, Node, user_class
 from state_processor.serializers.kryo.layouts import whole
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
-from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 from state_processor.serializers.traversal import fold
 
@@ -264,7 +263,7 @@ def type_of_class(class_name: str) -> TypeSerializer | None:
 
 def holds_others(class_name: str) -> bool:
     """Check if a class has type arguments. With elements of such a class, Flink leaves the whole collection to Kryo."""
-    every = (containers.COLLECTIONS, containers.MAPS, {containers.OPTIONAL})
+    every = (layouts.COLLECTIONS, layouts.MAPS, {layouts.OPTIONAL})
     return class_name.startswith("java.util.Collections$") or any(class_name in classes for classes in every)
 
 

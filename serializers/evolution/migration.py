@@ -27,18 +27,19 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
 )
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.core import arrays, either
+from state_processor.serializers.core import arrays
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
+from state_processor.serializers.core.nullable import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.paths import join
-from state_processor.serializers.runtime import two_phase_commit
 from state_processor.serializers.runtime.cep import NFA, OldSharedBufferNodeSerializer
 from state_processor.serializers.runtime.scala import SCALA
+from state_processor.serializers.runtime.stream_records import OLD_TWO_PHASE_COMMIT_SNAPSHOT, TWO_PHASE_COMMIT_SNAPSHOT
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
 from state_processor.serializers.traversal import fold, walk, with_changed_children
 from state_processor.serializers.user_registrations import current_registrations
@@ -63,8 +64,8 @@ _SHAPES: Final[dict[str, type[TypeSerializer]]] = {_LIST: ListSerializer, _SET: 
 # Classes that Flink 2.x no longer has
 
 RENAMED: Final = {
-    two_phase_commit.OLD_TWO_PHASE_COMMIT_SNAPSHOT: two_phase_commit.TWO_PHASE_COMMIT_SNAPSHOT,
-    either.LEGACY_EITHER_SNAPSHOT: either.EITHER_SNAPSHOT,
+    OLD_TWO_PHASE_COMMIT_SNAPSHOT: TWO_PHASE_COMMIT_SNAPSHOT,
+    LEGACY_EITHER_SNAPSHOT: EITHER_SNAPSHOT,
     arrays.GENERIC_ARRAY_CONFIG_SNAPSHOT: arrays.GENERIC_ARRAY_SNAPSHOT,
 }
 """The current names of renamed classes; their values did not change."""

@@ -20,7 +20,7 @@ from state_processor.serializers.codec import Codec, ReadOnlyCodec
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
 from state_processor.serializers.core.pojo import PojoCodec, PojoSerializer
-from state_processor.serializers.core.pojo_fields import PojoField
+from state_processor.serializers.core.pojo_entries import PojoField
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import StateMigrationError

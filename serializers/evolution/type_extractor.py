@@ -16,8 +16,7 @@ from typing import Final
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import GenericArraySerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.either import EitherSerializer
-from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.tuples import TupleSerializer

@@ -21,8 +21,7 @@ from state_processor.serializers.core.tuples import FieldsSerializer, fields_tex
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.names import SERIALIZERS, prefixed_hash, simple_name
-from state_processor.serializers.flinkx.parts import PartsSnapshot, register_parts
+from state_processor.serializers.flinkx.parts import SERIALIZERS, PartsSnapshot, prefixed_hash, register_parts, simple_name
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op

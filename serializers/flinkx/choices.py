@@ -26,10 +26,10 @@ from state_processor.serializers.core.templates import emit_choice
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.flinkx.case_classes import CaseClassSerializer, ConstantSerializer
-from state_processor.serializers.flinkx.names import SERIALIZERS, simple_name
+from state_processor.serializers.flinkx.parts import SERIALIZERS, simple_name
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.encode.struct_fields import match_fields
+from state_processor.serializers.kernel.encode.conversion import match_fields
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.late import pc
 from state_processor.serializers.registry import provide_snapshots

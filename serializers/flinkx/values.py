@@ -15,8 +15,8 @@ from state_processor.serializers.base import SimpleSerializer, TypeSerializer, T
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.either import EitherValue
 from state_processor.serializers.core.fixed_width import FixedWidthCodec, big_endian, characters, text
+from state_processor.serializers.core.nullable import EitherValue
 from state_processor.serializers.core.templates import (
     DelegatingSerializer,
     FieldsCodec,
@@ -27,13 +27,19 @@ from state_processor.serializers.core.templates import (
 from state_processor.serializers.core.temporal import LocalDateTimeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.names import MAPPERS, SERIALIZERS, prefixed_hash, simple_name
 from state_processor.serializers.flinkx.nulls import NullMarked
-from state_processor.serializers.flinkx.parts import PartsSnapshot, register_parts
+from state_processor.serializers.flinkx.parts import (
+    MAPPERS,
+    SERIALIZERS,
+    PartsSnapshot,
+    prefixed_hash,
+    register_parts,
+    simple_name,
+)
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
-from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
+from state_processor.serializers.kernel.encode.conversion import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.runtime.scala import NothingSerializer, OptionSerializer, ScalaEitherSerializer, Some
 

@@ -1,1 +1,1 @@
-"""Java's own encodings: hash codes, murmur, object streams."""
+"""Java's own encodings: hash codes, object streams."""

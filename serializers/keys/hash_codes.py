@@ -18,7 +18,7 @@ from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, Row
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError, why_unwritable
-from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long
+from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column

@@ -1,14 +1,102 @@
-"""Lookup of user classes, and the numbers of registered classes."""
+"""Trees of Java objects, between bytes and columns; lookup of user classes, and the numbers of registered classes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from logging import getLogger
+from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.java.types import BOXES, JavaType, KryoClass
+from state_processor.serializers.late import imported_class
+from state_processor.serializers.traversal import outermost_of
 from state_processor.serializers.user_registrations import current_registrations
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kryo.serializer import KryoSerializer
+
+
+class BigInteger(int):
+    """A ``java.math.BigInteger``, distinct from numbers of fixed width."""
+
+
+class KryoMap(tuple[tuple[Any, Any], ...]):
+    """Entries of a map in the order of the bytes; keys need not be hashable in Python."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KryoObject:
+    """An object of a described class: the class, and the fields by name."""
+
+    class_name: str
+    fields: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An object with everything in its bytes. References to the same object are one node; two nodes are never equal.
+
+    Parameters
+    ----------
+    class_name
+        The name of its class in the bytes.
+    content
+        It depends on the kind of class. Classes of the JDK's table: the content that their layouts read. Collections and arrays
+        of objects: a list of nodes (``None`` for null). Maps: a :class:`KryoMap` of nodes. ``Optional``: a node or ``None``.
+        Classes with described fields: a dict of nodes, and of bare values for primitive fields. Enums: a constant's name.
+    header
+        The data before the elements: the comparator of a sorted collection or map, the class of the elements of
+        ``Arrays.asList`` in Kryo 2.
+    """
+
+    class_name: str
+    content: Any
+    header: Any = None
+
+
+_LOG: Final = getLogger("state_processor")
+_LOGGED: Final[set[str]] = set()
+"""Classes that this process has logged."""
+
+
+def undescribed_classes(*parts: Any) -> tuple[str, ...]:
+    """Return the names of the classes in serializers that are neither built in nor described.
+
+    Parameters
+    ----------
+    parts
+        As for :func:`~state_processor.serializers.traversal.outermost_of`.
+    """
+    found: list[KryoSerializer] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
+    return tuple(dict.fromkeys(s.type_class for s in found if not s.self_delimiting))
+
+
+def calls(classes: Iterable[str]) -> str:
+    """Return the calls that describe classes; the user has to complete the fields."""
+    return registering("; ".join(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})" for name in classes))
+
+
+def log_undescribed(classes: Iterable[str]) -> None:
+    """Log that values of classes are bytes, once per process and class.
+
+    Parameters
+    ----------
+    classes
+        Their names.
+    """
+    new = dict.fromkeys(name for name in classes if name not in _LOGGED)
+    if new:
+        _LOGGED.update(new)
+        _LOG.warning(
+            "Kryo wrote values of %s without names of fields: they are read as bytes or not at all; describe the classes: %s",
+            " and ".join(new),
+            calls(new),
+        )
+
 
 _KAFKA_TOPIC_PARTITION: Final = KryoClass(
     "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",

@@ -14,11 +14,10 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.kryo.classes import user_class
-from state_processor.serializers.kryo.containers import is_collection, is_map
+from state_processor.serializers.kryo.classes import BigInteger, KryoMap, KryoObject, user_class
 from state_processor.serializers.kryo.jdk import TEXT, column_of
+from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.plain_values import to_json
-from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
 
 _INT: Final = JavaType("java.lang.Integer")
 

@@ -22,7 +22,7 @@ from state_processor.serializers.core.time_values import (
     to_local_date,
     to_local_time,
 )
-from state_processor.serializers.kryo.values import BigInteger
+from state_processor.serializers.kryo.classes import BigInteger
 from state_processor.serializers.text_grammar import to_number, to_whole_number
 
 _DAY_MS: Final = 86_400_000

@@ -21,8 +21,8 @@ from state_processor.serializers.core.time_values import (
     to_local_time,
 )
 from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType
-from state_processor.serializers.kryo import containers, converters, java_time, jdk_layouts
-from state_processor.serializers.kryo.classes import user_class
+from state_processor.serializers.kryo import converters, java_time, jdk_layouts, layouts
+from state_processor.serializers.kryo.classes import KryoMap, user_class
 from state_processor.serializers.kryo.layouts import (
     BYTE,
     COUNTED,
@@ -41,7 +41,6 @@ from state_processor.serializers.kryo.layouts import (
     optional_field,
     sequence,
 )
-from state_processor.serializers.kryo.values import KryoMap
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 
 TEXT: Final = "text"
@@ -232,7 +231,7 @@ TABLE: Final[dict[str, JdkClass]] = {
 EMPTY: Final = frozenset(name for name in TABLE if "Empty" in name or "Comparator" in name)
 """Classes whose objects take zero bytes."""
 
-_DECLARED_AS: Final = {**containers.NEW_OF, "java.time.ZoneId": "java.time.ZoneRegion"}
+_DECLARED_AS: Final = {**layouts.NEW_OF, "java.time.ZoneId": "java.time.ZoneRegion"}
 """Classes with the columns of values that are declared with an interface or an abstract class."""
 
 
@@ -253,7 +252,7 @@ def is_final(name: str) -> bool:
         element = name.lstrip("[")
         return element in PRIMITIVES.values() or is_final(element[1:-1])
     row = TABLE.get(name)
-    if name == containers.OPTIONAL or (row is not None and row.final):
+    if name == layouts.OPTIONAL or (row is not None and row.final):
         return True
     described = user_class(name)
     return described is not None and described.name == name and described.final
@@ -263,11 +262,11 @@ def is_known(name: str) -> bool:
     """Return True if values declared with a class or interface can be read, with any class of the JDK that fits."""
     return (
         name in TABLE
-        or name in containers.OPEN
-        or containers.is_collection(name)
-        or containers.is_map(name)
-        or name in (containers.AS_LIST, containers.OPTIONAL, containers.SINGLETON_MAP)
-        or name in containers.SINGLETONS
+        or name in layouts.OPEN
+        or layouts.is_collection(name)
+        or layouts.is_map(name)
+        or name in (layouts.AS_LIST, layouts.OPTIONAL, layouts.SINGLETON_MAP)
+        or name in layouts.SINGLETONS
         or user_class(name) is not None
         or (name.startswith("[") and (JavaType(name).component in PRIMITIVES or is_known(JavaType(name).component)))
     )

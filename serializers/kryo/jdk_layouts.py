@@ -15,7 +15,7 @@ from state_processor.serializers.io import encode_modified_utf8
 from state_processor.serializers.java.object_input import read_java_object
 from state_processor.serializers.java.types import BOXES, PRIMITIVES, UNBOXED
 from state_processor.serializers.kryo import java_time
-from state_processor.serializers.kryo.classes import unknown_class, user_class
+from state_processor.serializers.kryo.classes import BigInteger, unknown_class, user_class
 from state_processor.serializers.kryo.converters import same, text
 from state_processor.serializers.kryo.layouts import (
     BOOLEAN,
@@ -33,7 +33,6 @@ from state_processor.serializers.kryo.layouts import (
     java_stream,
     sequence,
 )
-from state_processor.serializers.kryo.values import BigInteger
 from state_processor.serializers.kryo.wire import KRYO_5
 
 _WORD: Final = (1 << 64) - 1

@@ -14,8 +14,7 @@ from state_processor.serializers.core.collections import (
     NullFlagged,
     SetSerializer,
 )
-from state_processor.serializers.core.either import EitherSerializer
-from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer

@@ -12,10 +12,9 @@ from typing import Any, Final
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.kryo import containers, java_time, jdk, jdk_layouts
-from state_processor.serializers.kryo.classes import unknown_class, user_class
+from state_processor.serializers.kryo import java_time, jdk, jdk_layouts, layouts
+from state_processor.serializers.kryo.classes import BigInteger, KryoMap, KryoObject, Node, unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape
-from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
 
 CLASS: Final = "@class"
 """The key of the class of an object in JSON."""
@@ -83,7 +82,7 @@ class Builder:
             return value
         if self.columns and value is not None and shape(type_, inside)[0] == "json":
             return _FROM_JSON.declared(type_, parse_json(value) if isinstance(value, str) else value)
-        if name == containers.OPTIONAL:
+        if name == layouts.OPTIONAL:
             return Node(name, self.declared(arguments[0] if arguments else ANY, value, inside))
         if name in _OPTIONAL_NUMBERS:
             return Node(name, None if value is None else jdk.TABLE[name].make(value))
@@ -106,17 +105,17 @@ class Builder:
         if name == "java.time.ZoneId":
             zone = java_time.zone_of(value)
             return Node(jdk.zone_class(zone), zone)
-        name = containers.NEW_OF.get(name, name)
+        name = layouts.NEW_OF.get(name, name)
         if name.startswith("["):
             return Node(name, self._array(JavaType(JavaType(name).component), value, inside))
         if name in _ENUM_SETS:
             return self._enum_set(name, arguments, value)
         if name in jdk.TABLE:
             return Node(name, jdk.TABLE[name].make(value))
-        if name in containers.COLLECTIONS or name in containers.SINGLETONS:
+        if name in layouts.COLLECTIONS or name in layouts.SINGLETONS:
             element = arguments[-1] if arguments else ANY
             return Node(name, [self.declared(element, part, inside) for part in _elements(value)])
-        if name in containers.MAPS or name == containers.SINGLETON_MAP:
+        if name in layouts.MAPS or name == layouts.SINGLETON_MAP:
             key_type, value_type = arguments if len(arguments) == 2 else (ANY, ANY)
             pairs = value.items() if isinstance(value, Mapping) else _elements(value)
             entries = ((self.declared(key_type, k, inside), self.declared(value_type, v, inside)) for k, v in pairs)

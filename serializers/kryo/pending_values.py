@@ -27,12 +27,12 @@ from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, Stat
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.kryo import containers, jdk
+from state_processor.serializers.kryo import jdk, layouts
+from state_processor.serializers.kryo.classes import BigInteger, KryoMap, Node
 from state_processor.serializers.kryo.columns import column_value, shape
 from state_processor.serializers.kryo.nested_kryo import kryo_parts, with_replacements
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
-from state_processor.serializers.kryo.values import BigInteger, KryoMap, Node
 
 _EXACT: Final = DecodeOptions(nanos="string")
 _SHOWN: Final = 120
@@ -292,10 +292,10 @@ class PendingEntries:
         yield bytes(value[position:])
 
 
-_FAMILIES: Final = (containers.COLLECTIONS | containers.SINGLETONS, containers.MAPS | {containers.SINGLETON_MAP})
+_FAMILIES: Final = (layouts.COLLECTIONS | layouts.SINGLETONS, layouts.MAPS | {layouts.SINGLETON_MAP})
 _OF_ONE_SIZE: Final = (
-    containers.SINGLETONS
-    | {containers.SINGLETON_MAP, "java.util.Collections$CopiesList"}
+    layouts.SINGLETONS
+    | {layouts.SINGLETON_MAP, "java.util.Collections$CopiesList"}
     | {f"java.util.ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList", "Map1", "MapN")}
 )
 """Classes with a fixed number of elements."""

@@ -9,9 +9,8 @@ from typing import Any
 from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.core.basic import without_lone_surrogates
 from state_processor.serializers.kryo import jdk
-from state_processor.serializers.kryo.classes import user_class
+from state_processor.serializers.kryo.classes import BigInteger, KryoMap, KryoObject, Node, user_class
 from state_processor.serializers.kryo.layouts import JavaStream, whole
-from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
 
 
 def plain(node: Node | None) -> Any:

@@ -17,11 +17,10 @@ from typing import Any, Final
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType, KryoClass
-from state_processor.serializers.kryo import containers, jdk
-from state_processor.serializers.kryo.classes import unknown_class, user_class
+from state_processor.serializers.kryo import jdk, layouts
+from state_processor.serializers.kryo.classes import KryoMap, Node, unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, Layout, ObjectInput
 from state_processor.serializers.kryo.plain_values import plain
-from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 
 DEEPEST: Final = 100
@@ -168,19 +167,19 @@ class KryoReader(ObjectInput):
         if described is not None and not described.abstract:
             values = self.fields(described.in_order)
             return {field_name: values[field_name] for field_name, _ in described.fields}
-        if name == containers.OPTIONAL:
+        if name == layouts.OPTIONAL:
             inner = arguments[0] if arguments else ANY
             # A field whose type is a type variable: Kryo 2 treats the variable's type argument as the declared type.
             return self.declared(inner) if self.version == KRYO_2 else self.node(inner.arguments)
         if name.startswith("["):
             return self._array(JavaType(name).component)
-        if name in containers.COLLECTIONS:
+        if name in layouts.COLLECTIONS:
             return self._collection_2(node, arguments) if self.version == KRYO_2 else self._collection_5(node, arguments)
-        if name in containers.MAPS:
+        if name in layouts.MAPS:
             return self._map(node, arguments)
-        if name in containers.SINGLETONS:
+        if name in layouts.SINGLETONS:
             return [self.node()]
-        if name == containers.SINGLETON_MAP:
+        if name == layouts.SINGLETON_MAP:
             return KryoMap([(self.node(), self.node())])
         raise unknown_class(name, self.where)
 
@@ -216,11 +215,11 @@ class KryoReader(ObjectInput):
         return [self.node() for _ in range(size)]
 
     def _collection_2(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
-        if node.class_name in containers.ORDERED_SETS:
+        if node.class_name in layouts.ORDERED_SETS:
             node.header = self.node()
         size = self.count("collection elements", self.varint())
         final = final_element(arguments)
-        if node.class_name == containers.AS_LIST:
+        if node.class_name == layouts.AS_LIST:
             node.header = self.class_()
             final = None
         if final is not None:
@@ -229,12 +228,12 @@ class KryoReader(ObjectInput):
 
     def _collection_5(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
         final, nested = final_element(arguments), arguments[-1].arguments if arguments else ()
-        nulls = node.class_name not in containers.IMMUTABLE
+        nulls = node.class_name not in layouts.IMMUTABLE
         flag, size = self.flagged_varint() if final is None or nulls else (False, self.varint())
         if size == 0:
             return None
         size = self.count("collection elements", size - 1, 0 if flag else 1)
-        if node.class_name in containers.ORDERED_SETS:
+        if node.class_name in layouts.ORDERED_SETS:
             node.header = self.node()
         if final is not None:
             return [self.object(final.name, nested, nullable=flag) for _ in range(size)]
@@ -260,7 +259,7 @@ class KryoReader(ObjectInput):
             size = self.varint() - 1
             if size < 0:
                 return None
-        if node.class_name in containers.ORDERED_MAPS:
+        if node.class_name in layouts.ORDERED_MAPS:
             node.header = self.node()
         if self.version == KRYO_2:
             size = self.varint()

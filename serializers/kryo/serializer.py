@@ -22,13 +22,12 @@ from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.kryo.classes import FIRST_USER_ID, class_ids, unknown_class
+from state_processor.serializers.kryo.classes import FIRST_USER_ID, Node, class_ids, unknown_class
 from state_processor.serializers.kryo.columns import column_type, column_value, shape
 from state_processor.serializers.kryo.jdk import is_known
 from state_processor.serializers.kryo.object_builder import FROM_COLUMNS
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.reader import KryoReader
-from state_processor.serializers.kryo.values import Node
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
 from state_processor.serializers.registry import provide_snapshots

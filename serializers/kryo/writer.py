@@ -9,11 +9,10 @@ from typing import Any
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
-from state_processor.serializers.kryo import containers, jdk
-from state_processor.serializers.kryo.classes import unknown_class, user_class
+from state_processor.serializers.kryo import jdk, layouts
+from state_processor.serializers.kryo.classes import KryoMap, Node, unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, ObjectOutput, whole
 from state_processor.serializers.kryo.reader import DEEPEST, JAVA_SERIALIZERS, final_element, is_referenced
-from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 
 
@@ -127,19 +126,19 @@ class KryoWriter(ObjectOutput):
     def _container(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
         """Write the content of an object that holds others."""
         name, content = node.class_name, node.content
-        if name == containers.OPTIONAL:
+        if name == layouts.OPTIONAL:
             self._optional(content, arguments[0] if arguments else ANY)
         elif name.startswith("["):
             self._array(JavaType(name).component, content)
         elif self.version == KRYO_2 and content is None:
             raise ValueError(f"expected a {name} with content: Kryo 2 can't write one that is null inside")
-        elif name in containers.COLLECTIONS:
+        elif name in layouts.COLLECTIONS:
             (self._collection_2 if self.version == KRYO_2 else self._collection_5)(node, arguments)
-        elif name in containers.MAPS:
+        elif name in layouts.MAPS:
             self._map(node, arguments)
-        elif name in containers.SINGLETONS:
+        elif name in layouts.SINGLETONS:
             self.node(content[0])
-        elif name == containers.SINGLETON_MAP:
+        elif name == layouts.SINGLETON_MAP:
             for part in content[0]:
                 self.node(part)
         else:
@@ -186,10 +185,10 @@ class KryoWriter(ObjectOutput):
 
     def _collection_2(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
         final = final_element(arguments)
-        if node.class_name in containers.ORDERED_SETS:
+        if node.class_name in layouts.ORDERED_SETS:
             self.node(node.header)
         self.varint(len(node.content))
-        if node.class_name == containers.AS_LIST:
+        if node.class_name == layouts.AS_LIST:
             self.class_(node.header or ANY.name)
             final = None
         for element in node.content:
@@ -204,14 +203,14 @@ class KryoWriter(ObjectOutput):
             self.varint(0)
             return
         final, nested = final_element(arguments), arguments[-1].arguments if arguments else ()
-        nulls, has_null = node.class_name not in containers.IMMUTABLE, None in elements
+        nulls, has_null = node.class_name not in layouts.IMMUTABLE, None in elements
         classes = {element.class_name for element in elements if element is not None}
         alike = final is None and bool(elements) and len(classes) <= 1
         if final is None or nulls:
             self.flagged_varint(bool(elements) and (alike or (final is not None and has_null)), len(elements) + 1)
         else:
             self.varint(len(elements) + 1)
-        if node.class_name in containers.ORDERED_SETS:
+        if node.class_name in layouts.ORDERED_SETS:
             self.node(node.header)
         if final is not None:
             for element in elements:
@@ -241,7 +240,7 @@ class KryoWriter(ObjectOutput):
             return
         if self.version != KRYO_2:
             self.varint(len(entries) + 1)
-        if node.class_name in containers.ORDERED_MAPS:
+        if node.class_name in layouts.ORDERED_MAPS:
             self.node(node.header)
         if self.version == KRYO_2:
             self.varint(len(entries))

@@ -1,22 +1,57 @@
-"""Namespaces of keyed state: ``VoidNamespace`` and windows."""
+"""Namespaces of keyed state: ``VoidNamespace`` and windows; timers, which have a key and a namespace."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer, register_simple
+from state_processor.serializers.base import SimpleSerializer, TypeSerializer, register_simple
 from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
-from state_processor.serializers.core.templates import EpochMillisSerializer, FieldsCodec, SimpleDelegatingSerializer
+from state_processor.serializers.core.templates import (
+    EpochMillisSerializer,
+    FieldsCodec,
+    NestedDelegatingSerializer,
+    SignFlippedLongSerializer,
+    SimpleDelegatingSerializer,
+    register_nested,
+)
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import STATE, TABLE_WINDOWS, WINDOWS
+from state_processor.serializers.flink_packages import STATE, STREAMING, TABLE_WINDOWS, WINDOWS
 from state_processor.serializers.io import DataInput, DataOutput
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+class Timer(NamedTuple):
+    """A timer: when it fires (milliseconds), its key and its namespace."""
+
+    timestamp: int
+    key: Any
+    namespace: Any
+
+
+class TimerSerializer(NestedDelegatingSerializer):
+    """A timer: time, key and namespace (Flink: ``TimerSerializer``). The time sorts as bytes: its sign is flipped."""
+
+    snapshot_class = f"{STREAMING}api.operators.TimerSerializerSnapshot"
+    outer_version = 2
+    nested_count = 2
+
+    def __init__(self, key: TypeSerializer, namespace: TypeSerializer) -> None:
+        fields = {"timestamp": SignFlippedLongSerializer(), "key": key, "namespace": namespace}
+        super().__init__(FieldsCodec(Timer, fields), key, namespace)
+        self.key = key
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        return f"TIMER<{self.key},{self.namespace}>"
+
+
+register_nested(TimerSerializer)
 
 
 class VoidNamespaceSerializer(VoidSerializer):

@@ -22,7 +22,7 @@ from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
 from state_processor.serializers.core.collections import ListCodec, NullFlagged
-from state_processor.serializers.core.either import EitherValue
+from state_processor.serializers.core.nullable import EitherValue
 from state_processor.serializers.core.templates import (
     ChoiceSerializer,
     DelegatingSerializer,

@@ -11,7 +11,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.pojo import PojoCodec
 from state_processor.serializers.core.pojo_columns import CLASS_FIELD
-from state_processor.serializers.core.pojo_fields import PojoValue
+from state_processor.serializers.core.pojo_entries import PojoValue
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UndescribedClassError
 from state_processor.serializers.io import DataInput, DataOutput

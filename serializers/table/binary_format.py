@@ -20,8 +20,8 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.kernel.encode.conversion import fields_in_order
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
-from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
 from state_processor.serializers.table.binary_slots import (

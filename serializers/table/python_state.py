@@ -1,34 +1,205 @@
-"""State of PyFlink jobs: byte arrays from Python's coders, and rows of one field as keys (PyFlink: ``state_impl``).
-
-A value is a byte array in Java. This module decodes and writes the bytes in it with the serializer that
-:func:`~state_processor.serializers.table.python_coders.python_coder` returns for the type that the job declares. The snapshots of
-these serializers are the snapshots of Java's serializers.
-"""
+"""State of PyFlink jobs: byte arrays from Python's coders, pickles, and rows of one field as keys (PyFlink: ``state_impl``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+import json
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.codec import VARIABLE, Codec
-from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer
+from state_processor.serializers.core.arrays import (
+    BytesSerializer,
+    GenericArraySerializer,
+    PrimitiveArraySerializer,
+    SimpleArraySerializer,
+)
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.core.collections import JoinedListCodec, ListCodec, ListSerializer, MapSerializer, NullFlagged
 from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
+from state_processor.serializers.core.scalar_type import PythonCoder
+from state_processor.serializers.core.scalars import scalar_type_of
 from state_processor.serializers.core.templates import DelegatingSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import StateProcessorError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
+from state_processor.serializers.table.python_values import PythonBigDecimalSerializer, PythonDateSerializer, PythonTimeSerializer
+from state_processor.serializers.table.single_values import StringDataSerializer, TimestampDataSerializer
+from state_processor.serializers.traversal import transform
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+_MILLISECONDS: Final = 3
+
+
+class _DecimalTextSerializer(PythonBigDecimalSerializer):
+    """A decimal of any size, encoded as its text in Python."""
+
+    def from_column(self, value: Any) -> str:
+        return str(value)
+
+
+class _PythonListSerializer(ListCodec, TypeSerializer):
+    """A list: a count, then for each element a byte 1 and the element, or a byte 0 for null."""
+
+    element: NullFlagged[TypeSerializer]
+
+    def __init__(self, element: TypeSerializer) -> None:
+        super().__init__(NullFlagged(element, null_when=False))
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element.inner,)
+
+    def with_children(self, children: Sequence[Any]) -> Self:
+        (element,) = children
+        return type(self)(element)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return ListSerializer(self.element.inner).snapshot()
+
+
+_SCALARS: Final[dict[PythonCoder, Callable[[TypeSerializer], TypeSerializer]]] = {
+    PythonCoder.SAME: lambda t: t,
+    PythonCoder.TEXT: lambda t: StringDataSerializer(),
+    PythonCoder.LONG: lambda t: NumberSerializer("LONG"),
+    PythonCoder.DECIMAL_TEXT: lambda t: _DecimalTextSerializer(),
+    PythonCoder.DATE: lambda t: PythonDateSerializer(),
+    PythonCoder.TIME: lambda t: PythonTimeSerializer(),
+    PythonCoder.TIMESTAMP: lambda t: TimestampDataSerializer(_MILLISECONDS),
+}
+
+_NESTED: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
+    PrimitiveArraySerializer: lambda t: ListSerializer(python_coder(t.element)),
+    SimpleArraySerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
+    GenericArraySerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
+    ListSerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
+    MapSerializer: lambda t: MapSerializer(python_coder(t.key), python_coder(t.value.inner)),
+    TupleSerializer: lambda t: TupleSerializer([python_coder(f) for f in t.fields]),
+    RowSerializer: lambda t: RowSerializer([python_coder(f) for f in t.fields], t.names),
+}
+"""Coders of types with nested types, as in PyFlink's ``from_type_info``."""
+
+
+def python_coder(type_: TypeSerializer) -> TypeSerializer:
+    """Return the serializer that reads and writes values of a type like PyFlink's workers.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If PyFlink lacks a coder for the type.
+    """
+    scalar = scalar_type_of(type_)
+    maker = _NESTED.get(type(type_)) if scalar is None else _SCALARS.get(scalar.python_coder)
+    if maker is None:
+        raise UnsupportedFormatError(f"PyFlink lacks a coder for values of type {type_}")
+    return maker(type_)
+
+
+def load_pickle(content: bytes) -> Any:
+    """Return the object of a pickle.
+
+    Raises
+    ------
+    UndecodableValueError
+        If it is not a pickle, or needs modules that are not installed.
+    """
+    try:
+        return pickle.loads(content)
+    except Exception as error:
+        raise UndecodableValueError(f"the pickle of {len(content)} bytes can't be loaded: {error!r}") from error
+
+
+def json_of(value: Any) -> str:
+    """Return the JSON of an object.
+
+    Raises
+    ------
+    UndecodableValueError
+        If JSON can't express a part: keys that are not text, numbers that are not finite, other objects.
+    """
+    try:
+        _check_keys(value)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UndecodableValueError(
+            f"a pickled {type(value).__name__} does not fit JSON ({error}): name its type, unpickle=Types.…, or read the bytes "
+            "and load them with sp.pyflink.load_pickle"
+        ) from None
+
+
+def _check_keys(value: Any) -> None:
+    """Refuse keys that ``json.dumps`` would convert to text."""
+    if isinstance(value, dict):
+        other = next((key for key in value if not isinstance(key, str)), None)
+        if other is not None:
+            raise TypeError(f"the key {other!r} is not text")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ():
+        _check_keys(inner)
+
+
+class PickleSerializer(BytesSerializer):
+    """A pickle that is loaded, as JSON text or as a value of a type.
+
+    Parameters
+    ----------
+    shown
+        The type; ``None`` for JSON text.
+    """
+
+    def __init__(self, shown: TypeSerializer | None) -> None:
+        super().__init__()
+        self.shown = shown
+
+    def __str__(self) -> str:
+        return f"PICKLE<{self.shown or 'JSON'}>"
+
+    def read(self, source: DataInput) -> Any:
+        value = load_pickle(super().read(source))
+        if self.shown is None:
+            return json_of(value)
+        try:
+            accepted = None if value is None else self.shown.from_column(value)
+            shown = (
+                None if value is None else self.shown.to_column(self.shown.deserialize(self.shown.serialize(accepted)), _PLAIN)
+            )
+            pa.array([shown], self.shown.arrow_type(_PLAIN))
+        except StateProcessorError:
+            raise
+        except Exception as error:
+            raise UndecodableValueError(f"a pickled {type(value).__name__} is no {self.shown}: {error!r}") from None
+        return accepted
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string() if self.shown is None else self.shown.arrow_type(options)
+
+    def to_column(self, value: Any, options: DecodeOptions) -> Any:
+        return value if value is None or self.shown is None else self.shown.to_column(value, options)
+
+    def emit_decode(self, builder: Any, column: Any) -> None:
+        TypeSerializer.emit_decode(self, builder, column)
+
+    def emit_encode(self, builder: Any, column: Any) -> None:
+        raise UndecodableValueError("pickles are written as bytes: leave unpickle out")
+
+
+_PLAIN = DecodeOptions()
+
+
+def loading_pickles(coder: TypeSerializer, shown: TypeSerializer | None) -> TypeSerializer:
+    """Return a coder whose byte arrays are loaded as pickles, and shown as values of a type or as JSON text."""
+    return transform(coder, lambda part: PickleSerializer(shown) if type(part) is BytesSerializer else part)
+
 
 PYTHON_PREFIX: Final = "python-state-"
 """Prefix of the names of PyFlink's states in snapshots (PyFlink: ``BeamStateHandler``)."""

@@ -12,9 +12,14 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.binary_values import OfSqlType, decode_text, encode_text, present_decimal, to_unscaled
-from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.logical_types import DecimalType
-from state_processor.serializers.table.single_values import NumbersSnapshot, StringDataSerializer, TimestampDataSerializer
+from state_processor.serializers.table.single_values import (
+    DateDataSerializer,
+    NumbersSnapshot,
+    StringDataSerializer,
+    TimeDataSerializer,
+    TimestampDataSerializer,
+)
 
 PYTHON: Final = "org.apache.flink.table.runtime.typeutils.serializers.python."
 

@@ -24,15 +24,21 @@ from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java.murmur import hash_words
+from state_processor.serializers.java.hashing import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
 from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
 from state_processor.serializers.table.binary_slots import BytesSlot, SerializedSlot, Slot
-from state_processor.serializers.table.linked_lists import LinkedListSerializer
-from state_processor.serializers.table.logical_type_objects import logical_type, type_object
+from state_processor.serializers.table.logical_type_objects import (
+    data_type_object,
+    logical_type,
+    serializer_object,
+    type_object,
+    type_of_data_type,
+)
 from state_processor.serializers.table.logical_types import (
     MAP_VIEW,
     ArrayType,
@@ -42,11 +48,12 @@ from state_processor.serializers.table.logical_types import (
     MapType,
     MultisetType,
     RowType,
+    StructuredType,
     TimestampType,
     TimeType,
     without_name_and_alias,
 )
-from state_processor.serializers.table.serializer_objects import data_type_object, serializer_object, type_of_data_type
+from state_processor.serializers.table.operator_records import LinkedListSerializer
 from state_processor.serializers.table.single_values import TABLE, NullSerializer, RawValueDataSerializer, TimestampDataSerializer
 from state_processor.serializers.table.type_descriptors import codecs_of
 
@@ -54,7 +61,6 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
-
 
 ROW_SNAPSHOT: Final = f"{TABLE}RowDataSerializer$RowDataSerializerSnapshot"
 ARRAY_SNAPSHOT: Final = f"{TABLE}ArrayDataSerializer$ArrayDataSerializerSnapshot"
@@ -391,7 +397,7 @@ def external_serializer(type_: LogicalType) -> TypeSerializer:
     Raises
     ------
     UnsupportedFormatError
-        See :func:`~state_processor.serializers.table.serializer_objects.data_type_object`.
+        See :func:`~state_processor.serializers.table.logical_type_objects.data_type_object`.
     """
     inner = internal_serializer(type_)
     snapshot = ExternalSerializerSnapshot(EXTERNAL_SNAPSHOT, [inner.snapshot()])
@@ -444,3 +450,90 @@ provide_snapshots(
     MapDataSerializerSnapshot,
 )
 provide_snapshots((EXTERNAL_SNAPSHOT,), ExternalSerializerSnapshot)
+
+
+def resolve_by_name(written: TypeSerializer, wanted: TypeSerializer) -> SchemaCompatibility | None:
+    """Return the verdict on the value of a state whose rows may evolve by name; ``None`` if it is not a row.
+
+    Parameters
+    ----------
+    written
+        The serializer of the state's value, of a list's elements or of a map's values.
+    wanted
+        The serializer that the new job declares, with the names of its fields.
+    """
+    old = written.value if isinstance(written, TtlSerializer) else written
+    new = wanted.value if isinstance(wanted, TtlSerializer) else wanted
+    if not isinstance(old, RowDataSerializer) or not isinstance(new, RowDataSerializer):
+        return None
+    snapshot = old.snapshot()
+    assert isinstance(snapshot, RowDataSerializerSnapshot)
+    verdict = _resolve(snapshot, new.slot.type)
+    gets_ttl = isinstance(wanted, TtlSerializer) and not isinstance(written, TtlSerializer)
+    if gets_ttl and not verdict.is_incompatible:
+        return SchemaCompatibility.compatible_after_migration()
+    return verdict
+
+
+def _resolve(old: RowDataSerializerSnapshot, new: RowType) -> SchemaCompatibility:
+    new_snapshots = RowDataSerializer(new).new_snapshot()
+    assert isinstance(new_snapshots, RowDataSerializerSnapshot)
+    nameless = isinstance(new, StructuredType)
+    agree = nameless or old.names is None or old.names == new.names
+    if old.logical_types == new.types and agree:
+        return worst_of_nested(old.nested, new_snapshots.nested)
+    if nameless:
+        return SchemaCompatibility.incompatible(f"{new} is of a user class; Flink does not match its fields by name")
+    matched = _by_position(old, new) if old.names is None else _by_name(old.names, old, new)
+    if isinstance(matched, str):
+        return SchemaCompatibility.incompatible(matched)
+    verdicts = (
+        _nested(old.nested[position], new_snapshots.nested[found], new.types[found]) for position, found in enumerate(matched)
+    )
+    worst = SchemaCompatibility.worst(*verdicts)
+    return worst if worst.is_incompatible else SchemaCompatibility.compatible_after_migration()
+
+
+def _nested(old: TypeSerializerSnapshot, new: TypeSerializerSnapshot, type_: LogicalType) -> SchemaCompatibility:
+    if isinstance(old, RowDataSerializerSnapshot) and _is_row(type_):
+        assert isinstance(type_, RowType)
+        return _resolve(old, type_)
+    return old.resolve_schema_compatibility(new)
+
+
+def _by_name(names: Sequence[str], old: RowDataSerializerSnapshot, new: RowType) -> list[int] | str:
+    """Return the position of each written field in the new row, or why Flink refuses it."""
+    places = {name: place for place, name in enumerate(new.names)}
+    for name, type_ in zip(new.names, new.types, strict=True):
+        if name not in names and not type_.nullable:
+            return f"field {name!r} is new and must not be null ({type_}); new fields have to be nullable"
+    for name, type_ in zip(names, old.logical_types, strict=True):
+        if name not in places:
+            return f"field {name!r} was written, but the new row lacks it: {new}"
+        if problem := _retyped(f"field {name!r}", type_, new.types[places[name]]):
+            return problem
+    return [places[name] for name in names]
+
+
+def _by_position(old: RowDataSerializerSnapshot, new: RowType) -> list[int] | str:
+    """Match fields of a row that was written without names: the new row may only have additional fields at its end."""
+    count = len(old.types)
+    if len(new.types) < count:
+        return f"a row of {count} fields without names was written, one of {len(new.types)} is required"
+    for position, type_ in enumerate(old.logical_types):
+        if problem := _retyped(f"field {position}, written without a name,", type_, new.types[position]):
+            return problem
+    for name, type_ in zip(new.names[count:], new.types[count:], strict=True):
+        if not type_.nullable:
+            return f"field {name!r} is new and must not be null ({type_}); new fields have to be nullable"
+    return list(range(count))
+
+
+def _retyped(field: str, old: LogicalType, new: LogicalType) -> str:
+    if old == new or (_is_row(old) and _is_row(new)):
+        return ""
+    return f"{field} was written as {old}, {new} is required"
+
+
+def _is_row(type_: LogicalType) -> bool:
+    return isinstance(type_, RowType) and not isinstance(type_, StructuredType)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -19,14 +20,15 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.big_numbers import to_decimal, to_java_bytes
 from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.temporal import present_date
+from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
-from state_processor.serializers.java.murmur import hash_bytes, hash_words
-from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, Op
+from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, hash_bytes, hash_words, signed
+from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, IN_LONG, SIZED, Op
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.binary_slots import null_bytes
 from state_processor.serializers.table.binary_values import (
@@ -41,18 +43,89 @@ from state_processor.serializers.table.binary_values import (
     present_decimal,
     present_text,
     present_timestamp,
+    time_text,
     to_bytes,
+    to_epoch_day,
+    to_millis_of_day,
     to_timestamp,
     to_unscaled,
     to_variant,
 )
-from state_processor.serializers.table.logical_types import AtomicType, DecimalType, TextType, TimestampType
+from state_processor.serializers.table.logical_types import AtomicType, DateType, DecimalType, TextType, TimestampType, TimeType
 from state_processor.serializers.table.sql_limits import limits_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+_DAYS: Final = 0
+_SINCE_MIDNIGHT: Final = 2
+_MILLIS: Final = 1000
+
+
+class _CountSerializer(OfSqlType, SimpleSerializer):
+    """An int that counts the days since 1970, or the milliseconds of a day."""
+
+    snapshot_class = f"{BASE}IntSerializer$IntSerializerSnapshot"
+    length = min_size = 4
+    type: DateType | TimeType
+    _units: int
+    """Units of a second; 0 for days."""
+    _text_form: int
+
+    def read(self, source: DataInput) -> int:
+        return source.read_int()
+
+    def write(self, value: int, target: DataOutput) -> None:
+        target.write_int(value)
+
+    @abstractmethod
+    def from_column(self, value: Any) -> int:
+        """Return the count of a value of a column."""
+
+    def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
+        meaning = _SINCE_MIDNIGHT if self._units else 0
+        builder.op(Op.EPOCH, column, mode=builder.options.time_mode, meaning=meaning, units=self._units, size=self.length)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        form = self._text_form if pa.types.is_string(column.type) else COUNTS
+        builder.op(Op.EPOCH, column, units=self._units, size=self.length, form=form)
+
+    def hash_code(self, value: int) -> int:
+        return value
+
+
+class DateDataSerializer(_CountSerializer):
+    """``DATE``: an int, the days since 1970 (Flink: ``IntSerializer``)."""
+
+    type = DateType()
+    _units = _DAYS
+    _text_form = DATE_TEXT
+
+    def from_column(self, value: Any) -> int:
+        return to_epoch_day(value)
+
+    def to_column(self, value: int, options: DecodeOptions) -> date | str:
+        return present_date(LocalDate.of_epoch_day(value), options)
+
+
+class TimeDataSerializer(_CountSerializer):
+    """``TIME``: an int, the milliseconds of the day (Flink: ``IntSerializer``)."""
+
+    _units = _MILLIS
+    _text_form = CLOCK_TEXT
+
+    def __init__(self, precision: int = 0, snapshot_class: str = "") -> None:
+        super().__init__(snapshot_class)
+        self.type = TimeType(precision)
+
+    def from_column(self, value: Any) -> int:
+        return to_millis_of_day(value)
+
+    def to_column(self, value: int, options: DecodeOptions) -> str:
+        return time_text(value)
+
 
 TABLE: Final = "org.apache.flink.table.runtime.typeutils."
 DATA_VIEW: Final = "org.apache.flink.table.dataview."

@@ -29,7 +29,6 @@ from state_processor.serializers.table.binary_slots import (
     TimestampSlot,
     VariantSlot,
 )
-from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.logical_types import (
     PACKAGE,
     ArrayType,
@@ -51,9 +50,11 @@ from state_processor.serializers.table.single_values import (
     DATA_VIEW,
     TABLE,
     BitmapSerializer,
+    DateDataSerializer,
     DecimalDataSerializer,
     NullSerializer,
     StringDataSerializer,
+    TimeDataSerializer,
     TimestampDataSerializer,
     VariantSerializer,
 )

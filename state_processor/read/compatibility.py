@@ -14,7 +14,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
-from state_processor.serializers.table.row_evolution import resolve_by_name
+from state_processor.serializers.table.rowdata import resolve_by_name
 from state_processor.types.state_specs import check_type
 
 

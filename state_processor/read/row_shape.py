@@ -20,8 +20,7 @@ from state_processor.options.option import Option, options_of
 from state_processor.options.task_registrations import import_serializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.installed_packages import entry_points
-from state_processor.serializers.registry import ENTRY_POINT_GROUP
+from state_processor.serializers.registry import ENTRY_POINT_GROUP, entry_points
 from state_processor.serializers.user_registrations import user_registrations
 
 RowShape = Mapping[str, str]

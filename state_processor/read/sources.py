@@ -23,7 +23,7 @@ from state_processor.read.projection import Projection, selection
 from state_processor.serializers.column_type import ColumnType
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, UndecodableValueError
-from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
+from state_processor.serializers.kryo.classes import log_undescribed, undescribed_classes
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
 
 _LOG: Final = getLogger("state_processor")

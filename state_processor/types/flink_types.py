@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import arrays, basic, collections, either, enums, nullable, pojo, rows, tuples
+from state_processor.serializers.core import arrays, basic, collections, enums, nullable, pojo, rows, tuples
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
@@ -235,7 +235,7 @@ class Types:
     @staticmethod
     def EITHER(left_type: TypeSerializer, right_type: TypeSerializer) -> TypeSerializer:
         """Return the type of Flink's ``Either``."""
-        return within_limits(either.EitherSerializer(left_type, right_type))
+        return within_limits(nullable.EitherSerializer(left_type, right_type))
 
     @staticmethod
     def NULLABLE(inner_type: TypeSerializer) -> TypeSerializer:

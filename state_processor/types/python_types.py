@@ -15,7 +15,7 @@ from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
-from state_processor.serializers.table.python_coders import python_coder
+from state_processor.serializers.table.python_state import python_coder
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types.type_parser import parse_type
 

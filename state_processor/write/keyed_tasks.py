@@ -31,8 +31,8 @@ from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.late import pc
-from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import fetch_blobs
 from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
 from state_processor.write.row_protocol import Replaced

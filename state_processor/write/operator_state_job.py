@@ -17,8 +17,8 @@ from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
-from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
 from state_processor.write.migration_tasks import MigrateElements, portable
 from state_processor.write.operator_state_tasks import (

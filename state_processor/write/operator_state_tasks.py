@@ -24,8 +24,8 @@ from state_processor.backends.write.operator_writer import OperatorStateFileWrit
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.changes import ElementEdits
 from state_processor.write.passes import BatchEncoder, Batches, WrittenFile

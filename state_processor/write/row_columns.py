@@ -24,10 +24,10 @@ from state_processor.read.read_types import ReadType, read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
-from state_processor.serializers.third_party import third_party_errors
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows

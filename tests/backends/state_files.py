@@ -21,8 +21,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 
 LONG = NumberSerializer("LONG")
 INT = NumberSerializer("INT")

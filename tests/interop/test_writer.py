@@ -17,8 +17,7 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from tests.backends.operator_files import OperatorColumnsWriter, new_operator
 from tests.interop import flink, flink_jars

@@ -25,7 +25,7 @@ from state_processor.serializers.kernel.outcomes import LOST_NANOS, OUT_OF_RANGE
 
 ROOT: Final = Path(__file__).parents[2]
 IN_CODE_ONLY: Final = {
-    "serializers/table/pickles.py": "pickles are loaded by code only",
+    "serializers/table/python_state.py": "pickles are loaded by code only",
     "state_processor/types/declared_types.py": "a value that is not a mapping comes from code only",
     "state_processor/options/allowed_modules.py": "advice to the owner of the session",
     "state_processor/reader.py": "methods of SavepointReader",

@@ -19,8 +19,8 @@ from state_processor.serializers.errors import (
     StateProcessorError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.foreign_errors import message_of
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.third_party import message_of
 
 LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType({**java_states.LAYOUTS, **kafka.LAYOUTS})
 """Layouts of the sources and sinks of this room; others come with their connectors."""

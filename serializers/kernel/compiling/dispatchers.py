@@ -2,21 +2,94 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from numba.core import types
+from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.serialize import dumps
 from numba.extending import intrinsic
 
+from state_processor.serializers.kernel.compiling.cache import (
+    PACKAGE,
+    cache_folders,
+    log_compilation,
+    read_trusted,
+    writable_folder,
+    write_private,
+)
 from state_processor.serializers.kernel.compiling.cache_lock import one_process
-from state_processor.serializers.kernel.compiling.stored_kernels import KernelCache
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.compiler import Kernel
+
+_DIGEST: Final = hashlib.sha256().digest_size
+
+
+class KernelCache(NullCache):  # type: ignore[misc]
+    """The compiled variants of one function, in the form of Numba's caches.
+
+    Parameters
+    ----------
+    function
+        The function.
+    stamp
+        The digest of its content.
+    """
+
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
+        self._name = f"{function.__module__.removeprefix(f'{PACKAGE}.')}.{function.__qualname__}"
+        self._stamp = stamp
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return stored compiled code, or ``None`` if this process has to compile; waits for another one that does."""
+        target_context.refresh()
+        name = self._file_name(sig, target_context.codegen())
+        data = self._stored(name)
+        folder = writable_folder()
+        if data is None and folder is not None and one_process.acquire(folder):
+            data = self._stored(name)
+        if data is None:
+            log_compilation()
+            return None
+        return CompileResult._rebuild(target_context, *data)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store compiled code if a folder can be written."""
+        folder = writable_folder()
+        if folder is None:
+            return
+        content = dumps(data._reduce())
+        new = folder / f"{uuid4().hex[:16]}.new"
+        try:
+            write_private(new, hashlib.sha256(content).digest() + content)
+            new.replace(folder / self._file_name(sig, data.codegen))
+        except OSError:  # the disk is full, perhaps
+            with suppress(OSError):
+                new.unlink()
+
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        """Return a name for the function, its content, the types of arguments and the CPU."""
+        variant = "\n".join([self._stamp, *map(str, sig), *map(str, codegen.magic_tuple())])
+        return f"{self._name}-{hashlib.sha256(variant.encode()).hexdigest()[:32]}.kernel"
+
+    @staticmethod
+    def _stored(name: str) -> Any:
+        """Return the content of a file in one of the folders; ``None`` if no such file is whole and safe from other users."""
+        for folder in cache_folders():
+            with suppress(OSError):
+                found = read_trusted(folder / name)
+                if found is not None and hashlib.sha256(found[_DIGEST:]).digest() == found[:_DIGEST]:
+                    return pickle.loads(found[_DIGEST:])
+        return None
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]

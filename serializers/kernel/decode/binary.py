@@ -21,8 +21,8 @@ from state_processor.serializers.kernel.decode.slots import (
     put_bytes,
     put_offset,
 )
+from state_processor.serializers.kernel.decode.strings import put_text
 from state_processor.serializers.kernel.decode.tables import load_tables
-from state_processor.serializers.kernel.decode.utf8 import put_text
 from state_processor.serializers.kernel.decode.values import pointed
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (

@@ -14,14 +14,9 @@ import numpy as np
 from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, entry_point
-from state_processor.serializers.kernel.decode.avro import avro
 from state_processor.serializers.kernel.decode.binary import binary
-from state_processor.serializers.kernel.decode.decimals import decimal
-from state_processor.serializers.kernel.decode.epochs import epoch
-from state_processor.serializers.kernel.decode.java_local_times import java_local_time
-from state_processor.serializers.kernel.decode.masks import masked
-from state_processor.serializers.kernel.decode.misc import misc
-from state_processor.serializers.kernel.decode.numbers import number
+from state_processor.serializers.kernel.decode.misc import masked, misc
+from state_processor.serializers.kernel.decode.numbers import decimal, number
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -31,8 +26,7 @@ from state_processor.serializers.kernel.decode.slots import (
     put_fixed,
     put_offset,
 )
-from state_processor.serializers.kernel.decode.sql_times import sql_time, sql_time_text
-from state_processor.serializers.kernel.decode.strings import put_short_ascii, string
+from state_processor.serializers.kernel.decode.strings import avro, put_short_ascii, string
 from state_processor.serializers.kernel.decode.tables import (
     ARENA,
     AUX,
@@ -44,7 +38,7 @@ from state_processor.serializers.kernel.decode.tables import (
     run_family,
     store_tables,
 )
-from state_processor.serializers.kernel.decode.times import temporal
+from state_processor.serializers.kernel.decode.times import epoch, java_local_time, sql_time, sql_time_text, temporal
 from state_processor.serializers.kernel.decode.values import pojo_target
 from state_processor.serializers.kernel.memory import (
     MIN_I64,

@@ -1,4 +1,4 @@
-"""Strings and characters in the decode kernel: UTF-16 units, each a varint or two bytes."""
+"""Strings and characters in the decode kernel: UTF-16 units, each a varint or two bytes; UTF-8, and other formats of Avro."""
 
 from __future__ import annotations
 
@@ -14,15 +14,158 @@ from state_processor.serializers.kernel.decode.slots import (
     VAR_CAPACITY,
     VAR_SIZE,
     end_text,
+    put_bytes,
     put_null,
+    put_offset,
     room,
 )
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import put_code_point, put_units
 from state_processor.serializers.kernel.decode.values import varint
 from state_processor.serializers.kernel.families import family
-from state_processor.serializers.kernel.memory import NOT_ASCII, load_be_u16, load_i64, store_i32, store_i64
-from state_processor.serializers.kernel.opcodes import CODE, COL, Op
+from state_processor.serializers.kernel.memory import NOT_ASCII, load_be_i32, load_be_u16, load_i64, store_i32, store_i64
+from state_processor.serializers.kernel.opcodes import AVRO, CODE, COL, FAMILY, A, B, D, Op
+
+
+@kernel
+def _sequence(buf, pos, end):  # type: ignore[no-untyped-def]
+    """Return the size of the UTF-8 sequence at ``pos``; of an invalid one, the size of its longest valid prefix, negated."""
+    lead = buf[pos]
+    if lead < 0x80:
+        return 1
+    low, high, size = 0x80, 0xBF, 0
+    if 0xC2 <= lead <= 0xDF:
+        size = 2
+    elif 0xE0 <= lead <= 0xEF:
+        size = 3
+        if lead == 0xE0:
+            low = 0xA0
+        elif lead == 0xED:
+            high = 0x9F
+    elif 0xF0 <= lead <= 0xF4:
+        size = 4
+        if lead == 0xF0:
+            low = 0x90
+        elif lead == 0xF4:
+            high = 0x8F
+    for i in range(1, size):
+        if pos + i >= end or buf[pos + i] < low or buf[pos + i] > high:
+            return -i
+        low, high = 0x80, 0xBF
+    return size if size else -1
+
+
+@kernel
+def put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Append UTF-8 text, with U+FFFD for invalid sequences as in Java. Return 0, or the status that stops the run."""
+    end = pos + size
+    at = pos
+    needed = 0
+    while at < end:
+        while at + 8 <= end and not load_i64(buf, at) & NOT_ASCII:
+            at += 8
+            needed += 8
+        if at < end:
+            length = _sequence(buf, at, end)
+            needed += length if length > 0 else 3
+            at += abs(length)
+    if needed == size and at == end:
+        # Wrong sequences of three bytes have the size of their replacement, but not its bytes: they take the long way.
+        at = pos
+        while at < end:
+            while at + 8 <= end and not load_i64(buf, at) & NOT_ASCII:
+                at += 8
+            if at < end:
+                length = _sequence(buf, at, end)
+                if length < 0:
+                    break
+                at += length
+        if at == end:
+            return outcomes.OK if put_bytes(arena, cols, col, buf, pos, size) else outcomes.FULL
+    if not room(cols, col, needed):
+        return outcomes.FULL
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    at = pos
+    while at < end:
+        length = _sequence(buf, at, end)
+        if length < 0:
+            arena[out] = 0xEF
+            arena[out + 1] = 0xBF
+            arena[out + 2] = 0xBD
+            out += 3
+        for i in range(length):
+            arena[out] = buf[at + i]
+            out += 1
+        at += abs(length)
+    end_text(arena, cols, col, out)
+    return outcomes.OK
+
+
+@family
+def avro(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+    """Run instructions while they are of ``AVRO``."""
+    prog, _, aux, _, buf, regs, arena, cols = load_tables(tables)
+    status = outcomes.OK
+    col = np.int64(-1)
+    while True:
+        op = prog[pc, CODE]
+        if op & FAMILY != AVRO:
+            break
+        col = prog[pc, COL]
+        if op == Op.UTF8:
+            if pos + 4 > end:
+                status = outcomes.TRUNCATED
+                break
+            size = load_be_i32(buf, pos)
+            if size < 0 or size > end - pos - 4:
+                status = outcomes.BAD_COUNT
+                break
+            if col >= 0:
+                status = put_text(buf, pos + 4, size, arena, cols, col)
+                if status != outcomes.OK:
+                    break
+            pos += 4 + size
+        elif op == Op.BLOCKS or op == Op.BLOCKS_NEXT:
+            more = False
+            if op == Op.BLOCKS_NEXT:
+                regs[prog[pc, A]] -= 1
+                more = regs[prog[pc, A]] > 0
+            if not more:
+                count, after = varint(buf, pos, end)
+                if after < 0 or count > end - after:
+                    status = outcomes.BAD_COUNT
+                    break
+                pos = after
+                regs[prog[pc, A]] = count
+                if count == 0:
+                    if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+                        status = outcomes.FULL
+                        break
+                    if op == Op.BLOCKS:
+                        pc = prog[pc, D]
+                    else:
+                        pc += 1
+                    continue
+                more = op == Op.BLOCKS_NEXT
+            if more:
+                pc = prog[pc, D]
+                continue
+        elif op == Op.CHOOSE:
+            if pos + 4 > end:
+                status = outcomes.TRUNCATED
+                break
+            index = load_be_i32(buf, pos)
+            if index < 0 or index >= prog[pc, B]:
+                status = outcomes.BAD_INDEX
+                break
+            pos += 4
+            pc = aux[prog[pc, A] + index, 0]
+            continue
+        else:
+            status = outcomes.UNKNOWN_INSTRUCTION
+            break
+        pc += 1
+    return pc, pos, status, col
 
 
 @inlined_kernel

@@ -12,14 +12,9 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel
-from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
 from state_processor.serializers.kernel.encode.binary import binary
-from state_processor.serializers.kernel.encode.decimals import put_decimal
-from state_processor.serializers.kernel.encode.epochs import put_epoch
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
-from state_processor.serializers.kernel.encode.java_local_times import put_java_local_time
-from state_processor.serializers.kernel.encode.numbers import put_number
-from state_processor.serializers.kernel.encode.sql_times import put_sql_time
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, copy, is_null, row_kind, text_at
+from state_processor.serializers.kernel.encode.numbers import put_decimal, put_number
 from state_processor.serializers.kernel.encode.tables import (
     BYTES,
     COLUMNS,
@@ -31,7 +26,7 @@ from state_processor.serializers.kernel.encode.tables import (
     store_tables,
 )
 from state_processor.serializers.kernel.encode.text import code_point, put_string, put_varint, utf8_size
-from state_processor.serializers.kernel.encode.times import put_temporal
+from state_processor.serializers.kernel.encode.times import put_epoch, put_java_local_time, put_sql_time, put_temporal
 from state_processor.serializers.kernel.memory import (
     MAX_I64,
     MIN_I64,

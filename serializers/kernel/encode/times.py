@@ -1,4 +1,4 @@
-"""Points in time in the encode kernel: from days, microseconds or ISO text to Java's fields."""
+"""Dates and times in the encode kernel: of Java, of Avro and of Flink SQL, from Arrow's days and microseconds or from text."""
 
 from __future__ import annotations
 
@@ -10,20 +10,267 @@ from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.calendar import (
     DAY,
     DAY_MS,
+    DAY_US,
     GREGORIAN_SECOND,
     MOST_YEARS,
+    NANOS,
     NO_DAY,
+    civil_from_days,
     from_gregorian,
     zone_offset,
 )
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
-from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, copy, is_null, point, text_at
 from state_processor.serializers.kernel.encode.tables import load_tables
-from state_processor.serializers.kernel.encode.time_text import fits_millis, parse_clock, parse_date, parse_instant
+from state_processor.serializers.kernel.encode.time_text import (
+    fits_millis,
+    parse_clock,
+    parse_date,
+    parse_instant,
+    parse_local,
+    parse_moment,
+)
 from state_processor.serializers.kernel.families import family
-from state_processor.serializers.kernel.memory import MIN_I32, MIN_I64, load_i32, load_i64, store_be_i32, store_be_i64
-from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, Op
+from state_processor.serializers.kernel.memory import (
+    MAX_I32,
+    MAX_I64,
+    MIN_I32,
+    MIN_I64,
+    load_i32,
+    load_i64,
+    store_be_i16,
+    store_be_i32,
+    store_be_i64,
+    store_i32,
+    store_i64,
+)
+from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, CODE, COL, COUNTS, INSTANT_TEXT, LOCAL_TEXT, A, B, C, D, E, Op
+
+_WRONG: Final = np.int64(-1)
+
+
+@inlined_kernel
+def _put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
+    """Write a count of days or of parts of a second (Avro). Return the offset after it and 0, or the status."""
+    units, size, form = prog[pc, A], prog[pc, B], prog[pc, C]
+    seconds = np.int64(0)
+    nano = np.int64(0)
+    value = np.int64(0)
+    if form == COUNTS:
+        if units == 0:
+            value = np.int64(load_i32(arena, cols[col, DATA] + 4 * slot))
+        else:
+            micros = load_i64(arena, cols[col, DATA] + 8 * slot)
+            seconds = micros // 1000000
+            nano = (micros - seconds * 1000000) * 1000
+    else:
+        begin, end = text_at(arena, cols, col, slot)
+        if form == INSTANT_TEXT:
+            seconds, nano = parse_instant(arena, begin, end)
+        elif form == CLOCK_TEXT:
+            nanos = parse_clock(arena, begin, end)
+            seconds = nanos // NANOS
+            nano = _WRONG if nanos < 0 else nanos % NANOS
+        elif form == LOCAL_TEXT:
+            days, nanos = parse_local(arena, begin, end)
+            seconds = days * DAY + nanos // NANOS
+            nano = _WRONG if nanos < 0 else nanos % NANOS
+        else:
+            at, value = parse_date(arena, begin, end, MOST_YEARS)
+            nano = np.int64(0) if at == end else _WRONG
+        if nano < 0:
+            return pos, outcomes.BAD_TIME
+    if units:
+        most = MAX_I64 // units - 1
+        if seconds > most or seconds < -most:
+            return pos, outcomes.OUT_OF_RANGE
+        part = NANOS // units
+        if nano % part:
+            return pos, outcomes.LOST_DIGITS
+        value = seconds * units + nano // part
+    if size == 8:
+        store_be_i64(out, pos, value)
+    else:
+        if value > MAX_I32 or value < MIN_I32:
+            return pos, outcomes.OUT_OF_RANGE
+        store_be_i32(out, pos, value)
+    return pos + size, outcomes.OK
+
+
+@family
+def put_epoch(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
+    """Write one date or time."""
+    prog, _, arena, cols, idx, _, _, out = load_tables(tables)
+    col = prog[pc, COL]
+    if prog[pc, CODE] != Op.EPOCH:
+        return pc, pos, outcomes.UNKNOWN_INSTRUCTION
+    slot = idx[cols[col, LEVEL]]
+    if is_null(arena, cols, col, slot):
+        return pc, pos, outcomes.NULL_VALUE
+    pos, status = _put_epoch(prog, pc, arena, cols, col, slot, out, pos)
+    return pc + 1 if status == outcomes.OK else pc, pos, status
+
+
+_MIN_I16: Final = -(2**15)
+
+
+@kernel
+def _put_date(days, out, pos):  # type: ignore[no-untyped-def]
+    year, month, day = civil_from_days(days)
+    store_be_i32(out, pos, year)
+    out[pos + 4] = month
+    out[pos + 5] = day
+    return pos + 6
+
+
+@kernel
+def _put_clock(nanos, out, pos):  # type: ignore[no-untyped-def]
+    seconds = nanos // NANOS
+    out[pos] = seconds // 3600
+    out[pos + 1] = seconds // 60 % 60
+    out[pos + 2] = seconds % 60
+    store_be_i32(out, pos + 3, nanos % NANOS)
+    return pos + 7
+
+
+@inlined_kernel
+def _put_local_null(op, out, pos):  # type: ignore[no-untyped-def]
+    """Write the bytes for null. Return the offset after them."""
+    if op != Op.LOCAL_TIME:
+        store_be_i32(out, pos, MIN_I32)
+        store_be_i16(out, pos + 4, _MIN_I16)
+        pos += 6
+    if op != Op.LOCAL_DATE:
+        out[pos] = 0x80
+        store_be_i16(out, pos + 1, _MIN_I16)
+        store_be_i32(out, pos + 3, MIN_I32)
+        pos += 7
+    return pos
+
+
+@inlined_kernel
+def _local_time_from_text(op, text, begin, end, out, pos):  # type: ignore[no-untyped-def]
+    """Write a text. Return the offset after it, or -1 for a wrong one."""
+    if op == Op.LOCAL_DATE:
+        at, days = parse_date(text, begin, end, MOST_YEARS)
+        return _put_date(days, out, pos) if at == end else np.int64(-1)
+    if op == Op.LOCAL_TIME:
+        nanos = parse_clock(text, begin, end)
+        return _put_clock(nanos, out, pos) if nanos >= 0 else np.int64(-1)
+    days, nanos = parse_local(text, begin, end)
+    return _put_clock(nanos, out, _put_date(days, out, pos)) if nanos >= 0 else np.int64(-1)
+
+
+@family
+def put_java_local_time(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
+    """Write one date or time."""
+    prog, _, arena, cols, idx, _, _, out = load_tables(tables)
+    op = prog[pc, CODE]
+    col = prog[pc, COL]
+    textual = prog[pc, B] != 0
+    if op != Op.LOCAL_DATE and op != Op.LOCAL_TIME and op != Op.LOCAL_DATE_TIME:
+        return pc, pos, outcomes.UNKNOWN_INSTRUCTION
+    slot = idx[cols[col, LEVEL]]
+    if is_null(arena, cols, col, slot):
+        return pc + 1, _put_local_null(op, out, pos), outcomes.OK
+    if textual:
+        begin, end = text_at(arena, cols, col, slot)
+        after = _local_time_from_text(op, arena, begin, end, out, pos)
+        return (pc, pos, outcomes.BAD_TIME) if after < 0 else (pc + 1, after, outcomes.OK)
+    if op == Op.LOCAL_DATE:
+        return pc + 1, _put_date(load_i32(arena, cols[col, DATA] + 4 * slot), out, pos), outcomes.OK
+    if op == Op.LOCAL_TIME:  # its columns are text
+        return pc, pos, outcomes.UNKNOWN_INSTRUCTION
+    micros = load_i64(arena, cols[col, DATA] + 8 * slot)
+    days = micros // DAY_US
+    return pc + 1, _put_clock((micros - days * DAY_US) * 1000, out, _put_date(days, out, pos)), outcomes.OK
+
+
+@kernel
+def _millis_of(arena, cols, col, slot, textual):  # type: ignore[no-untyped-def]
+    """Return milliseconds since 1970, nanoseconds of the millisecond, and 0 or the status that stops the run."""
+    if not textual:
+        micros = load_i64(arena, cols[col, DATA] + 8 * slot)
+        millis = micros // 1000
+        return millis, (micros - millis * 1000) * 1000, outcomes.OK
+    begin, end = text_at(arena, cols, col, slot)
+    seconds, nano = parse_moment(arena, begin, end)
+    if nano < 0:
+        return seconds, nano, outcomes.BAD_TIME
+    if not fits_millis(seconds, nano):
+        return seconds, nano, outcomes.OUT_OF_RANGE
+    return seconds * 1000 + nano // 1000000, nano % 1000000, outcomes.OK
+
+
+@inlined_kernel
+def _put_plain(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
+    """Write a timestamp of Flink SQL outside of binary rows. Return the offset after it and 0, or the status."""
+    millis, nano, status = _millis_of(arena, cols, col, slot, prog[pc, B] != 0)
+    if status != outcomes.OK:
+        return pos, status
+    store_be_i64(out, pos, millis)
+    if prog[pc, A]:
+        return pos + 8, outcomes.LOST_DIGITS if nano else outcomes.OK
+    store_be_i32(out, pos + 8, nano)
+    return pos + 12, outcomes.OK
+
+
+@inlined_kernel
+def _put_in_slot(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
+    """Write a date, a time of day or a timestamp. Return the new end of the region and 0, or the status that stops the run."""
+    textual = prog[pc, E] != 0
+    first, last = np.int64(0), np.int64(0)
+    if textual:
+        first, last = text_at(arena, cols, col, at)
+    if op == Op.SLOT_DATE:
+        days = np.int64(0)
+        if textual:
+            after, days = parse_date(arena, first, last, MOST_YEARS)
+            if after != last:
+                return pos, outcomes.BAD_TIME
+            if days > MAX_I32 or days < MIN_I32:
+                return pos, outcomes.OUT_OF_RANGE
+        else:
+            days = np.int64(load_i32(arena, cols[col, DATA] + 4 * at))
+        store_i32(out, slot, days)
+        return pos, outcomes.OK
+    if op == Op.SLOT_TIME:
+        nanos = parse_clock(arena, first, last)
+        if nanos < 0:
+            return pos, outcomes.BAD_TIME
+        store_i32(out, slot, nanos // 1000000)
+        return pos, outcomes.LOST_DIGITS if nanos % 1000000 else outcomes.OK
+    millis, nano, status = _millis_of(arena, cols, col, at, textual)
+    if status != outcomes.OK:
+        return pos, status
+    if prog[pc, D]:
+        store_i64(out, slot, millis)
+        return pos, outcomes.LOST_DIGITS if nano else outcomes.OK
+    if pos + 8 > len(out):
+        return pos, outcomes.FULL
+    point(out, slot, begin, pos, nano)
+    store_i64(out, pos, millis)
+    return pos + 8, outcomes.OK
+
+
+@family
+def put_sql_time(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
+    """Write one date or time."""
+    prog, _, arena, cols, idx, _, regs, out = load_tables(tables)
+    op = prog[pc, CODE]
+    col = prog[pc, COL]
+    status = outcomes.UNKNOWN_INSTRUCTION
+    if op == Op.TIMESTAMP or op == Op.SLOT_TIMESTAMP or op == Op.SLOT_DATE or op == Op.SLOT_TIME:
+        at = idx[cols[col, LEVEL]]
+        if op != Op.TIMESTAMP:
+            slot = regs[prog[pc, B]] + prog[pc, C]
+            pos, status = _put_in_slot(op, prog, pc, arena, cols, col, at, out, slot, regs[prog[pc, A]], pos)
+        elif is_null(arena, cols, col, at):
+            status = outcomes.NULL_VALUE
+        else:
+            pos, status = _put_plain(prog, pc, arena, cols, col, at, out, pos)
+    return pc + 1 if status == outcomes.OK else pc, pos, status
+
 
 _MOST_MS_DAY: Final = 106751991165  # days whose milliseconds fit a long, in every zone
 

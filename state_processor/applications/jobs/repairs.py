@@ -23,7 +23,7 @@ from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.key_groups import default_max_parallelism
 from state_processor.serializers import register_kryo_class, registrations
-from state_processor.serializers.kryo.containers import is_collection, is_map
+from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.traversal import walk

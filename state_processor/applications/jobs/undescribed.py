@@ -16,18 +16,18 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.self_written import SelfWrittenSerializer, UserCodeSerializer
 from state_processor.serializers.core.unread import OpaqueSerializer, UnreadSerializer
-from state_processor.serializers.core.user_code import SelfWrittenSerializer, UserCodeSerializer
 from state_processor.serializers.evolution.releases import is_described_by_kryo
 from state_processor.serializers.flinkx import case_classes as flinkx
-from state_processor.serializers.kryo import containers
+from state_processor.serializers.foreign_errors import is_foreign
+from state_processor.serializers.kryo import layouts
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.protobuf.serializer import ProtobufSerializer
 from state_processor.serializers.runtime import scala
 from state_processor.serializers.runtime.cep import NFAStateSerializer
-from state_processor.serializers.runtime.java_objects import JavaSerializer
+from state_processor.serializers.runtime.wrapping import JavaSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
-from state_processor.serializers.third_party import is_foreign
 from state_processor.serializers.traversal import walk
 
 OPERATOR: Final = ""
@@ -97,7 +97,7 @@ def _of_part(part: TypeSerializer) -> Iterator[Undescribed]:
 
 
 def _kryo_reason(name: str) -> str:
-    if name.startswith(("java.", "[")) or containers.is_collection(name) or containers.is_map(name):
+    if name.startswith(("java.", "[")) or layouts.is_collection(name) or layouts.is_map(name):
         return f"values of KRYO<{name}> may contain objects of any class, whose fields have no names in Kryo's format"
     return f"Kryo's format has neither the fields nor the implementations of {name}"
 

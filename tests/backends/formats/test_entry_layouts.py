@@ -7,8 +7,7 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.runtime.namespaces import TimeWindowSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer, TimeWindowSerializer
 from tests.backends.state_files import INT, LONG, STRING, VOID
 
 WINDOW = TimeWindowSerializer()

@@ -20,7 +20,7 @@ from state_processor.serializers import (
     registrations,
 )
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.third_party import third_party_errors
+from state_processor.serializers.foreign_errors import third_party_errors
 from tests.backends import state_files as files
 from tests.backends.state_files import LONG, STRING
 

@@ -35,8 +35,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from tests.backends.operator_files import new_operator
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()

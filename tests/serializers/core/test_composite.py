@@ -28,14 +28,13 @@ from state_processor.serializers.core.arrays import (
 )
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.either import LEGACY_EITHER_SNAPSHOT, EitherSerializer, EitherValue
 from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.nullable import LEGACY_EITHER_SNAPSHOT, EitherSerializer, EitherValue, NullableSerializer
 from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
+from state_processor.serializers.core.self_written import UserCodeSerializer
 from state_processor.serializers.core.temporal import LocalDateSerializer
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.core.tuples import Tuple0Serializer, TupleSerializer
-from state_processor.serializers.core.user_code import UserCodeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE, RUNTIME
 from tests.serializers.harness import (

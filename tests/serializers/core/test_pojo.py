@@ -21,7 +21,7 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.pojo import POJO_SNAPSHOT, PojoSerializer, PojoSerializerSnapshot
-from state_processor.serializers.core.pojo_fields import PojoField, PojoValue
+from state_processor.serializers.core.pojo_entries import PojoField, PojoValue
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     InvalidRowError,

@@ -18,7 +18,7 @@ from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.kryo.user_classes import java_type_of
-from state_processor.serializers.table.python_coders import python_coder
+from state_processor.serializers.table.python_state import python_coder
 from state_processor.types.flink_types import Types
 from state_processor.types.type_of_column import type_of_column
 from state_processor.types.type_parser import parse_type

@@ -11,22 +11,27 @@ import state_processor as sp
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, read_versioned_snapshot
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.either import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
+from state_processor.serializers.core.nullable import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migrated_values import Found, Observations, converting
-from state_processor.serializers.evolution.migration import LOST_KRYO_SERIALIZERS, TypeMigration, collection_of, with_kryo_5
-from state_processor.serializers.evolution.type_extractor import inferred_by_flink
+from state_processor.serializers.evolution.migration import (
+    LOST_KRYO_SERIALIZERS,
+    TypeMigration,
+    collection_of,
+    inferred_by_flink,
+    with_kryo_5,
+)
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.runtime.scala import OptionSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.runtime.two_phase_commit import (
+from state_processor.serializers.runtime.stream_records import (
     OLD_TWO_PHASE_COMMIT_SNAPSHOT,
     TWO_PHASE_COMMIT_SNAPSHOT,
     TwoPhaseCommitStateSerializer,
 )
+from state_processor.serializers.runtime.ttl import TtlSerializer
 
 T = sp.Types
 LIST, SET, MAP, DATE = "java.util.List", "java.util.Set", "java.util.Map", "java.time.LocalDate"

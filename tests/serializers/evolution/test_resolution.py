@@ -16,11 +16,10 @@ from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.either import EitherSerializer
 from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_fields import PojoValue
+from state_processor.serializers.core.pojo_entries import PojoValue
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.core.tuples import TupleSerializer

@@ -25,7 +25,7 @@ from state_processor.serializers.flinkx.collections import (
     ScalaMapSerializer,
     WrappedOrderingSerializer,
 )
-from state_processor.serializers.flinkx.names import SERIALIZERS
+from state_processor.serializers.flinkx.parts import SERIALIZERS
 from state_processor.serializers.flinkx.values import DurationSerializer, FlinkxOptionSerializer, MappedSerializer, UuidSerializer
 from state_processor.serializers.io import DataOutput
 from tests.serializers.harness import check_codec, check_payloads, check_snapshot, decode_with_kernel

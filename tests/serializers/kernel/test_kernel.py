@@ -33,9 +33,8 @@ from state_processor.serializers.core.collections import (
     NullFlagged,
     SetSerializer,
 )
-from state_processor.serializers.core.either import EitherSerializer
 from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
 from state_processor.serializers.core.temporal import (

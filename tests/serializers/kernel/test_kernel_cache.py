@@ -15,8 +15,13 @@ from zipfile import ZipFile
 
 import pytest
 
-from state_processor.serializers.kernel.compiling.cache import cache_folders, content_stamp, log_compilation
-from state_processor.serializers.kernel.compiling.trusted_files import doubt_of, doubt_of_folder
+from state_processor.serializers.kernel.compiling.cache import (
+    cache_folders,
+    content_stamp,
+    doubt_of,
+    doubt_of_folder,
+    log_compilation,
+)
 from state_processor.serializers.kernel.decode import text
 from tests.afresh import start_afresh
 from tests.waiting import SECONDS
@@ -288,7 +293,7 @@ LATE_THREAD = """
 import sys, threading
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-from state_processor.serializers.kernel.compiling.stored_kernels import KernelCache
+from state_processor.serializers.kernel.compiling.dispatchers import KernelCache
 from state_processor.serializers.kernel.interpreter import interpreter
 import total
 

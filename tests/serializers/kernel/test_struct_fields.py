@@ -11,8 +11,8 @@ import pytest
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
+from state_processor.serializers.kernel.encode.conversion import match_fields
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.scala import CaseClassSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer

@@ -23,14 +23,13 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID
+from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, KryoObject
 from state_processor.serializers.kryo.plain_values import to_json
 from state_processor.serializers.kryo.serializer import (
     KryoSerializer,
     KryoSerializerSnapshot,
     KryoValue,
 )
-from state_processor.serializers.kryo.values import KryoObject
 from state_processor.serializers.user_registrations import Registrations, current_registrations, register
 from tests.serializers.harness import PLAIN, decode_with_kernel, specimens
 from tests.serializers.kryo_specimens import (

@@ -30,7 +30,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo import java_time
-from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, class_ids
+from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, KryoObject, Node, class_ids
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.kryo.plain_values import to_json
 from state_processor.serializers.kryo.reader import KryoReader
@@ -41,7 +41,6 @@ from state_processor.serializers.kryo.serializer import (
     KryoValue,
     convert,
 )
-from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 from state_processor.serializers.kryo.writer import KryoWriter
 from tests.serializers.harness import PLAIN, specimens

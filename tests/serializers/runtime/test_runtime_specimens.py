@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from state_processor.serializers import read_serializer_snapshot
-from state_processor.serializers.runtime.namespaces import TimeWindow
-from state_processor.serializers.runtime.stream_records import BufferEntry, StreamElement, TaggedUnion
-from state_processor.serializers.runtime.timers import Timer
+from state_processor.serializers.runtime.namespaces import Timer, TimeWindow
+from state_processor.serializers.runtime.stream_records import (
+    BufferEntry,
+    StreamElement,
+    TaggedUnion,
+    Transaction,
+    TwoPhaseCommitState,
+)
 from state_processor.serializers.runtime.ttl import TtlValue
-from state_processor.serializers.runtime.two_phase_commit import Transaction, TwoPhaseCommitState
 from tests.serializers.harness import Specimen, check_snapshot, check_specimen, specimens
 
 VALUES = {

@@ -9,7 +9,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import read_java_object
-from state_processor.serializers.table.logical_type_objects import logical_type
+from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
 from state_processor.serializers.table.logical_types import (
     PACKAGE,
     AtomicType,
@@ -22,7 +22,6 @@ from state_processor.serializers.table.logical_types import (
     StructuredType,
     TimestampType,
 )
-from state_processor.serializers.table.serializer_objects import type_of_data_type
 from tests.serializers import java_streams as js
 
 PLAIN, TEXT, KINDS = DecodeOptions(), DecodeOptions(nanos="string"), DecodeOptions(row_kind=True)

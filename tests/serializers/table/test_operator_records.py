@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.base import write_nested_snapshots
@@ -14,12 +16,12 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.rows import RowValue
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.logical_types import ArrayType, AtomicType, MapType, RowType, TextType, TimeType
 from state_processor.serializers.table.operator_records import (
     MULTISET,
+    LinkedListSerializer,
     ListViewSerializer,
     MapViewSerializer,
     MultisetInfo,
@@ -33,11 +35,7 @@ from state_processor.serializers.table.operator_records import (
     WindowKey,
     WindowKeySerializer,
 )
-from state_processor.serializers.table.python_rows import (
-    PythonArrayDataSerializer,
-    PythonMapDataSerializer,
-    python_serializer,
-)
+from state_processor.serializers.table.python_rows import PythonArrayDataSerializer, PythonMapDataSerializer, python_serializer
 from state_processor.serializers.table.python_values import (
     PYTHON,
     PythonBigDecimalSerializer,
@@ -46,11 +44,47 @@ from state_processor.serializers.table.python_values import (
     PythonTimeSerializer,
     PythonTimestampSerializer,
 )
-from state_processor.serializers.table.single_values import TABLE, NullSerializer
+from state_processor.serializers.table.single_values import TABLE, DateDataSerializer, NullSerializer, TimeDataSerializer
 from tests.serializers import java_streams as js
-from tests.serializers.harness import Specimen, check_codec, check_payloads, check_snapshot, check_specimen, specimens
+from tests.serializers.harness import (
+    Specimen,
+    check_codec,
+    check_payloads,
+    check_snapshot,
+    check_specimen,
+    decode_with_kernel,
+    specimens,
+)
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
+
+
+@given(st.lists(st.lists(st.none() | st.integers(-9, 9), max_size=20)))
+def test_linked_lists(lists: list[list[int | None]]) -> None:
+    check_codec(LinkedListSerializer(LONG), lists)
+    check_codec(LinkedListSerializer(LONG, has_null_mask=False), [[v for v in e if v is not None] for e in lists])
+
+
+def test_linked_list_bytes() -> None:
+    assert LinkedListSerializer(INT).serialize([None, 5]) == bytes.fromhex("00000002 80 00000005")
+    assert LinkedListSerializer(INT, has_null_mask=False).serialize([5]) == bytes.fromhex("00000001 00000005")
+
+
+@pytest.mark.parametrize("data", ["ff ff ff ff", "7f ff ff ff 00", "00 00 00 02 00 00 00 00 05"])
+def test_damaged_linked_lists(data: str) -> None:
+    payload = bytes.fromhex(data)
+    with pytest.raises(CorruptSnapshotError):
+        LinkedListSerializer(INT).deserialize(payload)
+    with pytest.raises(StateProcessorError):
+        decode_with_kernel(LinkedListSerializer(INT), [payload])
+
+
+def test_old_linked_list_goes_on_after_migration() -> None:
+    old = LinkedListSerializer(LONG, has_null_mask=False, outer_version=1).snapshot()
+    assert old.resolve_schema_compatibility(LinkedListSerializer(LONG)).verdict is Verdict.COMPATIBLE_AFTER_MIGRATION
+    assert old.resolve_schema_compatibility(old).verdict is Verdict.COMPATIBLE_AS_IS
+
+
 KINDS = DecodeOptions(row_kind=True)
 
 

@@ -20,15 +20,16 @@ from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
 from state_processor.serializers.table.logical_types import DecimalType, RowType
-from state_processor.serializers.table.pickles import PickleSerializer, json_of
-from state_processor.serializers.table.python_coders import python_coder
 from state_processor.serializers.table.python_state import (
     CountedPiecesSerializer,
     FramedSerializer,
     JoinedPiecesCodec,
     OneElementSerializer,
+    PickleSerializer,
     PythonKeySerializer,
     framed,
+    json_of,
+    python_coder,
 )
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer

@@ -25,7 +25,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.io import DataOutput, encode_modified_utf8
-from state_processor.serializers.java.murmur import hash_bytes, hash_words
+from state_processor.serializers.java.hashing import hash_bytes, hash_words
 from state_processor.serializers.table.binary_values import TimestampData, Variant
 from state_processor.serializers.table.logical_types import (
     ArrayType,

@@ -21,7 +21,7 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
-from state_processor.serializers.core.pojo_fields import PojoValue
+from state_processor.serializers.core.pojo_entries import PojoValue
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo.serializer import KryoValue

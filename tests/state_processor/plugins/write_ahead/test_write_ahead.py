@@ -9,7 +9,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.errors import CorruptSnapshotError, InvalidRowError
-from state_processor.serializers.runtime.java_objects import JavaSerializer
+from state_processor.serializers.runtime.wrapping import JavaSerializer
 
 STATE = "pending-checkpoints"
 AT = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from state_processor.serializers.installed_packages import entry_points
+from state_processor.serializers.registry import entry_points
 
 GROUP = "state_processor.of_tests"
 _FILES = {"METADATA": "Metadata-Version: 2.1\nName: acme\nVersion: 1\n", "entry_points.txt": f"[{GROUP}]\nacme = acme:load\n"}

@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.serializers.table.days_and_times`."""
+"""Tests of :mod:`state_processor.serializers.table.single_values`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.python_values import PythonDateSerializer, PythonTimeSerializer
+from state_processor.serializers.table.single_values import DateDataSerializer, TimeDataSerializer
 from tests.serializers.harness import PLAIN, check_codec, decode_with_kernel
 
 TEXT = DecodeOptions(nanos="string")

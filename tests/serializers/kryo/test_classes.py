@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from state_processor.serializers.core.collections import ListSerializer
+from state_processor.serializers.kryo.classes import log_undescribed, undescribed_classes
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 
 UNKNOWN = "com.acme.undescribed.Unknown"
