@@ -14,7 +14,7 @@ from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KIND
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.kryo.containers import is_collection, is_map
+from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.traversal import walk
