@@ -267,8 +267,8 @@ def _extreme(call: AggregateCall, type_: LogicalType) -> list[Aggregate]:
             kept = TextType()
         case DecimalType() | DateType():
             kept = replace(type_, nullable=True)
-        case TimeType():
-            kept = TimeType()
+        case TimeType(precision=precision):
+            kept = TimeType(precision if call.has_digits else 0)
         case TimestampType():
             kept = replace(type_, nullable=True, kind="REGULAR")
         case _:

@@ -13,6 +13,7 @@ from state_processor.serializers.table.logical_types import AtomicType, LogicalT
 ROW_COUNT: Final = "row_count"
 """The field that counts rows of a key. Flink adds it if rows may be retracted, to detect empty groups."""
 
+_WITH_DIGITS: Final = (2, 3)
 _BIGINT: Final = AtomicType("BIGINT")
 _INTERNAL: Final = re.compile(r"\$+(.+)\$\d+")
 _COUNTED: Final = {"avg": "sum", "single_value": ""}
@@ -40,6 +41,8 @@ class AggregateCall:
         Type of the result, nullable like accumulators.
     texts
         Names of computed columns to their expressions; other columns are shown with their names.
+    has_digits
+        Whether accumulators keep the digits of ``TIME``, as since Flink 2.3; ``TIME(0)`` before.
     """
 
     function: str
@@ -49,6 +52,7 @@ class AggregateCall:
     retracts: bool
     type: LogicalType | None
     texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    has_digits: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         arguments = self.shown if self.arguments or self.function != "count" else "*"
@@ -94,6 +98,7 @@ def aggregate_calls(
     columns: Sequence[str],
     retractions: Sequence[bool],
     texts: Mapping[str, str] | None = None,
+    release: tuple[int, ...] = (),
 ) -> list[AggregateCall]:
     """Return calls from their JSON.
 
@@ -107,6 +112,8 @@ def aggregate_calls(
         Whether rows may be retracted, for each call; the last value is for all further calls.
     texts
         See :class:`AggregateCall`.
+    release
+        The release of Flink that compiled the plan.
     """
     found = []
     for at, call in enumerate(given):
@@ -120,6 +127,7 @@ def aggregate_calls(
                 retracts=bool(retractions[min(at, len(retractions) - 1)]) if retractions else False,
                 type=None if result is None else replace(result, nullable=True),
                 texts=texts or {},
+                has_digits=release >= _WITH_DIGITS,
             )
         )
     return found
@@ -135,7 +143,7 @@ def _kept_type(result: LogicalType | None) -> LogicalType | None:
         case TextType():
             return TextType()
         case TimeType():
-            return None  # versions of Flink differ: the type of the result, or TIME(0)
+            return None  # the Flink that runs the plan decides: see has_digits
         case TimestampType():
             return replace(result, kind="REGULAR")
         case _:

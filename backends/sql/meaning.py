@@ -387,6 +387,13 @@ def _by(*path: str) -> Callable[[PlanNode], PlanFields]:
     return lambda node: _picked(_left(node), node.at(*path))
 
 
+def _partition_keys(node: PlanNode) -> PlanFields:
+    """Return the columns that partition the first table of a process table function (Flink: ``RexTableArgCall``)."""
+    tables = (one for one in node.at("functionCall", "operands", default=()) if one.get("kind") == "TABLE_ARG_CALL")
+    first = next((one for one in tables if int(one.get("inputIndex", 0)) == 0), {})
+    return _picked(_left(node), first.get("partitionKeys"))
+
+
 def _whole(node: PlanNode) -> PlanFields:
     return ()
 
@@ -430,7 +437,8 @@ _KEYS: Final[Mapping[str, Callable[[PlanNode], PlanFields | None]]] = {
     "over-aggregate": _by("overSpec", "partition", "fields"),
     **dict.fromkeys(("join", "window-join", "temporal-join"), _by("joinSpec", "leftKeys")),
     "interval-join": _by("intervalJoinSpec", "joinSpec", "leftKeys"),
-    **dict.fromkeys(("multi-join", "process"), _distributed_by),
+    "multi-join": _distributed_by,
+    "process": _partition_keys,
     "deduplicate": _by("uniqueKeys"),
     "changelog-normalize": _by("uniqueKeys"),
     "window-deduplicate": _by("partitionKeys"),

@@ -59,7 +59,7 @@ def group_calls(node: PlanNode) -> list[AggregateCall]:
     texts = {name: s.text for name, s in zip(names, shown, strict=True)} if len(shown) == len(names) else {}
     needed = "partialAggCallNeedRetractions" if prefix else "aggCallNeedRetractions"
     calls = node.at("partialOriginalAggCalls" if prefix else "aggCalls", default=())
-    return aggregate_calls(calls, names, retractions(node, needed), texts)
+    return aggregate_calls(calls, names, retractions(node, needed), texts, node.release)
 
 
 def call_input(node: PlanNode) -> PlanFields:
@@ -79,7 +79,8 @@ def over_calls_of(node: PlanNode, columns: Sequence[str], texts: Mapping[str, st
     """Return the calls of an ``OVER`` aggregate, with some names for the columns of its input and its constants."""
     bounded = (over_is_bounded(node),)
     groups = node.at("overSpec", "groups", default=())
-    return [call for group in groups for call in aggregate_calls(group.get("aggCalls", ()), columns, bounded, texts)]
+    calls = (aggregate_calls(group.get("aggCalls", ()), columns, bounded, texts, node.release) for group in groups)
+    return [call for of_group in calls for call in of_group]
 
 
 def _with_constants(node: PlanNode, columns: Sequence[str]) -> list[str]:

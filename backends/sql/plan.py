@@ -32,6 +32,7 @@ _TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _SHOWN: Final = 40
 _TYPE: Final = re.compile(r"stream-exec-(.+)_\d+")
+_RELEASE: Final = re.compile(r"(\d+)\.(\d+)")
 _LABEL: Final = re.compile(r"([a-z-]+)\[(\d+)\]")
 
 
@@ -47,12 +48,15 @@ class PlanNode:
         JSON of the node.
     inputs
         The input nodes, in the order of the operator's inputs.
+    release
+        The release of Flink that compiled the plan, such as ``(2, 3)``; empty if the plan does not name it.
     """
 
     id: int
     type: str
     content: Mapping[str, Any]
     inputs: tuple[PlanNode, ...] = field(repr=False)
+    release: tuple[int, ...] = ()
 
     @cached_property
     def output(self) -> PlanFields:
@@ -149,7 +153,7 @@ class CompiledPlan:
             shown = repr(text[:_SHOWN]) if text.strip() else "an empty text"
             problem = f"found {shown} ({type(error).__name__}: {error})"
             raise OptionError(f"plan: expected the JSON of COMPILE PLAN with nodes and edges, {problem}") from None
-        return cls(tuple(_linked(given, edges)))
+        return cls(tuple(_linked(given, edges, _release(content.get("flinkVersion")))))
 
     @cached_property
     def operators(self) -> Mapping[str, PlanOperator]:
@@ -208,7 +212,14 @@ def uid_formats(node: PlanNode, transformation: str) -> tuple[str, ...]:
     return (f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}", transformation)
 
 
-def _linked(given: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tuple[int, int]]) -> Iterable[PlanNode]:
+def _release(version: Any) -> tuple[int, ...]:
+    numbers = _RELEASE.match(str(version))
+    return () if numbers is None else (int(numbers[1]), int(numbers[2]))
+
+
+def _linked(
+    given: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tuple[int, int]], release: tuple[int, ...]
+) -> Iterable[PlanNode]:
     """Yield the nodes with their inputs. In every plan from Flink, a node follows its inputs."""
     made: dict[int, PlanNode] = {}
     for number, (type_, content) in given.items():
@@ -216,7 +227,7 @@ def _linked(given: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tupl
         missing = [source for source in sources if source not in made]
         if missing:
             raise OptionError(f"plan: node {number} has the input {missing[0]}; this node does not precede it")
-        made[number] = PlanNode(number, type_, content, tuple(made[source] for source in sources))
+        made[number] = PlanNode(number, type_, content, tuple(made[source] for source in sources), release)
         yield made[number]
 
 

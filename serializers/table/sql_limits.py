@@ -17,14 +17,13 @@ import pyarrow as pa
 
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.late import pc
-from state_processor.serializers.table.binary_values import to_bytes, to_millis_of_day, to_timestamp
+from state_processor.serializers.table.binary_values import to_bytes, to_timestamp
 from state_processor.serializers.table.logical_types import (
     MAX_LENGTH,
     BytesType,
     LogicalType,
     TextType,
     TimestampType,
-    TimeType,
     without_name_and_alias,
 )
 
@@ -108,9 +107,12 @@ class Length(Limit):
 
 
 class Fraction(Limit):
-    """The number of digits of a fraction of a second."""
+    """The number of digits of a fraction of a second.
 
-    type: TimestampType | TimeType
+    Times of day have milliseconds with any precision: before 2.3, Flink keeps the extremes of ``TIME(3)`` as ``TIME(0)``.
+    """
+
+    type: TimestampType
 
     @property
     def rule(self) -> str:
@@ -129,11 +131,8 @@ class Fraction(Limit):
     def is_broken(self, value: Any) -> bool:
         if not isinstance(value, str | datetime):  # internal form
             return False
-        if isinstance(self.type, TimeType):
-            nanos = to_millis_of_day(value) * 1_000_000
-        else:
-            millis, nano = to_timestamp(value, TimestampType(_NANOS))
-            nanos = millis * 1_000_000 + nano
+        millis, nano = to_timestamp(value, TimestampType(_NANOS))
+        nanos = millis * 1_000_000 + nano
         return bool(nanos % 10 ** (_NANOS - self.type.precision))
 
 
@@ -147,7 +146,7 @@ def limits_of(type_: LogicalType) -> tuple[Limit, ...]:
     limits: list[Limit] = [] if type_.nullable or is_processing_time else [NotNull(type_)]
     if isinstance(held, TextType | BytesType) and (held.length < MAX_LENGTH or held.name in ("CHAR", "BINARY")):
         limits.append(Length(held))
-    elif isinstance(held, TimestampType | TimeType) and held.precision < _NANOS:
+    elif isinstance(held, TimestampType) and held.precision < _NANOS:
         limits.append(Fraction(held))
     return tuple(limits)
 

@@ -259,8 +259,10 @@ def classes(version: str) -> Path:
     return _compiled(version, [SOURCES / "common", SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"])
 
 
-def generated_classes(version: str, package: str, sources: Mapping[str, str]) -> Path:
+def generated_classes(version: str, package: str, sources: Mapping[str, str], class_path: Sequence[Path] = ()) -> Path:
     """Return the jar of compiled Java sources that a test generates: the text of each by the name of its class.
+
+    They are compiled with :func:`classes` and other jars.
 
     Raises
     ------
@@ -274,7 +276,7 @@ def generated_classes(version: str, package: str, sources: Mapping[str, str]) ->
             (output / package / f"{name}.java").write_text(text, "utf-8")
 
     folder = made(CACHE / "generated" / digest[:12], write)
-    return _compiled(version, [folder], [classes(version)])
+    return _compiled(version, [folder], [classes(version), *class_path])
 
 
 def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] = ()) -> Path:

@@ -19,9 +19,10 @@ COLUMNS = (
 PLACES = {name: place for place, name in enumerate("kaisdfvtbwm")}
 
 
-def plan_of(*nodes: dict[str, Any], edges: tuple[tuple[int, int], ...] = ((1, 2),)) -> CompiledPlan:
+def plan_of(*nodes: dict[str, Any], edges: tuple[tuple[int, int], ...] = ((1, 2),), flink: str = "1.20") -> CompiledPlan:
     given = [{"outputType": "ROW<`a` INT>", **node} for node in nodes]
-    return CompiledPlan.parse(json.dumps({"nodes": given, "edges": [{"source": s, "target": t} for s, t in edges]}))
+    linked = [{"source": s, "target": t} for s, t in edges]
+    return CompiledPlan.parse(json.dumps({"flinkVersion": flink, "nodes": given, "edges": linked}))
 
 
 def source(number: int, columns: Any = f"ROW<{COLUMNS}>") -> dict[str, Any]:
@@ -33,7 +34,7 @@ def call(function: str, *arguments: str, **more: Any) -> dict[str, Any]:
     return given | more
 
 
-def aggregate(*calls: dict[str, Any], retracts: bool = False, **more: Any) -> PlanOperator:
+def aggregate(*calls: dict[str, Any], retracts: bool = False, flink: str = "1.20", **more: Any) -> PlanOperator:
     node = {
         "id": 2,
         "type": "stream-exec-group-aggregate_1",
@@ -42,11 +43,11 @@ def aggregate(*calls: dict[str, Any], retracts: bool = False, **more: Any) -> Pl
         "aggCallNeedRetractions": [retracts] * len(calls),
         "needRetraction": retracts,
     }
-    return plan_of(source(1), node | more).named("group-aggregate")[0]
+    return plan_of(source(1), node | more, flink=flink).named("group-aggregate")[0]
 
 
-def fields(*calls: dict[str, Any], retracts: bool = False) -> list[tuple[str, str, int | None]]:
-    history = history_of(aggregate(*calls, retracts=retracts))
+def fields(*calls: dict[str, Any], retracts: bool = False, flink: str = "1.20") -> list[tuple[str, str, int | None]]:
+    history = history_of(aggregate(*calls, retracts=retracts, flink=flink))
     assert isinstance(history, Accumulators)
     return [(f.name, str(f.type), f.start) for f in history.fields]
 
@@ -77,6 +78,13 @@ def official(query: str, operation: str, version: str = "2.3.0") -> PlanOperator
 )
 def test_fields_of_accumulators(given: dict[str, Any], expected: list[tuple[str, str, int | None]]) -> None:
     assert fields(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("flink", "type_"), [("1.20", "TIME(0)"), ("2.2", "TIME(0)"), ("2.3", "TIME(3)"), ("2.10", "TIME(3)"), ("", "TIME(0)")]
+)
+def test_times_keep_their_digits_since_flink_2_3(flink: str, type_: str) -> None:
+    assert fields(call("MIN", "t"), flink=flink) == [("min(t)", type_, None)]
 
 
 def test_rows_that_may_be_taken_back_are_counted() -> None:
