@@ -199,7 +199,7 @@ class SavepointReader(SnapshotReader):
         """Return the rows of a state; see :func:`state_processor.arrow.read_state`."""
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, {**options, **self._access.values()})
         scan = StateScan.of(request.find(self._snapshot), request)
-        return Rows(typed_schema(scan), scan.read)
+        return Rows(typed_schema(scan), scan.read, scan.notes)
 
 
 __all__ = ["SavepointReader"]

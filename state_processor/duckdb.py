@@ -80,7 +80,7 @@ def query(path: Path, sql: str, *, nanos: Nanos = "check", **options: Unpack[Sna
     Returns
     -------
     Rows
-        The result: an iterator of batches, and a stream of Arrow.
+        The result: an iterator of batches, and a stream of Arrow. ``notes`` has the notes of the views that the query names.
 
     Raises
     ------
@@ -92,4 +92,5 @@ def query(path: Path, sql: str, *, nanos: Nanos = "check", **options: Unpack[Sna
         The snapshot, or a state that the query names, can't be read.
     """
     session = SqlSession.open(path, {"nanos": nanos, **options})
-    return Rows(session.execute(sql).schema, lambda: session.execute(sql).batches)
+    result = session.execute(sql)
+    return Rows(result.schema, lambda: session.execute(sql).batches, result.notes)

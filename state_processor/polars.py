@@ -13,6 +13,7 @@ Examples
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
@@ -51,7 +52,8 @@ def scan_state(
 
     The call opens the snapshot and checks the arguments. Polars reads rows when it collects the frame. Columns that the query
     does not use are skipped. ``==`` and ``is_in`` on a column ``key`` of text, whole numbers or booleans look up these keys: only
-    their key groups are read. ``head`` and ``limit`` stop reading. To skip fields in structs as well, pass ``columns``.
+    their key groups are read. ``head`` and ``limit`` stop reading. To skip fields in structs as well, pass ``columns``. A
+    warning names states that the rows leave out.
 
     Parameters
     ----------
@@ -71,6 +73,8 @@ def scan_state(
     register_io_source = require("polars.io.plugins", "polars", "lazy frames").register_io_source
 
     scan = StateScan.open(path, StateRequest(OperatorIdentifier.of(uid), state, kind, schema, options))
+    for note in scan.notes:  # frames of Polars don't have comments
+        warnings.warn(note, stacklevel=3)
 
     def frames(
         columns: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch_size: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -32,14 +32,17 @@ class Rows(Iterator[pa.RecordBatch]):
         The columns.
     batches
         Starts a read.
+    notes
+        What the rows leave out, if no comment of a column has it.
     """
 
     starts_again: Final = True
     """Each stream of these rows reads them from their start."""
 
-    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], notes: Iterable[str] = ()) -> None:
         self._schema = schema
         self._batches = batches
+        self._notes = tuple(notes)
         self._iterated: Iterator[pa.RecordBatch] | None = None
         self._is_at_end = False
 
@@ -51,7 +54,9 @@ class Rows(Iterator[pa.RecordBatch]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the rows leave out, such as states of windows, and the time zones of their columns: the comments of columns."""
-        return tuple(dict.fromkeys(comments_of(self._schema).values()))
+        comments = tuple(comments_of(self._schema).values())
+        others = [note for note in self._notes if not any(note in comment for comment in comments)]
+        return tuple(dict.fromkeys([*comments, *others]))
 
     def __iter__(self) -> Rows:
         if self._is_at_end:

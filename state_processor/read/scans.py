@@ -15,7 +15,7 @@ from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.column_comments import with_comments_of
-from state_processor.backends.read.state_access import SelectableStateReader, open_state
+from state_processor.backends.read.state_access import SelectableStateReader, StatesToRead, open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
@@ -160,6 +160,13 @@ class StateScan:
             del batch
         if empty:
             yield pa.RecordBatch.from_pylist([], projected.projection.schema)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the read leaves out: states of windows that a row for each key does not have."""
+        with entered(Door.FUNCTIONS):
+            note = StatesToRead.find(self.stored, self.source.state, self.source.kind).note
+        return (note,) if note else ()
 
     @property
     def key_type(self) -> pa.DataType | None:

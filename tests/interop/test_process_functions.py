@@ -93,4 +93,3 @@ def test_keys_of_process_table_functions_have_the_names_of_their_columns(tmp_pat
         assert all(row["spark_schema"].startswith(f"key struct<{columns}>") for row in found), name
         rows = sp.arrow.read_state(answer["savepoint"], uid, "tally", plan=plans[name]).read_all().to_pylist()
         assert {"key": key, "value": {"f0": count}} in rows, name
-

@@ -51,10 +51,11 @@ class _Unread:
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The result of a query: columns, and batches that are read while they are consumed."""
+    """The result of a query: columns, and batches that are read while they are consumed; ``notes`` of the views."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    notes: tuple[str, ...] = ()
 
 
 class SqlSession:
@@ -171,7 +172,7 @@ class SqlSession:
             if relation is None:  # a statement without a result
                 return QueryResult(pa.schema([]), iter(()))
             reader = relation.to_arrow_reader(_ROWS)
-        return QueryResult(reader.schema, self._batches(reader))
+        return QueryResult(reader.schema, self._batches(reader), tuple(self._notes(fields)))
 
     def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         with self._clear_errors(), reader:
@@ -230,9 +231,17 @@ class SqlSession:
             for view in of_operators.get(OperatorIdentifier.of(name).uid_hash, ()):
                 self.views.append(replace(view, name=name) if view.schema is None else replace(view, schema=name))
 
+    def _notes(self, fields: QueryFields | None) -> dict[str, None]:
+        """Return the comments on columns of the views that a query names. Results of DuckDB don't have comments."""
+        named = [view for name, view in self._by_name().items() if fields is not None and name in fields.tables]
+        return dict.fromkeys(note for view in named if view in self._made for note in comments_of(self._made[view]).values())
+
+    def _by_name(self) -> dict[tuple[str, ...], View]:
+        return {tuple(p.casefold() for p in (view.schema, view.name) if p is not None): view for view in self.views}
+
     def _make_views(self, fields: QueryFields | None) -> None:
         """Make the views that a query names; all of them, with all fields, if the query may name them in other ways."""
-        by_name = {tuple(p.casefold() for p in (view.schema, view.name) if p is not None): view for view in self.views}
+        by_name = self._by_name()
         if fields is None or self._is_changed or not fields.tables <= by_name.keys():
             for view in self.views:
                 opened = self._open(view)

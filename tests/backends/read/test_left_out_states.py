@@ -124,9 +124,23 @@ def test_reads_of_spark(noted: pytest.LogCaptureFixture, spark: SparkSession) ->
     assert NOTE in noted.text
 
 
-def test_frames(noted: pytest.LogCaptureFixture) -> None:
+def test_frames_of_polars_have_a_warning(recwarn: pytest.WarningsRecorder) -> None:
     sp.polars.scan_state(WINDOWS_PATH, "session-process").collect()
-    assert NOTE in noted.text
+    sp.polars.scan_state(WINDOWS_PATH, "session-process", "window-contents").collect()
+    assert [warning.filename for warning in recwarn if str(warning.message).startswith(NOTE)] == [__file__]
+
+
+def test_results_of_queries_have_the_notes_of_their_views() -> None:
+    (note,) = sp.duckdb.query(WINDOWS_PATH, 'SELECT count(*) FROM "session-process" AS named').notes
+    assert note.startswith(NOTE)
+    assert sp.duckdb.query(WINDOWS_PATH, 'SELECT * FROM "session-process"."window-contents"').notes == ()
+    assert sp.duckdb.query(WINDOWS_PATH, "SELECT uid FROM (SELECT operator_uid AS uid FROM operators)").notes == ()
+
+
+def test_rows_without_the_key_have_the_note() -> None:
+    column = sp.arrow.read_state(WINDOWS_PATH, "session-process").schema.names[1]
+    (note,) = sp.arrow.read_state(WINDOWS_PATH, "session-process", columns=[column]).notes
+    assert note.startswith(NOTE)
 
 
 def test_look_ups_sizes_and_differences_have_them() -> None:
