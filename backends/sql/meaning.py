@@ -390,7 +390,7 @@ def _by(*path: str) -> Callable[[PlanNode], PlanFields]:
 def _partition_keys(node: PlanNode) -> PlanFields:
     """Return the columns that partition the first table of a process table function (Flink: ``RexTableArgCall``)."""
     tables = (one for one in node.at("functionCall", "operands", default=()) if one.get("kind") == "TABLE_ARG_CALL")
-    first = next((one for one in tables if int(one.get("inputIndex", 0)) == 0), {})
+    first: Mapping[str, Any] = next((one for one in tables if int(one.get("inputIndex", 0)) == 0), {})
     return _picked(_left(node), first.get("partitionKeys"))
 
 
