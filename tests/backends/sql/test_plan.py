@@ -157,13 +157,14 @@ def test_texts_and_times_are_kept_in_the_types_of_accumulators() -> None:
 
 def test_a_process_table_function_has_its_own_uid_and_the_names_of_its_partition_keys() -> None:
     row = "ROW<`customer` VARCHAR(10), `amount` BIGINT>"
-    keys = [{"requiredDistribution": {"type": "HASH", "keys": [0]}}]
+    operands = [{"kind": "TABLE_ARG_CALL", "inputIndex": 0, "partitionKeys": [0]}, {"kind": "CALL", "internalName": "$DEFAULT$1"}]
     scan = {"id": 1, "type": "stream-exec-table-source-scan_2", "outputType": row}
     function = {
         "id": 2,
         "type": "stream-exec-process-table-function_1",
         "uid": "totals",
-        "inputProperties": keys,
+        "inputProperties": [{"requiredDistribution": {"type": "UNKNOWN"}}],
+        "functionCall": {"kind": "CALL", "operands": operands},
         "outputType": row,
     }
     plan = CompiledPlan.parse(json.dumps({"nodes": [scan, function], "edges": [{"source": 1, "target": 2}]}))
