@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import uuid4
@@ -24,6 +25,7 @@ from state_processor.backends.files.storage import Storage, storage_errors
 from state_processor.backends.write.process_identity import is_gone, this_process
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, WriteError
 
+_ROWS: Final = "state-processor.row-count"
 _MARK: Final = "-open"
 _CLAIM: Final = "-claim"
 _LONGEST_CLAIM: Final = timedelta(minutes=10)
@@ -51,7 +53,7 @@ class ParquetTarget:
         self._position: Position | None = None
 
     def position(self) -> Position | None:
-        """Return the position in the footer."""
+        """Return the position in the footer, without the shape of rows if another program has written the file again."""
         self._position = self._stored_position()
         return self._position
 
@@ -61,10 +63,13 @@ class ParquetTarget:
             if self._filesystem.get_file_info(self._path).type.name == "NotFound":
                 return None
             with self._filesystem.open_input_file(self._path) as file:
-                metadata = pq.read_schema(file).metadata or {}
-        position = Position.of_properties({k.decode(): v.decode("utf-8", "replace") for k, v in metadata.items()})
+                footer = pq.read_metadata(file)
+        properties = {k.decode(): v.decode("utf-8", "replace") for k, v in (footer.metadata or {}).items()}
+        position = Position.of_properties(properties)
         if position is None:
             raise WriteError(f"{self._place} is a file of another program; choose a new file")
+        if properties.get(_ROWS) != str(footer.num_rows):  # programs that change rows keep what the schema has, and only that
+            return replace(position, shape={})
         return position
 
     def schema(self) -> pa.Schema:
@@ -85,8 +90,11 @@ class ParquetTarget:
             with storage_errors(self._place, doing="written", kind=WriteError):
                 _, path = self._storage.filesystem(replacement.file)
                 with self._filesystem.open_output_stream(path) as file, pq.ParquetWriter(file, own) as writer:
+                    rows = 0
                     for batch in batches:
                         writer.write_batch(batch)
+                        rows += batch.num_rows
+                    writer.add_key_value_metadata({_ROWS: str(rows)})
             replacement.claim()
             stored = self._stored_position()
             if stored != self._position:

@@ -135,7 +135,8 @@ class Removal:
         for directory in {str(file.location.parent) for file in removed}:
             if is_checkpoint_name(Location.parse(directory).name) or directory in {s.directory for s in self.snapshots}:
                 _remove_if_empty(Location.parse(directory))
-        snapshots = tuple(snapshot for snapshot in self.snapshots if snapshot.metadata_file not in staying)
+        gone = {file.path for file in removed}
+        snapshots = tuple(snapshot for snapshot in self.snapshots if snapshot.metadata_file in gone)
         return replace(self, snapshots=snapshots, files=tuple(removed), spared=(*self.spared, *staying))
 
 

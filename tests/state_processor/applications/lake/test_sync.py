@@ -181,6 +181,28 @@ def test_a_table_that_another_program_changed_is_refused(job: Path, tmp_path: Pa
         sp.sync(job, UID, "total", to)
 
 
+@pytest.mark.parametrize(
+    "change", [lambda rows: rows.slice(1), lambda rows: rows.set_column(1, "value", pa.nulls(len(rows), "int64"))]
+)
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_a_file_that_another_program_wrote_again_gets_all_rows(
+    is_newest: bool, change: Callable[[pa.Table], pa.Table], job: Path, tmp_path: Path
+) -> None:
+    """A file that pyarrow reads, changes and writes has the position of the rows before."""
+    file = tmp_path / "totals.parquet"
+    newest = take(job, 1)
+    sp.sync(job, UID, "total", file)
+    pq.write_table(change(pq.read_table(file)), file)
+    assert CHECKPOINT_ID.encode() in pq.read_schema(file).metadata
+    if not is_newest:
+        newest = take(job, 2, {"amelia": 4})
+    commit = sp.sync(job, UID, "total", file)
+    assert commit is not None
+    assert (commit.is_full, commit.reason) == (True, "the options of its rows were not recorded")
+    assert content(pq.read_table(file)) == rows(newest)
+    assert sp.sync(job, UID, "total", file) is None
+
+
 def test_other_states_and_lists_are_refused(job: Path, tmp_path: Path) -> None:
     take(job, 1)
     sp.sync(job, UID, "total", tmp_path / "table")

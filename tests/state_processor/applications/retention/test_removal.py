@@ -306,6 +306,17 @@ def test_orphans_that_change_after_the_plan_stay(
     assert os.path.exists(first)
 
 
+def test_snapshots_that_another_process_removes_after_the_plan_are_not_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_with_checkpoints(tmp_path, [2, 3, 4])
+    aged(tmp_path)
+    after_the_plan(monkeypatch, lambda: shutil.rmtree(job / "chk-2"))
+    summary = sp.retain(tmp_path, keep=1, delete=True)
+    assert names(summary.snapshots) == {"chk-3"}
+    assert complete(tmp_path) == {"chk-4": True}
+
+
 def test_orphans_of_a_job_that_begins_after_the_plan_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = job_with_checkpoints(tmp_path)
     strays = two_strays(job)
