@@ -49,7 +49,7 @@ _GROUPS: Final = {
     "retaining": ("files", "orphans", "dispose", "retain"),
     "syncing": ("sync",),
     "sql": ("sql",),
-    "serving": ("serve",),
+    "serving": ("serve", "browse"),
     "warming": ("warm-up",),
     "sampling": ("sample",),
 }

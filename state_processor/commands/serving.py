@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import sys
 from typing import Final
 
+from state_processor.applications.serving.browser import BROWSE
 from state_processor.applications.serving.limits import Limits
 from state_processor.applications.serving.server import serve
 from state_processor.backends.read.option import Kind
@@ -15,6 +17,7 @@ from state_processor.commands.terminal import say
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import OptionError
 
+_TOKEN_BYTES: Final = 24
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
 
 
@@ -82,6 +85,51 @@ def _serve(options: argparse.Namespace) -> None:
         float(options.interval),
         flag_values(options),
         _say_at_once,
+    )
+
+
+@command(
+    "browse",
+    "a page in the browser about a snapshot, or about the newest of a job",
+    "Serve a page about a snapshot on this machine: operators, states, rows, keys with their timers, sizes, snapshots over time, "
+    "differences and SQL. For a directory, the page follows the newest complete checkpoint. The printed address has the token "
+    "of this run. Nothing is written.",
+    argument("directory", metavar="PATH", help="a snapshot, or a job's directory of checkpoints: a path or URL"),
+    group(
+        "options of the server",
+        argument("--port", type=not_negative, default=0, help="port (default: a free port)"),
+        argument(
+            "--interval",
+            type=positive,
+            default=1,
+            metavar="SECONDS",
+            help="time between looks for a newer checkpoint (default: 1)",
+        ),
+        argument("--time-limit", type=positive, default=120, metavar="SECONDS", help="time of a request (default: 120)"),
+        argument(
+            "--query-memory",
+            type=positive,
+            default=Limits.memory >> 20,
+            metavar="MB",
+            help=f"memory of DuckDB for a query of SQL; its process may use twice as much (default: {Limits.memory >> 20})",
+        ),
+    ),
+    flags(Kind.SIZES),
+)
+def _browse(options: argparse.Namespace) -> None:
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    limits = Limits(seconds=float(options.time_limit), memory=options.query_memory << 20)
+    serve(
+        options.directory,
+        "127.0.0.1",
+        options.port,
+        None,
+        token,
+        limits,
+        float(options.interval),
+        flag_values(options),
+        _say_at_once,
+        f"{BROWSE}#token={token}",
     )
 
 

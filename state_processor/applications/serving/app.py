@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 from state_processor.applications.serving import answers
 from state_processor.applications.serving.access import Permission
+from state_processor.applications.serving.browser import BROWSE, browser_page, browser_policy
+from state_processor.applications.serving.browsing import Browsing
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import BusyError, LimitError, Limits, TimeLimitError, Workers
 from state_processor.applications.serving.openapi import document, page
@@ -61,8 +63,11 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
     from starlette.routing import Route
 
     workers = Workers(limits)
+    browsing = Browsing(followed, limits)
 
     async def answer(request: Request) -> Response:
+        if request.url.path.rstrip("/") == f"/{BROWSE}":  # without state: the page sends the token with its requests
+            return HTMLResponse(browser_page(), headers=_SAFE | {"Content-Security-Policy": browser_policy()})
         if not permission.allows(request.headers.get("authorization"), request.headers.get("host")):
             return _error(401, "Unauthorized", _unauthorized(permission), {"WWW-Authenticate": "Bearer"})
         segments = [unquote(part) for part in request.scope["raw_path"].decode("ascii").split("/")[1:]]
@@ -71,11 +76,14 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
                 return _json(document(protected=permission.token is not None))
             case ["docs"] | [""]:
                 return HTMLResponse(page(protected=permission.token is not None), headers=_SAFE)
-        read = _read(segments, limits)
+        if segments[0] == BROWSE and request.headers.get("sec-fetch-site", "same-origin") not in _OWN_SITE:
+            return _error(401, "Unauthorized", "pages of other sites may not ask for state")
+        given = request.query_params
+        read = browsing.read(segments[1:], given) if segments[0] == BROWSE else _read(segments, limits)
         if read is None:
             return _error(404, "NotFoundError", f"there is no {request.url.path}; /openapi.json describes all paths")
         try:
-            return _json(await workers.run(partial(followed.ask, read)))
+            return _json(await workers.run(partial(_asked, followed, read, given.get("snapshot"))))
         except StateProcessorError as problem:
             status = next((code for kind, code in _STATUS.items() if isinstance(problem, kind)), 503)
             return _error(status, type(problem).__name__, str(problem))
@@ -93,7 +101,13 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
     return Starlette(routes=[Route("/{rest:path}", answer, methods=["GET"])])
 
 
+def _asked(followed: Followed, read: Read, snapshot: str | None) -> dict[str, Any]:
+    return followed.ask(read) if snapshot is None else read(followed.at(snapshot))
+
+
+_OWN_SITE: Final = ("same-origin", "none")
 _SAFE: Final = {
+    "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",

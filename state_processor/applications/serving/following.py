@@ -40,6 +40,8 @@ _LOOK_UPS: Final = 256
 
 _WARM_OPERATORS: Final = 16
 """The maximal number of operators that are read before the first request."""
+_EARLIER: Final = 4
+"""Earlier snapshots that are kept open."""
 _ANY_KEYS: Final = {"STRING": "", "LONG": -1, "INT": -1}
 """A key of each common type."""
 
@@ -105,6 +107,12 @@ class ServedSnapshot:
         """
         return self._key_types.get(uid, self._find_key_type)
 
+    def has_keys(self, uid: str, state: str) -> bool:
+        """Return whether a state of an operator is keyed, so that its keys can be looked up."""
+        operator = self.operator(uid)
+        states, _ = self.surveyed[find_operator(self.snapshot, operator.uid, operator.uid_hash).operator_id]
+        return state in states and isinstance(states[state][0], KeyedDescription)
+
     def look_up(self, uid: str, state: str | None) -> KeyLookUp:
         """Return the look-up of keys in an operator, in one state or in all.
 
@@ -163,6 +171,7 @@ class Followed:
         self._lock = process_lock()
         self._stopped = threading.Event()
         self._seen: list[SnapshotInfo] = []
+        self._earlier: Kept[str, ServedSnapshot] = Kept(_EARLIER)
         jobs = sorted({info.job_id for info in self._found() if info.job_id is not None and len(info.job_id) == _JOB_DIGITS})
         if len(jobs) > 1:
             raise NotASnapshotError(
@@ -191,6 +200,32 @@ class Followed:
                 if self.refresh() is served:
                     raise
         return read(self._current)
+
+    @property
+    def listed(self) -> list[SnapshotInfo]:
+        """All snapshots that the last search found, newest first."""
+        return self._seen
+
+    def listed_at(self, path: str) -> SnapshotInfo:
+        """Return the snapshot of a path.
+
+        Raises
+        ------
+        NotFoundError
+            The directory does not have a snapshot at this path: requests do not choose other files.
+        """
+        for info in self._seen:
+            if info.path == path:
+                return info
+        raise NotFoundError(f"{self._directory} does not have the snapshot {path!r}; Flink may have removed it")
+
+    def at(self, path: str) -> ServedSnapshot:
+        """Return the snapshot of a path, which may be an earlier one; see :meth:`listed_at`."""
+        info = self.listed_at(path)
+        if self._current.is_of(info):
+            return self._current
+        served = self._earlier.get(path, lambda _: self._opened(info))
+        return served if served.is_of(info) else self._opened(info)
 
     def refresh(self) -> ServedSnapshot:
         """Look for a newer snapshot, and return the newest."""

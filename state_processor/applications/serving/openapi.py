@@ -17,6 +17,7 @@ _PATHS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
     ("/operators/{uid}/states", "The states of an operator: kinds, types, columns.", (_UID,)),
     ("/operators/{uid}/keys/{key}", "The values of a key in all keyed states, and its timers.", (_UID, _KEY)),
     ("/operators/{uid}/keys/{key}/{state}", "The value of a key in one state.", (_UID, _KEY, _STATE)),
+    ("/browse", "A page in the browser about all of this. The paths below /browse are for the page, and may change.", ()),
 )
 _ERRORS: Final = {
     "400": "The key is not of the operator's key type.",

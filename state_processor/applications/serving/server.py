@@ -38,6 +38,7 @@ def serve(
     seconds: float,
     options: Mapping[str, Any],
     started: Callable[[str], None],
+    page: str = "docs",
 ) -> None:
     """Serve the newest snapshot of a directory until the process is interrupted.
 
@@ -59,6 +60,8 @@ def serve(
         Keyword arguments of opening snapshots.
     started
         Receives a line about each server that is ready.
+    page
+        The page that the line about HTTP names.
 
     Raises
     ------
@@ -77,7 +80,7 @@ def serve(
     followed.current.warm_up()
     followed.follow(seconds)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{listener.getsockname()[1]}/docs")
+    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{listener.getsockname()[1]}/{page}")
     if flight_port is None:
         server.run([listener])
         return

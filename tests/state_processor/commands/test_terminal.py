@@ -125,6 +125,7 @@ COMMANDS = {
         ["ORDERS/none\x1b", "--uid", "a", "--state", "b", "--to", "NEW"],
     ),
     "serve": (["ORDERS/none\x1b"],),
+    "browse": (["ORDERS/none\x1b"],),
     "latest": (["ORDERS/../none\x1b"], ["ORDERS/..", "--depth", "0"], ["ORDERS/..", "--kind", "checkpoint"]),
 }
 """Arguments of every command that prints something of a snapshot, with and without mistakes."""

@@ -1,0 +1,199 @@
+"""Answers for the page in the browser: rows with types, keys, sizes, snapshots, differences, SQL. Long values are shortened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.applications.serving import answers
+from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
+from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.queries import QueryProcesses
+from state_processor.backends.analysis.entry_sizes import SIZE
+from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.display.text_tables import json_value
+from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.sizes import SizeReport
+from state_processor.read.snapshots import snapshots_table
+from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.types.identifier import OperatorIdentifier
+
+Answer = dict[str, Any]
+Read = Callable[[ServedSnapshot], Answer]
+
+_PAGE: Final = 50
+_MOST_ROWS: Final = 500
+_SQL_ROWS: Final = 1000
+_LONGEST: Final = 4096
+"""Characters of a value that the page shows."""
+_MOST_ELEMENTS: Final = 1000
+_EXACT: Final = 1 << 53
+"""Larger numbers lose digits in a browser: they are text."""
+_LARGEST_PAGE: Final = 32 << 20
+"""Bytes of rows that become Python objects at a time."""
+_LARGEST: Final = 1000
+"""Rows of a chart."""
+
+
+class Browsing:
+    """The answers for the page.
+
+    Parameters
+    ----------
+    followed
+        The snapshots.
+    limits
+        Limits of requests.
+    """
+
+    def __init__(self, followed: Followed, limits: Limits) -> None:
+        self._followed = followed
+        self._limits = limits
+        self._queries: QueryProcesses | None = None
+
+    def read(self, segments: list[str], given: Mapping[str, str]) -> Read | None:
+        """Return the function that reads the answer of a path below ``/browse``; ``None`` if the path is unknown.
+
+        Names and keys are parameters of the query: a browser changes ``.`` and ``..`` in paths.
+        """
+        uid = given.get("uid", "")
+        reads: dict[str, Read] = {
+            "snapshots": self._snapshots,
+            "states": lambda served: answers.states(served, uid),
+            "rows": lambda served: self._rows(served, uid, given.get("state", ""), given),
+            "timers": lambda served: self._rows(served, uid, None, given),
+            "key": lambda served: self._key(served, uid, given.get("key", "")),
+            "sizes": lambda served: self._sizes(served, uid, given.get("by", "state")),
+            "differences": lambda served: self._differences(served, given),
+            "sql": lambda served: self._sql(served, given.get("query", "")),
+        }
+        return reads.get(segments[0]) if len(segments) == 1 else None
+
+    def _snapshots(self, served: ServedSnapshot) -> Answer:
+        rows = snapshots_table(self._followed.listed).to_pylist()
+        return {"path": served.path, "newest": self._followed.current.path, "snapshots": browsable(rows)}
+
+    def _rows(self, served: ServedSnapshot, uid: str, state: str | None, given: Mapping[str, str]) -> Answer:
+        offset, count = _number(given, "offset", 0, 1 << 62), _number(given, "count", _PAGE, _MOST_ROWS)
+        kind = TIMER_KIND if state is None else None
+        request = StateRequest(OperatorIdentifier.of(uid), state, kind, None, READING)
+        scan = StateScan.of(request.find(served.snapshot), request)
+        batches = replace(self._limits, rows=1 << 62).bounded(scan.read())
+        table = pa.Table.from_batches(_slice(batches, offset, count + 1), scan.schema)
+        answer = _page(table, count) | {"offset": offset}
+        if "key" in scan.schema.names and state is not None and served.has_keys(uid, state):
+            is_text = served.key_type(uid) == "STRING"
+            keys = table.column("key").slice(0, len(answer["rows"])).to_pylist()
+            answer["keys"] = [key if is_text else json.dumps(json_value(key), ensure_ascii=False) for key in keys]
+        return answer
+
+    def _key(self, served: ServedSnapshot, uid: str, text: str) -> Answer:
+        contents = served.look_up(uid, None).find(answers.key_of(served, uid, text))
+        if not contents:
+            raise NotFoundError(f"the operator {uid!r} does not have the key {text} in checkpoint {served.checkpoint_id}")
+        tables = {name: table.drop_columns(["key"]) for name, table in contents.tables().items()}
+        self._limits.check_rows(sum(table.num_rows for table in tables.values()))
+        timers = tables.pop("timers", None) if contents.timers is not None else None
+        return {
+            "key": browsable(json_value(contents.key)),
+            "python": browsable(repr(contents.key)),
+            "states": {name: _shown(table) for name, table in tables.items()},
+            "timers": None if timers is None else _shown(timers),
+        }
+
+    def _sizes(self, served: ServedSnapshot, uid: str, by: str) -> Answer:
+        report = SizeReport.of(served.snapshot, served.operator(uid), by, _LARGEST)
+        table = report.merged(part for part in (part.measure() for part in report.parts) if part is not None)
+        return _table(table) | {"by": by, "total": sum(table.column(SIZE).to_pylist())}
+
+    def _differences(self, served: ServedSnapshot, given: Mapping[str, str]) -> Answer:
+        from state_processor.arrow import diff_summary  # only this view needs what compares
+
+        other = self._followed.listed_at(given.get("other", ""))
+        options = {name: value for name, value in self._followed.access.values().items() if name != "time_zone"}
+        table = diff_summary(other.path, served.path, given.get("uid") or None, **options)
+        return _table(table) | {"old": other.path, "new": served.path}
+
+    def _sql(self, served: ServedSnapshot, sql: str) -> Answer:
+        if not sql.strip():
+            raise OptionError("expected a query, such as SELECT * FROM operators")
+        if self._queries is None:
+            self._queries = QueryProcesses(self._followed.access, self._limits)
+        schema, batches = self._queries.run(served, sql)
+        table = pa.Table.from_batches(_slice(batches, 0, _SQL_ROWS + 1), schema)
+        batches.close()  # type: ignore[attr-defined]
+        return _page(table, _SQL_ROWS)
+
+
+def _number(given: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = given.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise OptionError(f"{name}={text[:80]!r}: expected a number up to {most}")
+    return int(text)
+
+
+def _slice(batches: Iterable[pa.RecordBatch], offset: int, count: int) -> Iterator[pa.RecordBatch]:
+    """Yield ``count`` rows from ``offset`` on."""
+    for batch in batches:
+        if offset >= batch.num_rows:
+            offset -= batch.num_rows
+            continue
+        part = batch.slice(offset, count)
+        offset, count = 0, count - part.num_rows
+        yield part
+        if not count:
+            return
+
+
+def _page(table: pa.Table, count: int) -> Answer:
+    """Return the first rows of a table: fewer than ``count`` if they are large."""
+    shown = table.slice(0, count)
+    while shown.nbytes > _LARGEST_PAGE and shown.num_rows > 1:
+        shown = shown.slice(0, shown.num_rows // 2)
+    return _table(shown) | {"is_more": table.num_rows > shown.num_rows}
+
+
+def _table(table: pa.Table) -> Answer:
+    columns = [{"name": field.name, "type": spark_ddl(field.type), "shape": _shape(field.type)} for field in table.schema]
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return {"columns": columns, "rows": [browsable(json_value(row)) for row in rows]}
+
+
+def _shown(table: pa.Table) -> Answer:
+    """Return the first rows of a table, and the number of all."""
+    return _table(table.slice(0, _MOST_ROWS)) | {"number": table.num_rows}
+
+
+def _shape(kind: pa.DataType) -> Any:
+    """Return how values of a type unfold."""
+    if pa.types.is_struct(kind):
+        return {"struct": [[field.name, _shape(field.type)] for field in kind]}
+    if pa.types.is_map(kind):
+        return {"map": [_shape(kind.key_type), _shape(kind.item_type)]}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return {"list": _shape(kind.value_type)}
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return "bytes"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "value"
+
+
+def browsable(value: Any) -> Any:
+    """Return a value of JSON that a browser shows: without long texts and lists, and with all digits of numbers."""
+    if isinstance(value, dict):
+        return {name: browsable(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [browsable(inner) for inner in value[:_MOST_ELEMENTS]] + _more(len(value))
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:
+        return str(value)
+    return json_value(value)
+
+
+def _more(number: int) -> list[str]:
+    return [f"… {number - _MOST_ELEMENTS:,} more"] if number > _MOST_ELEMENTS else []

@@ -1,0 +1,168 @@
+"""The page in the browser, and its answers."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+import state_processor as sp
+from state_processor.applications.serving import browsing
+from state_processor.applications.serving.browser import browser_page
+from state_processor.applications.serving.browsing import browsable
+from tests.state_processor.applications.serving.checkpoints import TOKEN
+from tests.state_processor.applications.serving.web import Web
+from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
+from tests.state_processor.written_checkpoints import JOB, take
+
+
+@pytest.fixture(scope="module")
+def orders() -> Iterator[Web]:
+    with Web(ORDERS_PATH) as served:
+        yield served
+
+
+def ask(web: Web, name: str, **given: Any) -> Any:
+    return web.get(f"/browse/{name}?{urlencode(given)}").json()
+
+
+def test_the_page_permits_its_own_script_alone() -> None:
+    with Web(ORDERS_PATH, token=TOKEN) as web:
+        connection = HTTPConnection("127.0.0.1", web._port, timeout=30)
+        connection.request("GET", "/browse")
+        answer = connection.getresponse()
+        page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+        connection.close()
+        assert (answer.status, page) == (200, browser_page())
+        assert web.get("/browse/snapshots").status == 401
+        assert web.get("/browse/snapshots", {"Authorization": f"Bearer {TOKEN}"}).status == 200
+    parts = re.findall(r"<(script|style)>(.*?)</\1>", page, re.DOTALL)
+    assert [name for name, _ in parts] == ["style", "script"]
+    for name, text in parts:
+        assert f"{name}-src 'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" in policy
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|\ssrc=|https?://(?!www\.w3\.org/2000/svg)", page
+    )
+
+
+def test_from_the_list_of_operators_to_a_key(orders: Web) -> None:
+    assert "orders" in [row["operator_uid"] for row in orders.get("/operators").json()["operators"]]
+    states = ask(orders, "states", uid="orders")["states"]
+    assert "total" in [row["state_name"] for row in states]
+    rows = ask(orders, "rows", uid="orders", state="total")
+    key = rows["keys"][rows["rows"].index(["amelia", 3950])]
+    found = ask(orders, "key", uid="orders", key=key)
+    expected = sp.arrow.lookup(ORDERS_PATH, "orders", "amelia").tables()
+    assert found["states"].keys() | {"timers"} >= expected.keys()
+    for name, answer in found["states"].items():
+        table = expected[name].drop_columns(["key"])
+        assert [column["name"] for column in answer["columns"]] == table.schema.names
+        assert answer["number"] == table.num_rows
+    assert found["states"]["total"]["rows"] == [[3950]]
+    assert found["python"] == "'amelia'"
+
+
+def test_rows_in_pages(orders: Web) -> None:
+    everything = ask(orders, "rows", uid="orders", state="total", count=500)
+    assert not everything["is_more"]
+    pages = [ask(orders, "rows", uid="orders", state="total", offset=offset, count=3) for offset in (0, 3, 6)]
+    assert [row for page in pages for row in page["rows"]] == everything["rows"][:9]
+    assert pages[0]["is_more"]
+    assert ask(orders, "rows", uid="orders", state="total", offset=10_000)["rows"] == []
+    assert ask(orders, "timers", uid="orders")["columns"][0]["name"] == "key"
+
+
+def test_large_rows_are_fewer(orders: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browsing, "_LARGEST_PAGE", 1)
+    found = ask(orders, "rows", uid="orders", state="total")
+    assert (len(found["rows"]), len(found["keys"]), found["is_more"]) == (1, 1, True)
+
+
+def test_shapes_and_digits(tmp_path: Path) -> None:
+    kind = sp.Types.ROW_NAMED(
+        ["data", "tags"], [sp.Types.BYTES(), sp.Types.MAP(sp.Types.STRING(), sp.Types.LIST(sp.Types.LONG()))]
+    )
+    rows = [{"key": 2**60, "value": {"data": b"\x01\xff", "tags": [("a", [2**63 - 1, 1])]}}]
+    writer = sp.arrow.SavepointWriter.new(max_parallelism=8, flink_version="1.20")
+    writer.with_keyed_state("..", rows, states={"value": sp.ValueState(kind)}, key_type=sp.Types.LONG())
+    writer.write(str(tmp_path / "s"))
+    with Web(str(tmp_path / "s")) as web:
+        found = ask(web, "rows", uid="..", state="value")
+        of_key = ask(web, "key", uid="..", key=found["keys"][0])
+    assert found["keys"] == [str(2**60)]
+    assert found["rows"] == [[str(2**60), {"data": "01ff", "tags": [["a", [str(2**63 - 1), 1]]]}]]
+    shape = {"struct": [["data", "bytes"], ["tags", {"map": ["text", {"list": "value"}]}]]}
+    assert found["columns"][1]["shape"] == shape
+    assert of_key["states"]["value"]["rows"] == [found["rows"][0][1:]]
+    assert of_key["python"] == str(2**60)
+
+
+def test_long_values_are_shortened() -> None:
+    assert browsable("x" * 5000) == "x" * 4096 + "… (5,000 characters)"
+    assert browsable([*range(1002)])[999:] == [999, "… 2 more"]
+    assert browsable({"a": (True, None, -(2**53))}) == {"a": [True, None, str(-(2**53))]}
+
+
+def test_earlier_snapshots_and_differences(tmp_path: Path) -> None:
+    job = tmp_path / JOB
+    first = str(take(job, 1, {"amelia": 1}))
+    second = str(take(job, 2, {"amelia": 2}))
+    with Web(str(job)) as web:
+        found = ask(web, "snapshots")
+        assert [row["path"] for row in found["snapshots"]] == [second, first]
+        assert (found["path"], found["newest"]) == (second, second)
+        totals = [
+            ask(web, "key", uid="orders", key="amelia", **given)["states"]["total"]["rows"] for given in ({}, {"snapshot": first})
+        ]
+        assert totals == [[[2]], [[1]]]
+        changed = ask(web, "differences", other=first, uid="orders")
+        names = [column["name"] for column in changed["columns"]]
+        rows = [dict(zip(names, row, strict=True)) for row in changed["rows"]]
+        assert {row["state_name"]: row["updates"] for row in rows if row["updates"]} == {"total": 1, "items": 1}
+        elsewhere = web.get(f"/browse/snapshots?{urlencode({'snapshot': ORDERS_PATH})}")
+        assert (elsewhere.status, elsewhere.json()["error"]["type"]) == (404, "NotFoundError")
+        assert web.get(f"/browse/differences?{urlencode({'other': ORDERS_PATH})}").status == 404
+
+
+def test_sizes_and_sql(orders: Web) -> None:
+    found = ask(orders, "sizes", uid="orders", by="key_group")
+    assert found["total"] == sum(row[-1] for row in found["rows"]) > 0
+    assert ask(orders, "sizes", uid="orders", by="colour")["error"]["type"] == "OptionError"
+    assert ask(orders, "sql", query="SELECT 1 AS one, 'a' AS two")["rows"] == [[1, "a"]]
+    assert "expected a query" in ask(orders, "sql", query=" ")["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/browse/none", {}, 404),
+        ("/browse/rows/orders", {}, 404),
+        ("/browse/rows?uid=orders&state=none", {}, 404),
+        ("/browse/rows?uid=orders&state=total&offset=-1", {}, 400),
+        ("/browse/rows?uid=orders&state=total&count=501", {}, 400),
+        ("/browse/key?uid=orders&key=nobody", {}, 404),
+        ("/browse/snapshots", {"Sec-Fetch-Site": "cross-site"}, 401),
+        ("/browse/snapshots", {"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+def test_requests_that_are_refused(orders: Web, path: str, headers: dict[str, str], status: int) -> None:
+    assert orders.get(path, headers).status == status
+
+
+def test_all_states_have_rows() -> None:
+    with Web(TYPES_PATH) as web:
+        for row in sp.arrow.states(TYPES_PATH).to_pylist():
+            if row["backend"] != "raw":
+                found = ask(web, "rows", uid=row["operator_uid"], state=row["state_name"])
+                assert "rows" in found, (row["state_name"], found)
+                for key in found.get("keys", [])[:1]:
+                    assert "states" in ask(web, "key", uid=row["operator_uid"], key=key)
