@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What is read of each job.
+    """The parts of each job that are read, and the limits of findings.
 
     Parameters
     ----------

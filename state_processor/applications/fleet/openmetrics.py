@@ -21,7 +21,7 @@ _Sample = tuple[dict[str, str], float]
 
 
 def metrics(rows: Sequence[_Row]) -> str:
-    """Return the metrics of the rows of a fleet. A value that is unknown has no sample."""
+    """Return the metrics of the rows of a fleet. Unknown values are left out."""
     lines: list[str] = []
     for name, unit, help_text, samples in _FAMILIES:
         lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {help_text}"]
@@ -86,7 +86,7 @@ class MetricsServer:
     measure
         Returns the rows of the fleet.
     seconds
-        The time for which rows are served again without a new measurement.
+        Seconds until a request measures again.
 
     Raises
     ------

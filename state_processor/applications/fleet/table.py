@@ -99,7 +99,7 @@ def fleet(
     check
         Look for every file of each newest snapshot: a snapshot without all of its files is not complete.
     orphans
-        List all files, and count those of Flink that are older than a day and that no snapshot below the directories uses; see
+        List all files. Count the files of Flink that are older than a day and that no snapshot below the directories uses; see
         :func:`state_processor.orphans`. Nothing is removed. Files that a job elsewhere may have claimed are not counted.
     transaction_timeout
         The age of a snapshot after which brokers have aborted the transactions that it commits.
@@ -116,7 +116,7 @@ def fleet(
         ``bytes_per_day`` is the growth since its oldest snapshot of the same kind. ``snapshots`` and ``incomplete`` count
         snapshots. ``operators`` and ``largest_operators``; ``oldest_flink`` reads ``_metadata``; ``restorable_by`` are the
         releases that restore all states, and null if not all headers were read. ``orphans`` is null if they were not counted.
-        ``findings`` have a ``kind`` and a ``text``; ``unchecked`` names what was not checked.
+        ``findings`` have a ``kind`` and a ``text``; ``unchecked`` names checks that were left out.
         ``error`` is the first error.
 
     Raises

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pkgutil
 import re
 from base64 import b64encode
-from functools import cache
 from hashlib import sha256
 from typing import Final
 
@@ -14,13 +13,11 @@ BROWSE: Final = "browse"
 _PART: Final = re.compile(r"<(?P<name>script|style)>(?P<text>.*?)</(?P=name)>", re.DOTALL)
 
 
-@cache
 def browser_page() -> str:
     """Return the page. It contains no state."""
     return (pkgutil.get_data(__package__, "browser.html") or b"").decode()
 
 
-@cache
 def browser_policy() -> str:
     """Return the content security policy of the page."""
     digests = {

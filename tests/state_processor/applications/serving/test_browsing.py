@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow as pa
 import pytest
 
 import state_processor as sp
@@ -91,7 +92,9 @@ def test_shapes_and_digits(tmp_path: Path) -> None:
     kind = sp.Types.ROW_NAMED(
         ["data", "tags"], [sp.Types.BYTES(), sp.Types.MAP(sp.Types.STRING(), sp.Types.LIST(sp.Types.LONG()))]
     )
-    rows = [{"key": 2**60, "value": {"data": b"\x01\xff", "tags": [("a", [2**63 - 1, 1])]}}]
+    types = pa.struct([("data", pa.binary()), ("tags", pa.map_(pa.string(), pa.list_(pa.int64())))])
+    value = {"data": b"\x01\xff", "tags": [("a", [2**63 - 1, 1])]}
+    rows = pa.table({"key": pa.array([2**60]), "value": pa.array([value], types)})
     writer = sp.arrow.SavepointWriter.new(max_parallelism=8, flink_version="1.20")
     writer.with_keyed_state("..", rows, states={"value": sp.ValueState(kind)}, key_type=sp.Types.LONG())
     writer.write(str(tmp_path / "s"))
@@ -99,8 +102,8 @@ def test_shapes_and_digits(tmp_path: Path) -> None:
         found = ask(web, "rows", uid="..", state="value")
         of_key = ask(web, "key", uid="..", key=found["keys"][0])
     assert found["keys"] == [str(2**60)]
-    assert found["rows"] == [[str(2**60), {"data": "01ff", "tags": [["a", [str(2**63 - 1), 1]]]}]]
-    shape = {"struct": [["data", "bytes"], ["tags", {"map": ["text", {"list": "value"}]}]]}
+    assert found["rows"] == [[str(2**60), {"f0": "01ff", "f1": [["a", [str(2**63 - 1), 1]]]}]]
+    shape = {"struct": [["f0", "bytes"], ["f1", {"map": ["text", {"list": "value"}]}]]}
     assert found["columns"][1]["shape"] == shape
     assert of_key["states"]["value"]["rows"] == [found["rows"][0][1:]]
     assert of_key["python"] == str(2**60)
