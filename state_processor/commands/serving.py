@@ -115,6 +115,7 @@ def _serve(options: argparse.Namespace) -> None:
         ),
     ),
     flags(Kind.SIZES),
+    python=(),
 )
 def _browse(options: argparse.Namespace) -> None:
     token = secrets.token_urlsafe(_TOKEN_BYTES)
