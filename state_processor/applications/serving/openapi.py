@@ -17,7 +17,6 @@ _PATHS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
     ("/operators/{uid}/states", "The states of an operator: kinds, types, columns.", (_UID,)),
     ("/operators/{uid}/keys/{key}", "The values of a key in all keyed states, and its timers.", (_UID, _KEY)),
     ("/operators/{uid}/keys/{key}/{state}", "The value of a key in one state.", (_UID, _KEY, _STATE)),
-    ("/browse", "A page in the browser about all of this. The paths below /browse are for the page, and may change.", ()),
 )
 _ERRORS: Final = {
     "400": "The key is not of the operator's key type.",
@@ -91,6 +90,7 @@ def page(*, protected: bool) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>state-processor</title>"
         "<style>body{font-family:sans-serif;max-width:48em;margin:2em auto;padding:0 1em}</style>"
         "<h1>state-processor</h1><p>The state of a Flink job, read from its newest complete checkpoint. "
-        f"<a href='openapi.json'>openapi.json</a> describes the same for programs.</p>{token}{''.join(parts)}"
+        "<a href='openapi.json'>openapi.json</a> describes the same for programs, <a href='browse'>browse</a> shows it.</p>"
+        f"{token}{''.join(parts)}"
         f"<h2>Errors</h2>{errors}</html>"
     )
