@@ -15,6 +15,7 @@ from state_processor.commands.command import (
     flags,
     group,
     named_operator,
+    positive,
     repeated,
     switch,
 )
@@ -22,7 +23,7 @@ from state_processor.commands.new_files import check_new, write_text
 from state_processor.commands.printing import print_json, print_table, with_operator
 from state_processor.commands.terminal import say, say_json
 from state_processor.options.flags import flag_values
-from state_processor.read.finding import find
+from state_processor.read.finding import SHOWN_PLACES, STATE_COLUMNS, find
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer
 
@@ -53,6 +54,7 @@ def _number(text: str) -> int | float:
     _TEXT,
     _KEY,
     repeated("--number", "this number, as a whole value", type=_number, metavar="N"),
+    argument("--limit", type=positive, default=SHOWN_PLACES, metavar="N", help="places to show (default: %(default)s)"),
     PRINTING,
     flags(Kind.CHECKS),
     fails="nothing is found",
@@ -69,7 +71,11 @@ def _find(options: argparse.Namespace) -> Answer:
         return found.answer
     snapshot = ("snapshot",) if len(options.paths) > 1 else ()
     if found:
-        print_table((*snapshot, *_COLUMNS), [_with_state(row) for row in found.table.to_pylist()], options)
+        places = found.table.slice(0, options.limit).to_pylist()
+        print_table((*snapshot, *_COLUMNS), [_with_state(row) for row in places], options)
+        if found.table.num_rows > options.limit:
+            say(f"\nThe first {options.limit} of {found.table.num_rows} places; --limit shows more. All of them:")
+            print_table(STATE_COLUMNS, found.by_state(), options)
     else:
         say("Nothing found")
     if found.undecoded.num_rows:

@@ -65,6 +65,10 @@ def _growth(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
+    most = max((row["snapshots"] for row in rows), default=0)
+    if most < at_least:
+        say(f"{most} {'snapshot' if most == 1 else 'snapshots'} of a known time: a trend needs {at_least} (--at-least)")
+        return
     shown = [
         with_operator(row)
         | {"state_name": state_label(row, rows)}

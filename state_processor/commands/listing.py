@@ -30,15 +30,15 @@ SEARCHED: Final = several(
         metavar="N",
         help="levels below DIR to search (default: %(default)s); deeper directories are reported on standard error",
     ),
-    argument(
-        "--check",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="whether every file of a snapshot is looked for, or only _metadata is read (default: --check)",
-    ),
     flags(Kind.SNAPSHOTS),
 )
 """The arguments of commands that search a directory."""
+_CHECK: Final = argument(
+    "--check",
+    action=argparse.BooleanOptionalAction,
+    default=True,
+    help="whether every file of a snapshot is looked for, or only _metadata is read (default: --check)",
+)
 
 
 def _access(options: argparse.Namespace) -> SnapshotAccess:
@@ -53,6 +53,7 @@ def _access(options: argparse.Namespace) -> SnapshotAccess:
     "snapshots below a directory, newest first",
     "Show the snapshots below a directory, newest first.",
     SEARCHED,
+    _CHECK,
     argument(
         "--high-availability",
         metavar="PATH",
@@ -102,6 +103,7 @@ def _completeness(row: dict[str, Any]) -> bool | str:
     "Print only the path of the newest complete snapshot below a directory. Complete means that _metadata can "
     "be read and all files exist. Newer incomplete snapshots are named on standard error.",
     SEARCHED,
+    _CHECK,
     argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint"),
     fails="no complete snapshot is found",
     python=("sp.list_snapshots",),

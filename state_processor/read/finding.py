@@ -23,10 +23,13 @@ from state_processor.types.answers import Answer
 
 Path: TypeAlias = str | PathLike[str]
 _SNAPSHOT: Final = pa.field("snapshot", pa.string())
+SHOWN_PLACES: Final = 20
+"""Places that are shown one by one; a summary of each state follows if there are more."""
+STATE_COLUMNS: Final = ("operator", "state", "places", "count")
 _SHOWN: Final = ("snapshot", "operator", "state", "key", "field", "sought", "count")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Findings:
     """The outcome of a search; true if anything was found.
 
@@ -53,13 +56,40 @@ class Findings:
     def __bool__(self) -> bool:
         return bool(self.table.num_rows)
 
+    def by_state(self) -> list[dict[str, Any]]:
+        """Return ``operator``, ``state``, ``places`` and ``count`` (values) of each state in which something was found."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for row in map(_shown, self.table.to_pylist()):
+            groups.setdefault((row["operator"], row["state"]), []).append(row["count"])
+        return [
+            {"operator": operator, "state": state, "places": len(counts), "count": sum(counts)}
+            for (operator, state), counts in groups.items()
+        ]
+
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
-        rows = [_shown(row) for row in self.table.to_pylist()]
+        rows = [_shown(row) for row in self.table.slice(0, SHOWN_PLACES).to_pylist()]
         lines = [render_records(_SHOWN, rows) if rows else "Nothing found"]
+        if self.table.num_rows > SHOWN_PLACES:
+            lines += ["", f"The first {SHOWN_PLACES} of {self.table.num_rows} places. All of them:"]
+            lines.append(render_records(STATE_COLUMNS, self.by_state()))
         unread = [_shown(row) for row in self.undecoded.to_pylist()]
         if unread:
             lines += ["", "Searched as bytes:", render_records(("snapshot", "operator", "state", "reason", "count"), unread)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from state_processor.display.html_tables import html_table
+
+        columns = STATE_COLUMNS if self.table.num_rows > SHOWN_PLACES else _SHOWN
+        rows = self.by_state() if self.table.num_rows > SHOWN_PLACES else map(_shown, self.table.to_pylist())
+        unread = [_shown(row) for row in self.undecoded.to_pylist()]
+        parts = [html_table(columns, rows, caption="" if self else "Nothing found")]
+        if unread:
+            parts.append(html_table(("snapshot", "operator", "state", "reason", "count"), unread, caption="Searched as bytes"))
+        return "".join(parts)
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

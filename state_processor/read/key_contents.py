@@ -27,7 +27,7 @@ _LONGEST = 4000
 """Characters of a value in notebooks: more than in tables of many rows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class KeyContents:
     """What an operator keeps for one key; as text, a table for each state that has rows.
 
@@ -66,6 +66,9 @@ class KeyContents:
     def __bool__(self) -> bool:
         """Return True if any state has rows for the key, or there are timers."""
         return bool(self.tables())
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         head = f"operator {text_of(str(self.operator))}, key {self.key!r}"

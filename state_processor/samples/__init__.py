@@ -13,7 +13,7 @@ SHOP: Final = os.path.join(os.path.dirname(__file__), "shop")
 
 
 def sample_savepoint() -> str:
-    """Return the path of a savepoint for first steps, which is installed with the package: the state of a small shop.
+    """Return the path of the savepoint of a small shop, for first steps. It is installed with the package.
 
     The savepoint is only read. ``state-processor sample DIR`` copies it into a new directory.
 

@@ -10,6 +10,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.read.finding import SHOWN_PLACES
 from state_processor.types.answers import Answer
 from tests.corpus import FIXTURES
 from tests.state_processor.samples import ORDERS_PATH, savepoint_with_mentions
@@ -64,6 +65,25 @@ def test_several_snapshots_are_searched_and_nothing_is_false(everywhere: Path) -
     assert not sp.find(ORDERS_PATH, text="nobody@")
     with pytest.raises(sp.OptionError, match="nothing to find: add text"):
         sp.find(ORDERS_PATH)
+
+
+def test_many_places_are_limited_and_summed_by_state(capsys: pytest.CaptureFixture[str]) -> None:
+    found = sp.find(ORDERS_PATH, text="e")
+    assert found.table.num_rows > SHOWN_PLACES
+    places = {}
+    for row in found.table.to_pylist():
+        place = (row["operator_uid"] or row["operator_uid_hash"], row["state_name"] or row["state_kind"])
+        places[place] = places.get(place, 0) + 1
+    assert {(row["operator"], row["state"]): row["places"] for row in found.by_state()} == places
+    assert sum(row["count"] for row in found.by_state()) == sum(found.table["count"].to_pylist())
+    text, html = repr(found), found._repr_html_()
+    assert f"The first {SHOWN_PLACES} of {found.table.num_rows} places" in text
+    assert len(text.splitlines()) < SHOWN_PLACES + len(places) + 10
+    assert html.count("<tr>") == 1 + len(places)
+    assert cli.main(["find", ORDERS_PATH, "--text", "e", "--limit", "2"]) == 0
+    out = capsys.readouterr().out
+    assert f"The first 2 of {found.table.num_rows} places; --limit shows more" in out
+    assert len(out.splitlines()) == 2 + 2 + 2 + 2 + len(places)
 
 
 def test_the_command_prints_places(capsys: pytest.CaptureFixture[str], everywhere: Path) -> None:

@@ -20,6 +20,7 @@ from state_processor.cli import BAD_INPUT
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.growth import GROWS, SHRINKS, SLOWS, STEADY, VARIES, trend
 from tests.corpus import FIXTURES
+from tests.state_processor.samples import ORDERS_PATH
 
 NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"
 JOB = "a" * 32
@@ -94,6 +95,8 @@ def test_command(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert '"key_group": 127' in capsys.readouterr().out
     assert cli.main(["history", str(checkpoints), "--at-least", "3"]) == BAD_INPUT
     assert "--at-least is for --growth" in capsys.readouterr().err
+    assert cli.main(["history", ORDERS_PATH, "--growth"]) == 0
+    assert capsys.readouterr().out == "1 snapshot of a known time: a trend needs 5 (--at-least)\n"
     assert cli.main(["history", str(checkpoints), "--growth", "--by", "key-group"]) == BAD_INPUT
 
 
