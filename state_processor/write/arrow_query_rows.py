@@ -53,7 +53,7 @@ class ArrowQueryRows:
         return cls(pa.table(columns if time is None else columns | {TIME: rows.column(given_as[TIME])}))
 
     def once(self) -> ArrowQueryRows:
-        """Return the rows, which are in memory."""
+        """Return the rows. They are in memory."""
         return self
 
     def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> ArrowQueryRows:

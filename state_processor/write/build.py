@@ -133,7 +133,7 @@ class SavepointBuild:
         scratch: str | PathLike[str] | None = None,
         digest: str | None = None,
     ) -> SavepointBuild:
-        """Start a savepoint as a copy of a savepoint or checkpoint, which has to have a ``digest`` if one is given."""
+        """Start a savepoint as a copy of a savepoint or checkpoint. Its digest has to be ``digest`` if one is given."""
         metadata_version(flink_version)
         access = access.with_content()
         snapshot = access.open(path)
@@ -391,7 +391,7 @@ class SavepointBuild:
             draft.flink_major = self._flink_major
 
     def _return_to(self, flink_version: str, types: Mapping[Uid, TypesOfStates] | None) -> None:
-        """Plan the return to a Flink before 2.0, which takes the bytes of states as they are."""
+        """Plan the return to a Flink before 2.0. It takes the bytes of states unchanged."""
         if types:
             raise OptionError("types: values are only converted to Flink 2.0 and later; leave types out")
         self._flink_version = self._migrated_to = flink_version

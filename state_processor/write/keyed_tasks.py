@@ -63,7 +63,7 @@ class StateColumns:
 class EncodeRows:
     """Pass 1 over rows: entries of one or several states.
 
-    A row of timers is in one of ``queues``, which are values of :data:`QUEUE_COLUMNS`.
+    A row of timers is in one of ``queues``. These are values of :data:`QUEUE_COLUMNS`.
     """
 
     target: KeyedTarget

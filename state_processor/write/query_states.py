@@ -82,7 +82,7 @@ class QueryRows(Protocol):
     """Rows in the types and by the names of a plan, in the form that an engine computes with."""
 
     def once(self) -> Self:
-        """Return the rows as they are now, for several uses; see :meth:`~state_processor.write.row_protocol.Rows.once`."""
+        """Return the current rows, for several uses; see :meth:`~state_processor.write.row_protocol.Rows.once`."""
 
     def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> Self:
         """Return a row for each group of rows that agree in some columns, as Flink compares them: the columns, then values.
@@ -185,7 +185,7 @@ class NewState:
 
 
 def uses_rows_again(history: History) -> bool:
-    """Return whether the states of an operator are computed from its rows in several queries, which have to see the same rows."""
+    """Return whether the states of an operator are computed from its rows in several queries. These have to see the same rows."""
     match history:
         case JoinedRows():
             return history.left.outer or history.right.outer

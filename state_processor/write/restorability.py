@@ -149,7 +149,7 @@ def _opaque(operator: OperatorState) -> Iterator[str]:
 
 
 def _added(draft: OperatorDraft) -> Iterator[RegisteredState]:
-    """Yield the states that are written anew."""
+    """Yield the states that are rewritten."""
     lists = {name: description for name, (description, _) in draft.changes.operator_states.items()}
     for name, state in (draft.changes.added | lists).items():
         parts = {part: serializer.snapshot() for part, serializer in state.serializers.items()}

@@ -62,7 +62,7 @@ class Rows(OperatorRows, Protocol):
         """Return a row per key from a row per element of its list."""
 
     def once(self) -> Self:
-        """Return the rows as they are now, for several uses: they are evaluated here, and not again."""
+        """Return the current rows, for several uses: they are evaluated here, and not again."""
 
     def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
         """Return the rows whose key does not occur in other rows."""

@@ -69,7 +69,7 @@ class SourceOperator:
         return list(keyed_handles(self.operator, self.snapshot))
 
     def has_later_files(self, release: Release) -> bool:
-        """Return whether a release does not read the files of the operator as they are."""
+        """Return whether a release does not read the unchanged files of the operator."""
         return self.has_later_tables(release) or self.has_later_operator_state(release)
 
     def has_later_tables(self, release: Release) -> bool:

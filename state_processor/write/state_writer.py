@@ -258,7 +258,7 @@ class StateWriter(OperatorStateWriter):
         return self
 
     def copy_operator(self, other: SnapshotReader | str | PathLike[str], uid: Uid, as_uid: Uid | None = None) -> Self:
-        """Copy an operator of another snapshot as it is: all states with their types and time-to-live, timers, coordinator state.
+        """Copy an operator of another snapshot unchanged: all states with types and time-to-live, timers, coordinator state.
 
         The operator keeps its parallelism and max parallelism, unless :meth:`with_max_parallelism` was called for all operators.
         Its files are copied; entries are framed again, with the same bytes of keys and values, for another format, backend,

@@ -87,7 +87,7 @@ class OperatorSummary:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """What the operator has beside :attr:`states`, in words."""
+        """Contents of the operator that :attr:`states` does not list, in words."""
         return ("keyed state",) if self.has_unread_keyed else ()
 
 
