@@ -37,7 +37,8 @@ def test_wheel_and_sdist_hold_every_module(packages: tuple[Path, Path]) -> None:
     installed = {f"state_processor/{m}" if m.startswith(("serializers/", "backends/")) else m for m in modules}
     with zipfile.ZipFile(packages[0]) as wheel:
         assert {n for n in wheel.namelist() if n.endswith(".py")} == installed
-        assert {"state_processor/py.typed", "state_processor/__init__.pyi"} <= set(wheel.namelist())
+        data = ("py.typed", "__init__.pyi", "samples/shop/_metadata")
+        assert {f"state_processor/{name}" for name in data} <= set(wheel.namelist())
     with tarfile.open(packages[1]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert {m for m in installed if m not in names} == set()
