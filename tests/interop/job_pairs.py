@@ -38,6 +38,8 @@ _OLD = {
     "Moved": "public class Moved { public int a; public String b; }",
     "Holder": "public class Holder { public Shrunk inner; public long n; }",
     "Unboxed": "public class Unboxed { public Integer a; public String b; }",
+    "Sized": "public class Sized { public Size size; public int a; }",
+    "Ordered": "public class Ordered { public int a; public int b; }",
     "Hashed": "public class Hashed { public int a; public int hashCode() { return a; } "
     "public boolean equals(Object o) { return o instanceof Hashed && ((Hashed) o).a == a; } }",
     "Fixed": "public class Fixed { public int a; public int hashCode() { return a; } "
@@ -56,6 +58,7 @@ _NEW = _OLD | {
     "Moved": "public class Moved { public int a; public long c; }",
     "Holder": "public class Holder { public Shrunk inner; public long n; }",
     "Unboxed": "public class Unboxed { public int a; public String b; }",
+    "Ordered": "public class Ordered { public int b; public int a; }",
     "Hashed": "public class Hashed { public int a; public int hashCode() { return 31 * a + 7; } "
     "public boolean equals(Object o) { return o instanceof Hashed && ((Hashed) o).a == a; } }",
 }
@@ -74,6 +77,10 @@ class Pair:
     new_sizes: tuple[int, int] = (2, 128)
     loses: bool = False
     """Whether a state that the new job does not register counts as lost, and not as unused."""
+    backends: tuple[str, str] | None = None
+    """The backends of the old and the new job; by default those that are tried."""
+    format: str = "canonical"
+    settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
 
 def state(name: str, kind: str, value_type: str | None, entries: Sequence[Any] = (), **more: Any) -> dict[str, Any]:
@@ -206,6 +213,13 @@ _TWO = (_one("o", _SUMS, name="Process"), _one("p", _COUNTS, name="Process"))
 _MIXED = (_one("o", _SUMS, _TIMERS, name="Process"), _one("p", _NAMED, _TIMERS, name="Process"))
 _B = {"a": 1, "b": "x"}
 
+
+def _of_keys(old: str, key: Any, new: str) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    return operator(state("s", "VALUE", "LONG", [{"key": key, "value": 7}]), key=old), operator(
+        state("s", "VALUE", "LONG"), key=new
+    )
+
+
 VALUE_PAIRS = (
     Pair("a boxed field with null becomes primitive", *_same(_pojo("Unboxed"), {"a": None, "b": "x"})),
     Pair("a boxed field becomes primitive", *_same(_pojo("Unboxed"), {"a": 5, "b": "x"})),
@@ -264,6 +278,71 @@ VALUE_PAIRS = (
 """Pairs whose values are compared. The first six are tried by the tests."""
 
 
+def _entry(value: Any, key: Any = "a") -> list[dict[str, Any]]:
+    return [{"key": key, "value": value}]
+
+
+_MAPPED = state("s", "MAP", "LONG", _entry([["k", 1]]), map_key_type="STRING")
+_LISTED = state("s", "LIST", "LONG", _entry([1, 2]))
+_RULES = state("s", "BROADCAST", "LONG", [{"key": "k", "value": 1}], map_key_type="STRING")
+_UNION = state("s", "UNION_LIST", "LONG", [1, 2, 3])
+_PARTS = state("s", "OPERATOR_LIST", "LONG", [1, 2, 3, 4, 5])
+_KRYO = state("s", "VALUE", f"KRYO<{PACKAGE}.Same>", _entry(_B))
+_REGISTERED = tuple(
+    {"pipeline.registered-kryo-types": f"{PACKAGE}.{a};{PACKAGE}.{b}"} for a, b in (("Same", "Id"), ("Id", "Same"))
+)
+_CHANGELOG = {"state.changelog.enabled": "true", "state.backend.changelog.enabled": "true"}
+_UNALIGNED = {"execution.checkpointing.unaligned": "true", "execution.checkpointing.unaligned.enabled": "true"}
+_TRUNCATED = {"entries": [], "value_type": "STRING"}
+
+EDGE_PAIRS = (
+    Pair("values of broadcast state have another type", operator(_RULES, key=None), operator(_RULES | _TRUNCATED, key=None)),
+    Pair(
+        "keys of broadcast state have another type",
+        operator(_RULES, key=None),
+        operator(_RULES | {"map_key_type": "LONG"}, key=None),
+    ),
+    Pair("a union list is dealt to more subtasks", operator(_UNION, key=None), operator(_UNION, key=None), (2, 128), (3, 128)),
+    Pair(
+        "a list of the operator is dealt to fewer subtasks",
+        operator(_PARTS, key=None),
+        operator(_PARTS, key=None),
+        (3, 128),
+        (1, 128),
+    ),
+    Pair("time-to-live is added to a map with entries", operator(_MAPPED), operator(_MAPPED | {"ttl": True})),
+    Pair("time-to-live is dropped from a map with entries", operator(_MAPPED | {"ttl": True}), operator(_MAPPED)),
+    Pair("time-to-live is added to a list with elements", operator(_LISTED), operator(_LISTED | {"ttl": True})),
+    Pair("time-to-live is dropped from a list with elements", operator(_LISTED | {"ttl": True}), operator(_LISTED)),
+    Pair("constants in a POJO change places", *_same(_pojo("Sized"), {"size": "M", "a": 1})),
+    Pair("a tuple of one field becomes a plain key", *_of_keys("TUPLE<STRING>", ["a"], "STRING")),
+    Pair("a plain key becomes a tuple of one field", *_of_keys("STRING", "a", "TUPLE<STRING>")),
+    Pair("the max parallelism grows", operator(LONG), operator(LONG), (2, 128), (2, 256)),
+    Pair(
+        "the name of a keyed state is reused for a list of the operator", operator(LONG), operator(_PARTS, key=None), loses=True
+    ),
+    Pair("the name of a value is reused for a map", operator(LONG), operator(_MAPPED)),
+    Pair("a reducing state becomes an aggregating one", *_kinds("REDUCING", "AGGREGATING")),
+    Pair("classes of Kryo are registered in another order", operator(_KRYO), operator(_KRYO), settings=_REGISTERED),
+    Pair("the changelog is switched on", operator(LONG), operator(LONG), settings=({}, _CHANGELOG)),
+    Pair("the changelog is switched off", operator(LONG), operator(LONG), settings=(_CHANGELOG, {})),
+    Pair("RocksDB becomes ForSt", operator(*_BOTH), operator(*_BOTH), backends=("rocksdb", "forst"), format="native"),
+    Pair("native RocksDB becomes a heap", operator(LONG), operator(LONG), backends=("rocksdb", "hashmap"), format="native"),
+    Pair("a native heap becomes RocksDB", operator(LONG), operator(LONG), backends=("hashmap", "rocksdb"), format="native"),
+    Pair("a canonical savepoint becomes ForSt", operator(LONG), operator(LONG), backends=("rocksdb", "forst")),
+    Pair("timers get another service", operator(LONG, _TIMERS), operator(LONG, {**_TIMERS, "name": "others"}), loses=True),
+    Pair(
+        "an incremental checkpoint without alignment",
+        *(operator(LONG, _MAPPED | {"name": "m"}),) * 2,
+        backends=("rocksdb", "rocksdb"),
+        format="incremental",
+        settings=(_UNALIGNED, {}),
+    ),
+    Pair("fields of a POJO change places", *_same(_pojo("Ordered"), {"a": 1, "b": 2})),
+)
+"""Pairs at the edges: redistribution, backends and formats, and settings of the job."""
+
+
 @dataclass(frozen=True)
 class Result:
     """The report of the check, the error of Flink, and the entries before and after."""
@@ -319,18 +398,20 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
     sources = [{name: f"package {PACKAGE};\n{text}" for name, text in texts.items()} for texts in (_OLD, _NEW)]
     versions = (old_version, new_version)
     old, new = ([flink.generated_classes(one, PACKAGE, texts)] for one, texts in zip(versions, sources, strict=True))
-    cases = [(pair, backend) for pair in pairs for backend in backends]
+    cases = [(pair, backend) for pair in pairs for backend in _backends_of(pair, backends, new_version)]
 
     def asked(pair: Pair, backend: str, which: str, savepoint: Any = None) -> Mapping[str, Any]:
         size, limit = pair.old_sizes if which == "old" else pair.new_sizes
+        place = which == "new"
         return flink.request(
             pair.old if which == "old" else pair.new,
             savepoint,
-            backend=backend,
+            backend=backend if pair.backends is None else pair.backends[place],
+            settings=pair.settings[place],
             parallelism=size,
             max_parallelism=limit,
             filled=savepoint is None,
-            snapshots=["canonical"],
+            snapshots=[_format(pair, which)],
             snapshots_to=directory / version.replace(" ", "-") / backend / which,
         )
 
@@ -348,15 +429,29 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
         yield Result(pair.name, version, backend, report, answer.get("error"), before, after)
 
 
+def _backends_of(pair: Pair, backends: Sequence[str], version: str) -> Sequence[str]:
+    if pair.backends is None:
+        return backends
+    return () if "forst" in pair.backends and version < "2" else pair.backends[1:]
+
+
+def _format(pair: Pair, which: str) -> str:
+    """Return the format of snapshots; ForSt does not write canonical ones."""
+    if which == "old":
+        return pair.format
+    return "native" if pair.backends is not None and pair.backends[1] == "forst" else "canonical"
+
+
 def _path(answer: Mapping[str, Any]) -> str:
     assert "error" not in answer, answer["error"][:3000]
-    return str(answer["snapshots"]["canonical"])
+    (path,) = answer["snapshots"].values()
+    return str(path)
 
 
 def main(words: Sequence[str]) -> int:
     """Try the pairs whose names contain one of the words, or all, and return the number of disagreements."""
     table: Counter[tuple[str, str]] = Counter()
-    chosen = [pair for pair in (*PAIRS, *VALUE_PAIRS) if not words or any(word in pair.name for word in words)]
+    chosen = [pair for pair in (*PAIRS, *VALUE_PAIRS, *EDGE_PAIRS) if not words or any(word in pair.name for word in words)]
     wrong = total = 0
     flink_jars.CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink_jars.CACHE) as directory:

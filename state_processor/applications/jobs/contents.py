@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from state_processor.applications.jobs.rules import Target
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, OperatorSignature, StateSignature
+from state_processor.applications.jobs.value_conversion import Edits, Trial
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -30,7 +31,6 @@ from state_processor.serializers.traversal import walk
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.converting import Conversion
-    from state_processor.applications.jobs.value_conversion import Edits
 
 _OPTIONS: Final = ReadOptions(nanos="string")
 _SHOWN: Final = 3
@@ -117,12 +117,12 @@ class Contents(Protocol):
         """Return the verdict on a queue of timers that the new job does not register."""
         ...
 
-    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
-        """Return why a state can't be converted to another one; empty if it can."""
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> Trial:
+        """Return whether a state can be converted to another one."""
         ...
 
-    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
-        """Return why keyed states and timers can't get the type of the keys of another job; empty if they can."""
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> Trial:
+        """Return whether keyed states and timers can get the type of the keys of another job."""
         ...
 
 
@@ -140,10 +140,10 @@ class _NoContents:
     def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
         return verdict
 
-    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> Trial:
         return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),))
 
-    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> Trial:
         return _misfit(lambda converting: converting.key_conversions(operator, new))
 
 
@@ -217,26 +217,29 @@ class SnapshotContents:
         text = f"the new job does not register this queue: its {count} timers never fire"
         return StateVerdict(verdict.state, Outcome.LOST, text, cause=Cause.STATE_UNUSED)
 
-    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> str:
-        """Return why a state can't be converted to another one, by its types and values; empty if it can."""
+    def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> Trial:
+        """Return whether a state can be converted to another one, by its types and values."""
         return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),), self._stored(operator))
 
-    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> str:
-        """Return why keys can't be converted, by their types and values; empty if they can."""
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> Trial:
+        """Return whether keys can be converted, by their types and values."""
         return _misfit(lambda converting: converting.key_conversions(operator, new), self._stored(operator))
 
 
-def _misfit(conversions: Callable[[ModuleType], Iterable[Conversion]], stored: StoredOperator | None = None) -> str:
-    """Return why conversions are impossible: by their types and, if the operator is there, by its values."""
+def _misfit(conversions: Callable[[ModuleType], Iterable[Conversion]], stored: StoredOperator | None = None) -> Trial:
+    """Return whether conversions are possible: by their types and, if the operator is there, by its values."""
     from state_processor.applications.jobs import converting  # it imports what writes
 
+    partly = Trial()
     try:
         for conversion in conversions(converting):
-            if stored is not None and (problem := conversion.misfit(stored)):
-                return problem
+            trial = Trial() if stored is None else conversion.tried(stored)
+            if trial.problem:
+                return trial
+            partly = trial if trial.rows is not None else partly
     except StateProcessorError as error:
-        return str(error)
-    return ""
+        return Trial(str(error))
+    return partly
 
 
 _COLUMNS: Final = {

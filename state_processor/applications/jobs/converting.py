@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.applications.jobs import signature
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
-from state_processor.applications.jobs.value_conversion import NO_EDITS, OPTIONS, Edits, converted
+from state_processor.applications.jobs.value_conversion import NO_EDITS, OPTIONS, Edits, Trial, converted
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import (
@@ -60,6 +60,10 @@ _LISTS: Final = OPERATOR_KINDS - {BROADCAST}
 _KEYED: Final = (*_VALUES, LIST, MAP)
 _PATHS: Final = {KEY: signature.KEY, MAP_KEY: signature.MAP_KEY, MAP_VALUE: signature.VALUE, VALUE: signature.VALUE}
 """The beginning of the paths of fields in a column."""
+MOST_TRIED: Final = 5_000_000
+"""The number of rows that a check converts at most."""
+_MOST_TRIED_IN_PYTHON: Final = 20_000
+"""The same for values of Kryo, which take fifty times as long and more."""
 _ANY_MAJOR: Final = 2
 """The version of Flink to encode for where there are no values."""
 
@@ -108,10 +112,9 @@ class Conversion:
         kinds = {conversion.old.kind, conversion.new.kind}
         if conversion.old.is_keyed != conversion.new.is_keyed or BROADCAST in kinds != {BROADCAST}:
             raise OptionError(f"state {new.name!r}: {old.kind} can't become {new.kind}")
-        for serializer in (*conversion.old.serializers.values(), *conversion.new.serializers.values()):
-            for part in walk(serializer):
-                if isinstance(part, KryoSerializer) and not part.self_delimiting:
-                    raise OptionError(f"state {new.name!r}: the snapshot does not describe the content of {part}: {part.reason}")
+        for part in conversion._serializers:
+            if isinstance(part, KryoSerializer) and not part.self_delimiting:
+                raise OptionError(f"state {new.name!r}: the snapshot does not describe the content of {part}: {part.reason}")
         conversion.encode(conversion.batch(conversion._no_rows()), _ANY_MAJOR)
         return conversion
 
@@ -213,14 +216,30 @@ class Conversion:
         operator = OperatorIdentifier(stored.operator.uid, stored.operator.operator_id)
         return StateScan.of(stored, StateRequest(operator, self.old.name, options={**access, **self.options}))
 
-    def misfit(self, stored: StoredOperator) -> str:
-        """Return why a value of the snapshot does not fit the new type; empty if all fit."""
+    def tried(self, stored: StoredOperator) -> Trial:
+        """Convert the values of the snapshot without writing them, up to a limit. The write refuses the values behind it."""
+        size, limit = 0, _MOST_TRIED_IN_PYTHON if self._has_kryo else MOST_TRIED
         try:
             for rows in self.scan(stored).read():
-                self.encode(self.batch(rows), stored.snapshot.flink_major)
+                chosen = rows.slice(0, limit - size)
+                self.encode(self.batch(chosen), stored.snapshot.flink_major)
+                size += len(chosen)
+                if size == limit:
+                    return Trial(rows=size)
         except (InvalidRowError, OptionError) as error:
-            return str(error)
-        return ""
+            return Trial(str(error))
+        return Trial()
+
+    @property
+    def _has_kryo(self) -> bool:
+        """Whether values are converted one by one in Python."""
+        return any(isinstance(part, KryoSerializer) for part in self._serializers)
+
+    @property
+    def _serializers(self) -> Iterator[Any]:
+        """The serializers of both states, with nested ones."""
+        for serializer in (*self.old.serializers.values(), *self.new.serializers.values()):
+            yield from walk(serializer)
 
 
 def _in_lists(values: pa.Array) -> pa.Array:

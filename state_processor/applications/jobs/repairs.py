@@ -241,9 +241,12 @@ def _under_new_name(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     gone = [state for name, state in before.items() if name not in after and not state.is_timer]
     added = [state for name, state in after.items() if name not in before and not state.is_timer]
     for state, new in product(gone, added):
-        if not mismatch.contents.misfit(mismatch.old, state, new, NO_EDITS):
+        trial = mismatch.contents.misfit(mismatch.old, state, new, NO_EDITS)
+        if not trial.problem:
             place = ("--uid", mismatch.uid, "--state", state.name, "--as", new.name, "--job", repairs.job)
-            yield Repair(repairs.command("convert-state", *place), f"if {new.name!r} is the new name of {state.name!r}")
+            yield Repair(
+                repairs.command("convert-state", *place), f"if {new.name!r} is the new name of {state.name!r}{trial.note}"
+            )
 
 
 # States
@@ -282,12 +285,13 @@ def _converted(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
         return
     changes = field_changes(state, new)
     for edits, note in _edits(changes, is_needed=mismatch.verdict.cause is Cause.FIELDS):
-        if not mismatch.contents.misfit(mismatch.old, state, new, edits):
+        trial = mismatch.contents.misfit(mismatch.old, state, new, edits)
+        if not trial.problem:
             flags = [word for path, name in edits.renames.items() for word in ("--rename", f"{path}={name}")]
             flags += [word for path, value in edits.defaults.items() for word in ("--default", f"{path}={json.dumps(value)}")]
             flags += [word for path in sorted(edits.dropped) for word in ("--drop-field", path)]
             command = repairs.command("convert-state", "--uid", mismatch.uid, "--state", state.name, "--job", repairs.job, *flags)
-            yield Repair(command, note, Loss.PART if edits.dropped else Loss.NOTHING)
+            yield Repair(command, f"{note}{trial.note}", Loss.PART if edits.dropped else Loss.NOTHING)
 
 
 def _saved(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
@@ -306,12 +310,11 @@ def _described(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
         with registrations():
             for name, fields in descriptions.items():
                 register_kryo_class(name, fields)
-            misfit = mismatch.contents.misfit(mismatch.old, state, new, NO_EDITS)
-        if not misfit:
+            trial = mismatch.contents.misfit(mismatch.old, state, new, NO_EDITS)
+        if not trial.problem:
             calls = "; ".join(f"register_kryo_class({name!r}, {fields!r})" for name, fields in descriptions.items())
-            yield Repair(
-                command, f"keeps all values, if these are exactly the fields of {' and '.join(names)}; MODULE has {calls}"
-            )
+            condition = f"if these are exactly the fields of {' and '.join(names)}"
+            yield Repair(command, f"keeps all values, {condition}{trial.note}; MODULE has {calls}")
             return
     if has_structures(state) and has_structures(new):
         yield Repair(command, f"if MODULE describes {' and '.join(names)} for Kryo: register_kryo_class")
@@ -340,10 +343,13 @@ def _edits(changes: FieldChanges, *, is_needed: bool) -> Iterator[tuple[Edits, s
 
 
 def _with_keys(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
-    if mismatch.verdict.part != KEY or mismatch.new is None or mismatch.contents.key_misfit(mismatch.old, mismatch.new):
+    if mismatch.verdict.part != KEY or mismatch.new is None:
+        return
+    trial = mismatch.contents.key_misfit(mismatch.old, mismatch.new)
+    if trial.problem:
         return
     command = repairs.command("convert-state", "--uid", mismatch.uid, "--job", repairs.job)
-    yield Repair(command, "keeps all keyed states and timers; keys get the type of the new job")
+    yield Repair(command, f"keeps all keyed states and timers; keys get the type of the new job{trial.note}")
 
 
 def _continued_query(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:

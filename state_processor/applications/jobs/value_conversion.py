@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,26 @@ class Edits:
 
 
 NO_EDITS: Final = Edits()
+
+
+class Trial(NamedTuple):
+    """The trial of a conversion with the values of a snapshot.
+
+    Attributes
+    ----------
+    problem
+        Why the conversion is impossible; empty if it is possible.
+    rows
+        The number of rows that were tried; ``None`` if all were.
+    """
+
+    problem: str = ""
+    rows: int | None = None
+
+    @property
+    def note(self) -> str:
+        """What to know about a conversion that was tried with a part of the rows."""
+        return "" if self.rows is None else f"; not checked whole: the first {self.rows} rows were tried"
 
 
 def converted(

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import state_processor as sp
+from state_processor.applications.jobs import converting
 from state_processor.applications.jobs.repair_steps import command_name, drops
 from state_processor.applications.jobs.verdicts import Outcome
-from state_processor.cli import main
+from state_processor.cli import BAD_INPUT, main
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.types.answers import Answer
 
@@ -126,6 +127,23 @@ def test_values_are_kept_in_a_file_before_they_are_dropped(tmp_path: Path, monke
     assert report.steps == report.repair
     assert sp.check_job(execute(report.steps, tmp_path, monkeypatch), job, flink="1.20").answer is not Answer.NO
     assert pq.read_table(tmp_path / "s.parquet").to_pylist() == [{"key": "a", "value": "x"}]
+
+
+@pytest.mark.parametrize(("limit", "is_proposed"), [(1, True), (2, False), (4, False)])
+def test_a_large_state_is_tried_in_part(limit: int, is_proposed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write refuses what the check has not tried."""
+    monkeypatch.setattr(converting, "MOST_TRIED", limit)
+    writer = sp.arrow.SavepointWriter.new(1, "1.20")
+    rows = [{"key": "a", "s": 7}, {"key": "b", "s": 1 << 40}, {"key": "c", "s": 8}]
+    writer.with_keyed_state("o", rows, key_type=STRING, states={"s": V(LONG)}).write(tmp_path / "1")
+    job = written(tmp_path / "2", INT)
+    first = sp.check_job(tmp_path / "1", job, flink="1.20").repair[0]
+    assert (command_name(first) == "convert-state") == is_proposed
+    assert first.endswith("not checked whole: the first 1 rows were tried") == is_proposed
+    if is_proposed:
+        words = shlex.split(first.replace(" OUT ", f" {tmp_path / '3'} "), comments=True)
+        assert main(words[1:]) == BAD_INPUT
+    assert not (tmp_path / "3" / "_metadata").exists()
 
 
 INNER = T.POJO("m.Q", {"n": T.DOUBLE(), "e": OLD_ENUM})
