@@ -20,6 +20,11 @@ from state_processor.serializers.core.pojo import PojoSerializer
 _OF_OPERATOR: Final = (Kind.KEY_TYPE, Kind.OPERATORS_SWAPPED, Kind.UNMAPPED_OPERATOR, Kind.MAX_PARALLELISM, Kind.PARALLELISM)
 _WITHOUT_FIELD: Final = (*_OF_OPERATOR, Kind.WINDOW_TYPE, Kind.QUERY, Kind.TTL)
 _OF_BYTES: Final = (Kind.CLASS_MISSING, Kind.SERIAL_VERSION, Kind.CONNECTOR, Kind.PATTERN)
+_OF_DESCRIPTION: Final = (
+    *(Kind.UNMAPPED_OPERATOR, Kind.VALUE_TYPE, Kind.KEY_TYPE, Kind.MAP_KEY_TYPE, Kind.STATE_KIND, Kind.STATE_MODE, Kind.TTL),
+    *(Kind.OPERATOR_STATE_TYPE, Kind.BROADCAST_TYPE, Kind.ENUM_CONSTANT, Kind.POJO_TO_KRYO, Kind.CLASS_MISSING),
+)
+"""Kinds whose repairs need the description of the job."""
 _LONGEST: Final = 600
 _CAUSES: Final[Mapping[Kind, Cause]] = {
     Kind.STATE_KIND: Cause.KIND,
@@ -134,11 +139,11 @@ def of_sighting(
     if operator is not None:
         cause = Cause.WINDOWS if kind in _OF_BYTES and state is None else _CAUSES.get(kind, Cause.TYPE)  # the whole operator
         verdict = StateVerdict("" if state is None else state.name, Outcome.REFUSED, cause=cause, part=part)
-        lines = scene.remedies(verdict, operator, state)
+        lines = scene.remedies(verdict, operator, state, _sized(kind, sighting.facts.get("after", "")))
     written = "" if state is None else state.type_text(part or VALUE) or ""
-    facts = {"written": written or sighting.facts.get("old", ""), "required": sighting.facts.get("new", "")} | dict(
-        sighting.facts
-    )
+    facts = dict(sighting.facts)
+    sides = (written or facts.get("old") or facts.get("before", ""), facts.get("new") or facts.get("after", ""))
+    facts = {"written": sides[0], "required": sides[1]} | facts
     if operator is None and len(sighting.operators) == 1:
         operator = OperatorSignature(uid_hash=next(iter(sighting.operators)))
     return make(
@@ -151,8 +156,22 @@ def of_sighting(
         evidence=evidence,
         lines=lines,
         message=sighting.message,
-        advice=advice,
+        advice=_hint(kind, scene) if advice is None else advice,
     )
+
+
+def _hint(kind: Kind, scene: Scene) -> str:
+    """Return the advice for a trace. The description of the job leads to repairs that keep state."""
+    if kind not in _OF_DESCRIPTION or scene.new is not None:
+        return advice_of(kind)
+    return " ".join(filter(None, ("Pass the new job with --job: most of such changes keep the state.", advice_of(kind))))
+
+
+def _sized(kind: Kind, size: str) -> OperatorSignature | None:
+    """Return the operator of the job with the size that a trace names."""
+    if kind is Kind.MAX_PARALLELISM and size:
+        return OperatorSignature(max_parallelism=int(size))
+    return OperatorSignature(parallelism=int(size)) if kind is Kind.PARALLELISM and size else None
 
 
 def make(

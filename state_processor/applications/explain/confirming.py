@@ -10,7 +10,13 @@ from state_processor.applications.explain.causes import of_findings, of_sighting
 from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.file_causes import FILES, OPENING, of_files, of_opening
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.mismatch_kinds import kryo_classes, serializer_kind, serializers_of
+from state_processor.applications.explain.mismatch_kinds import (
+    has_kryo_collections,
+    is_of_query,
+    kryo_classes,
+    serializer_kind,
+    serializers_of,
+)
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Finding, Scene
 from state_processor.applications.explain.text_places import places_of_text
@@ -129,7 +135,7 @@ def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     if groups:
         yield from (of_findings(group, Certainty.CONFIRMED, sighting) for group in groups.values())
         return
-    yield _of_place(sighting, scene, operators)
+    yield from _of_place(sighting, scene, operators)
 
 
 def _mismatches(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> list[Finding]:
@@ -176,30 +182,62 @@ def _fits(state: StateSignature, name: str, kind: Kind) -> bool:
     )
 
 
-def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> FailureCause:
-    """Return the cause at the only place of the snapshot that fits a trace, or without a place if several fit."""
+def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> Iterator[FailureCause]:
+    """Yield the cause at the only place of the snapshot that fits a trace, or without a place if several fit."""
     kind = _refined(sighting)
     test = _PLACES.get(kind)
     if test is None:
-        return of_sighting(sighting, scene, Certainty.CONFIRMED if sighting.operators else Certainty.TRACE, operator=operators[0])
+        kind = Kind.QUERY if kind is Kind.UNMAPPED_OPERATOR and _is_of_query(operators[0]) else kind
+        sizes = [o for o in operators if sighting.facts.get("before") in (None, str(o.max_parallelism))]
+        if not sizes:
+            raise Contradiction(f"no operator of the snapshot has this max parallelism: {sighting.message[:200]}")
+        certainty = Certainty.CONFIRMED if len(sizes) == 1 else Certainty.TRACE
+        yield of_sighting(sighting, scene, certainty, kind=kind, operator=sizes[0])
+        return
     fitting = [(operator, state) for operator in operators for state in (operator.states or {}).values() if test(state, sighting)]
     if not fitting:
         raise Contradiction(f"no state of the snapshot fits: {sighting.message[:200]}")
-    owners = {operator.uid_hash: operator for operator, _ in fitting}
-    names = [f"state {state.name!r} of operator {operator.label}" for operator, state in fitting]
-    if kind in _PARTS and kind is not Kind.MAP_KEY_TYPE:
-        chosen = next((pair for pair in fitting if not pair[1].is_timer), fitting[0]) if len(owners) == 1 else None
-    else:
-        chosen = fitting[0] if len(fitting) == 1 else None
+    chosen = _only(fitting, by_operator=kind in (Kind.KEY_TYPE, Kind.WINDOW_TYPE))
     if chosen is None:
-        evidence = [f"it may be {' or '.join(names[:5])}"]
-        only = fitting[0][0] if len(owners) == 1 else None
-        cause = of_sighting(sighting, scene, kind=kind, evidence=evidence)
-        return cause if only is None else of_sighting(sighting, scene, kind=kind, operator=None, evidence=evidence)
+        names = [f"state {state.name!r} of operator {operator.label}" for operator, state in fitting]
+        kind = Kind.QUERY if kind is Kind.VALUE_TYPE and all(is_of_query(state) for _, state in fitting) else kind
+        only = fitting[0][0] if len({operator.uid_hash for operator, _ in fitting}) == 1 else None
+        cause = of_sighting(sighting, scene, kind=kind, evidence=[f"it may be {' or '.join(names[:5])}"])
+        yield cause if only is None else replace(cause, operator=only.label, uid_hash=only.uid_hash)
+        return
     operator, state = chosen
-    evidence = [f"{names[fitting.index(chosen)]} is the only one of the snapshot that the message fits"]
+    evidence = [f"state {state.name!r} of operator {operator.label} is the only one of the snapshot that the message fits"]
     place: dict[str, Any] = {"operator": operator, "state": state, "part": _PARTS.get(kind, "")}
-    return of_sighting(sighting, scene, Certainty.CONFIRMED, kind=kind, evidence=evidence, **place)
+    for reading, certainty in _readings(kind, state, sighting, scene):
+        yield of_sighting(sighting, scene, certainty, kind=reading, evidence=evidence, **place)
+
+
+def _only(
+    fitting: Sequence[tuple[OperatorSignature, StateSignature]], *, by_operator: bool
+) -> tuple[OperatorSignature, StateSignature] | None:
+    """Return the only state that fits a trace; of an operator whose states all have the part, the first one that is no timer."""
+    if by_operator and len({operator.uid_hash for operator, _ in fitting}) == 1:
+        return next((pair for pair in fitting if not pair[1].is_timer), fitting[0])
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scene) -> Iterator[tuple[Kind, Certainty]]:
+    """Yield the kinds that a message about a state may mean. Equal classes of serializers do not show what is inside."""
+    old, new = sighting.facts.get("old"), sighting.facts.get("new")
+    if kind is not Kind.VALUE_TYPE:
+        yield kind, Certainty.CONFIRMED
+    elif is_of_query(state):
+        yield Kind.QUERY, Certainty.CONFIRMED
+    elif scene.repairs.target.changes_kryo and has_kryo_collections(state):
+        yield Kind.KRYO_VERSION, Certainty.CONFIRMED
+    elif state.ttl and old == new:
+        yield from ((one, Certainty.POSSIBLE) for one in (Kind.TTL, Kind.VALUE_TYPE))
+    else:
+        yield kind, Certainty.TRACE if old == new else Certainty.CONFIRMED
+
+
+def _is_of_query(operator: OperatorSignature) -> bool:
+    return any(map(is_of_query, (operator.states or {}).values()))
 
 
 def _living(state: StateSignature, sighting: Sighting) -> bool:
@@ -260,4 +298,5 @@ def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         evidence = [f"{what} of operator {operator.label} names {name}"]
         yield of_sighting(sighting, scene, Certainty.CONFIRMED, operator=operator, state=state, evidence=evidence)
     if not places:
-        yield of_sighting(sighting, scene, evidence=[f"the snapshot does not name {name}: the code of the job needs it"])
+        cause = of_sighting(sighting, scene, evidence=[f"the snapshot does not name {name}: the code of the job needs it"])
+        yield replace(cause, sentence=cause.sentence.replace(", and the state needs it", ""))

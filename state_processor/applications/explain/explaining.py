@@ -19,7 +19,7 @@ from state_processor.applications.explain.scene import Finding, Scene, open_scen
 from state_processor.applications.explain.traces import Log, read_log
 from state_processor.applications.jobs.rules import Target
 from state_processor.applications.jobs.signature import JobSignature
-from state_processor.applications.jobs.verdicts import Cause, Outcome
+from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.backends.files.location import Location
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
@@ -27,7 +27,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
 from state_processor.write.format_choice import BackendName
 
-_GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT})
+_GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
 _SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {
     r"exchang|swap|mixed|wrong|continues with|other operator": (Kind.OPERATORS_SWAPPED, Kind.QUERY),
     r"\bnull\b|empty|missing values|default": (Kind.STATE_RENAMED, Kind.FIELD_RENAMED, Kind.STATE_NOT_USED),
@@ -157,19 +157,18 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
 
 
 def _is_possible(finding: Finding) -> bool:
-    return finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause not in (None, Cause.VERSION, Cause.FORMAT)
+    return finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause is not None
 
 
 def _fit(cause: FailureCause, symptom: str) -> int:
     """Return how well a cause fits the words of a user."""
-    if not symptom:
-        return 0
     words = set(re.findall(r"[\w$.-]+", symptom))
-    fit = sum(3 for name in (cause.state, cause.field, cause.operator) if name and name in words)
+    fit = -4 if cause.kind in _GENERAL else 0
+    fit += sum(3 for name in (cause.state, cause.field, cause.operator) if name and name in words)
     for pattern, kinds in _SYMPTOMS.items():
         if re.search(pattern, symptom, re.IGNORECASE) and cause.kind in kinds:
             fit += 4
-    return fit - (4 if cause.kind in _GENERAL else 0)
+    return fit
 
 
 def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:

@@ -52,7 +52,8 @@ def of_opening(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
         return [of_findings(versions, Certainty.CONFIRMED, sighting)]
     recorded = "" if scene.snapshot is None else str(scene.snapshot.metadata.version)
     if sighting.kind is Kind.NEWER_FORMAT and sighting.facts.get("version") in (None, recorded):
-        return [of_sighting(sighting, scene, evidence=[f"version {recorded} of _metadata"])]
+        certainty = Certainty.CONFIRMED if "version" in sighting.facts else Certainty.TRACE
+        return [of_sighting(sighting, scene, certainty, evidence=[f"version {recorded} of _metadata"])]
     return []
 
 

@@ -294,7 +294,7 @@ RULES: Final = (
         frames=r"Snapshot",
     ),
     # queries and patterns
-    _rule(Kind.PATTERN, r"State (?P<state>.+?) does not exist in the NFA", "cep.nfa.NFA"),
+    _rule(Kind.PATTERN, r"State (?P<stage>.+?) does not exist in the NFA", "cep.nfa.NFA"),
     _rule(
         Kind.QUERY,
         r"Could not (?:restore|load|deserialize).*plan|Unsupported exec node|ExecNodeContext|not supported by the current Flink",

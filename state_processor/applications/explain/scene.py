@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
@@ -22,6 +23,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_words
 from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.evolution.releases import RELEASES
 
 _OF_ONLY_STATE = (Cause.NOT_KEYED, Cause.OPERATOR_MISSING)
 """Causes about all states of an operator: if it has one state, they are about this one."""
@@ -102,10 +104,14 @@ class Scene:
         return next((o for o in self.new.operators if operator.uid_hash in o.hashes), None)
 
     def remedies(
-        self, verdict: StateVerdict, operator: OperatorSignature, state: StateSignature | None = None
+        self,
+        verdict: StateVerdict,
+        operator: OperatorSignature,
+        state: StateSignature | None = None,
+        new: OperatorSignature | None = None,
     ) -> tuple[str, ...]:
-        """Return the commands that repair a mismatch that the trace shows."""
-        new = self.successor(operator)
+        """Return the commands that repair a mismatch that the trace shows; the new operator is that of the job by default."""
+        new = new or self.successor(operator)
         new_state = None if state is None or new is None else (new.states or {}).get(state.name)
         if state is not None and new_state is not None and new_state.content == state.content:
             new_state = None  # the description has the former type
@@ -135,6 +141,7 @@ def open_scene(
     """
     new = None if job is None else _described(job, access)
     described_by = "NEW" if job is None or isinstance(job, JobSignature) else fspath(job)
+    target = replace(target, flink=_release(target.flink))
     if new is not None:
         target = replace(target, flink=target.flink or new.flink, backend=target.backend or new.backend)
     if path is None:
@@ -180,6 +187,13 @@ def _without_states(operator: OperatorState) -> OperatorSignature:
 def _snapshot_finding(verdict: StateVerdict, repairs: Repairs) -> Finding:
     verdict = replace(verdict, repair=repairs.of(Mismatch(verdict)))
     return Finding(kind_of(verdict, None, None, None, repairs.target), verdict)
+
+
+def _release(flink: str | None) -> str | None:
+    """Return a version that the check of jobs knows: of older ones than it knows, the major version alone."""
+    match = re.match(r"(\d+)\.(\d+)", flink or "")
+    is_known = match is None or (int(match[1]), int(match[2])) in RELEASES
+    return flink if is_known or match is None else f"{match[1]}.x"
 
 
 def _described(job: str | PathLike[str] | JobSignature, access: SnapshotAccess) -> JobSignature:

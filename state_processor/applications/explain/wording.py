@@ -86,6 +86,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.STATE_NOT_USED: "If it is not meant, register the state again: the snapshot still has it.",
     Kind.PATTERN: "Keep the names of the stages of the pattern, or drop the state of the operator.",
     Kind.UNMAPPED_OPERATOR: "If the state is not needed, --allowNonRestoredState drops it.",
+    Kind.WINDOW_TYPE: "Keep the windows of the job, or start the operator under another uid.",
     Kind.QUERY: "Compile the plans of both queries (compile-plan), then migrate-query keeps what both have.",
     Kind.PARALLELISM: "Or lower the parallelism of the job.",
     Kind.MAX_PARALLELISM: "Or set the max parallelism of the snapshot in the job.",

@@ -13,6 +13,7 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerd
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
+from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.evolution.lost_values import lost_values
 from state_processor.serializers.evolution.releases import (
     RELEASES,
@@ -131,7 +132,11 @@ def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: 
         outcome, text = _changed_ttl(new, target)
         yield StateVerdict(old.name, outcome, text, cause=Cause.TIME_TO_LIVE, part=part)
     serializer = required.restore_serializer()
-    verdict = _compatibility(written, serializer)
+    try:
+        verdict = _compatibility(written, serializer)
+    except UnknownSerializerError as error:
+        yield StateVerdict(old.name, Outcome.UNKNOWN, str(error), cause=Cause.CODE, part=part)
+        return
     if verdict.is_incompatible:
         yield StateVerdict(old.name, Outcome.REFUSED, f"{change}: {verdict.reason}", cause=Cause.TYPE, part=part)
     elif verdict.verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:

@@ -138,3 +138,36 @@ def test_nothing_to_explain_and_names_of_files_are_refused(tmp_path: Path) -> No
     with pytest.raises(OptionError, match="pass Path"):
         sp.explain(error=str(file))
     assert sp.explain(error=file).unexplained == ("java.io.IOException: x",)
+
+
+def test_sizes_of_a_trace_are_in_the_repair(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    text = (
+        "java.lang.IllegalStateException: Cannot map operator {} with max parallelism {} to new program with max parallelism 300"
+    )
+    (cause,) = sp.explain(old, error=text.format(UID_HASH, 128)).causes
+    assert (cause.kind, cause.certainty, cause.written, cause.required) == (
+        Kind.MAX_PARALLELISM,
+        Certainty.CONFIRMED,
+        "128",
+        "300",
+    )
+    assert cause.repairs[0].command.endswith("OUT 300")
+    assert sp.explain(old, error=text.format(UID_HASH, 64)).causes == ()
+
+
+def test_equal_serializers_of_a_state_with_time_to_live_have_two_readings(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ListState(T.INT(), ttl=True), [5])
+    causes = sp.explain(old, error=migration("ListSerializer", "ListSerializer")).causes
+    assert [(cause.kind, cause.certainty) for cause in causes] == [
+        (Kind.TTL, Certainty.POSSIBLE),
+        (Kind.VALUE_TYPE, Certainty.POSSIBLE),
+    ]
+
+
+def test_logs_of_releases_that_the_check_does_not_know(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    job = written(tmp_path / "new", sp.ValueState(T.LONG()), 5)
+    error = trace("org.apache.flink.util.StateMigrationException: The new state serializer cannot be incompatible.")
+    (cause,) = sp.explain(old, error=error.replace("1.20.1", "1.9.3"), job=job).causes
+    assert (cause.kind, cause.certainty, cause.state) == (Kind.VALUE_TYPE, Certainty.CONFIRMED, "total")

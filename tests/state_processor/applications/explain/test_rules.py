@@ -1,0 +1,172 @@
+"""The rules: messages of Flink's source, of its releases from 1.9 on, and the kinds of causes that they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from state_processor.applications.explain.kinds import Kind
+from state_processor.applications.explain.rules import sightings
+from state_processor.applications.explain.traces import read_log
+
+_MIGRATION = "org.apache.flink.util.StateMigrationException: "
+_ILLEGAL = "java.lang.IllegalStateException: "
+_HASH = "0123456789abcdef0123456789abcdef"
+_RESTORE = "org.apache.flink.runtime.state.heap.HeapRestoreOperation.restore"
+_KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer.deserialize"
+_METADATA = "org.apache.flink.runtime.checkpoint.Checkpoints.loadCheckpointMetadata"
+_COORDINATOR = "org.apache.flink.runtime.source.coordinator.SourceCoordinator.resetToCheckpoint"
+_POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializer.createInstance"
+
+MAXIMUM = Kind.MAX_PARALLELISM
+MESSAGES = (
+    (f"{_ILLEGAL}There is no operator for the state {_HASH}", "", Kind.UNMAPPED_OPERATOR),
+    (f"{_ILLEGAL}Cannot map savepoint state for operator {_HASH} to the new program, because", "", Kind.UNMAPPED_OPERATOR),
+    (
+        f"{_ILLEGAL}Cannot map operator {_HASH} with max parallelism 8 to new program with max parallelism 9",
+        "",
+        Kind.MAX_PARALLELISM,
+    ),
+    (
+        f"{_ILLEGAL}The maximum parallelism (8) with which the latest checkpoint of the execution job vertex V has been taken "
+        "and the current maximum parallelism (9) changed. This is currently not supported.",
+        "",
+        MAXIMUM,
+    ),
+    (
+        f"{_ILLEGAL}The state for task {_HASH} can not be restored. The maximum parallelism (8) of the restored state is lower "
+        "than the configured parallelism (9).",
+        "",
+        Kind.PARALLELISM,
+    ),
+    ('java.lang.IllegalArgumentException: Hash collision on user-specified ID "a".', "", Kind.DUPLICATE_UID),
+    ("java.lang.IllegalArgumentException: Hash collision on user-specified ID. Most likely", "", Kind.DUPLICATE_UID),
+    (f"{_MIGRATION}The new key serializer must be compatible.", "", Kind.KEY_TYPE),
+    (
+        f"{_MIGRATION}The new key serializer (a.B@1) must be compatible with the previous key serializer (a.C@2).",
+        "",
+        Kind.KEY_TYPE,
+    ),
+    (
+        f"{_ILLEGAL}Tried to initialize restored TimerService with new key serializer that requires migration.",
+        "",
+        Kind.KEY_TYPE,
+    ),
+    (f"{_MIGRATION}The new namespace serializer must be compatible.", "", Kind.WINDOW_TYPE),
+    (f"{_MIGRATION}For heap backends, the new priority queue serializer must not be incompatible.", "", Kind.WINDOW_TYPE),
+    (
+        f"{_MIGRATION}The new serializer for a MapState requires state migration in order for the job to proceed, since the key "
+        "schema has changed.",
+        "",
+        Kind.MAP_KEY_TYPE,
+    ),
+    (f"{_MIGRATION}For heap backends, the new state serializer must not be incompatible.", "", Kind.VALUE_TYPE),
+    (f"{_MIGRATION}The new state serializer cannot be incompatible.", "", Kind.VALUE_TYPE),
+    (f"{_ILLEGAL}Incompatible key/value state types. Was [LIST], registered with [MAP].", "", Kind.STATE_KIND),
+    (f"{_ILLEGAL}Incompatible state assignment modes. Was [UNION], registered with [SPLIT_DISTRIBUTE].", "", Kind.STATE_MODE),
+    (f"{_MIGRATION}The new state serializer for operator state must not be incompatible.", "", Kind.OPERATOR_STATE_TYPE),
+    (f"{_MIGRATION}The new key typeSerializer for broadcast state must not be incompatible.", "", Kind.BROADCAST_TYPE),
+    ("java.io.IOException: Unable to restore operator state [l]. The previous typeSerializer", "", Kind.CLASS_MISSING),
+    ("java.io.IOException: Could not find class 'a.B' in classpath.", _RESTORE, Kind.CLASS_MISSING),
+    ("java.lang.ClassNotFoundException: a.B", _RESTORE, Kind.CLASS_MISSING),
+    ("java.lang.NoClassDefFoundError: a/B", _RESTORE, Kind.CLASS_MISSING),
+    ("com.esotericsoftware.kryo.kryo5.KryoException: Unable to find class: a.B", _KRYO, Kind.CLASS_MISSING),
+    (
+        "java.lang.RuntimeException: Could not create a restore serializer for enum a.E. Probably because an enum value",
+        _RESTORE,
+        Kind.ENUM_CONSTANT,
+    ),
+    (f"{_ILLEGAL}field serializer snapshots should be present.", _RESTORE, Kind.ENUM_CONSTANT),
+    ("java.lang.RuntimeException: Cannot instantiate class.", _POJO, Kind.POJO_TO_KRYO),
+    (
+        "java.io.InvalidClassException: a.B; local class incompatible: stream classdesc serialVersionUID = -1, local class "
+        "serialVersionUID = 2",
+        _RESTORE,
+        Kind.SERIAL_VERSION,
+    ),
+    ("java.io.EOFException: Buffer underflow.", _KRYO, Kind.KRYO_CLASS),
+    ("com.esotericsoftware.kryo.KryoException: Encountered unregistered class ID: 99", _KRYO, Kind.KRYO_CLASS),
+    ("org.apache.flink.util.FlinkRuntimeException: State b does not exist in the NFA. NFA has states [a]", "", Kind.PATTERN),
+    ("java.io.FileNotFoundException: Cannot find meta data file '_metadata' in directory '/a/chk-3'.", "", Kind.NOT_FOUND),
+    (
+        "a.FileNotFoundException: Cannot find checkpoint or savepoint file/directory '/a' on file system 'file'.",
+        "",
+        Kind.NOT_FOUND,
+    ),
+    ("java.io.IOException: Unexpected magic number. This can have multiple reasons: (1)", _METADATA, Kind.NOT_A_SNAPSHOT),
+    ("java.io.EOFException", _METADATA, Kind.METADATA_DAMAGED),
+    (f"{_ILLEGAL}Reading invalid KeyedStateHandle, type: 77", _METADATA, Kind.METADATA_DAMAGED),
+    ("java.lang.IllegalArgumentException: Unrecognized checkpoint version number: 9", "", Kind.NEWER_FORMAT),
+    ("java.io.IOException: Incompatible version: found 9, compatible versions are [6, 5]", _RESTORE, Kind.NEWER_FORMAT),
+    ("java.io.IOException: This savepoint / checkpoint version (Flink 1.1 / 1.2) is no longer supported.", "", Kind.OLDER_FORMAT),
+    (f"{_ILLEGAL}Unexpected state handle type, expected: class a.A, but found: class a.B", "", Kind.BACKEND),
+    ("java.lang.UnsupportedOperationException: Not support restoring yet for ForStStateBackend", "", Kind.BACKEND),
+    ("java.io.FileNotFoundException: /a/shared/b (No such file or directory)", _RESTORE, Kind.FILE_MISSING),
+    ("java.io.FileNotFoundException: File does not exist: /a/shared/b", _RESTORE, Kind.FILE_MISSING),
+    ("java.io.FileNotFoundException: No such file or directory: s3a://a/shared/b", _RESTORE, Kind.FILE_MISSING),
+    ("a.AmazonS3Exception: The specified key does not exist. (Error Code: NoSuchKey)", _RESTORE, Kind.FILE_MISSING),
+    ("org.rocksdb.RocksDBException: block checksum mismatch: stored = 1, computed = 2 in /a/000018.sst", "", Kind.FILE_DAMAGED),
+    ("org.rocksdb.RocksDBException: Bad table magic number: expected 1, found 2 in /a/1.sst", "", Kind.FILE_DAMAGED),
+    ("java.io.IOException: FAILED_TO_UNCOMPRESS(5)", _RESTORE, Kind.FILE_DAMAGED),
+    ("java.io.EOFException", _RESTORE, Kind.FILE_DAMAGED),
+    (
+        "org.apache.flink.util.FlinkRuntimeException: Cannot find a factory for changelog storage with name 'x' to restore",
+        "",
+        Kind.CHANGELOG,
+    ),
+    ("java.lang.UnsupportedOperationException: Cannot rescale the given pointwise partitioner.", "", Kind.IN_FLIGHT),
+    (
+        "java.io.IOException: The bytes are serialized with version 2, while this deserializer only supports version up to 1",
+        _COORDINATOR,
+        Kind.CONNECTOR,
+    ),
+    (
+        "java.lang.IllegalArgumentException: Key group 4 is not in KeyGroupRange{startKeyGroup=0, endKeyGroup=1}.",
+        "",
+        Kind.KEY_GROUPS,
+    ),
+    (
+        "a.UnsupportedFileSystemSchemeException: Could not find a file system implementation for scheme 's3'.",
+        "",
+        Kind.STORAGE,
+    ),
+    ("java.io.IOException: No space left on device", _RESTORE, Kind.DISK),
+    ("java.lang.OutOfMemoryError: Java heap space", _RESTORE, Kind.MEMORY),
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "frame", "kind"), MESSAGES, ids=[f"{number}-{row[2]}" for number, row in enumerate(MESSAGES)]
+)
+def test_messages(message: str, frame: str, kind: Kind) -> None:
+    text = f"org.apache.flink.util.FlinkException: Could not restore\nCaused by: {message}\n"
+    text += f"\tat {frame}(A.java:1)\n" if frame else ""
+    (sighting,) = sightings(read_log(text).traces)
+    assert sighting.kind is kind
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "java.lang.NullPointerException: null",
+        "java.io.EOFException",
+        "java.lang.ClassNotFoundException: a.B",
+        "java.io.IOException: Unknown version 3",
+        "java.lang.IndexOutOfBoundsException: Index: 1, Size: 0",
+    ],
+)
+def test_exceptions_of_user_code_are_unknown(message: str) -> None:
+    log = read_log(f"{message}\n\tat com.acme.Function.processElement(Function.java:1)\n")
+    assert list(sightings(log.traces)) == []
+
+
+def test_operators_tasks_and_facts_are_read() -> None:
+    log = read_log(
+        f"2026-01-02 03:04:05,678 WARN  x [] - A (1/1)#0 ({'a' * 32}_{_HASH}_0_0) switched\njava.lang.Exception: x\n"
+        "\tat a.B.c(B.java:1)\n"
+        "Caused by: org.apache.flink.util.FlinkException: Could not restore keyed state backend for KeyedProcessOperator_"
+        f"{'b' * 32}_(1/1) from any of the 1 provided restore options.\n\tat a.B.c(B.java:1)\n"
+        f"Caused by: {_MIGRATION}The new key serializer (a.B@1) must be compatible with the previous key serializer (a.C@2).\n"
+    )
+    (sighting,) = sightings(log.traces)
+    assert (sighting.operators, sighting.tasks) == ({"b" * 32}, {_HASH})
+    assert sighting.facts == {"new": "a.B", "old": "a.C"}
