@@ -345,7 +345,7 @@ EDGE_PAIRS = (
 
 @dataclass(frozen=True)
 class Result:
-    """The report of the check, the error of Flink with its explanation, and the entries before and after."""
+    """The report of the check, the error of Flink, and the entries before and after."""
 
     pair: str
     version: str
@@ -354,7 +354,6 @@ class Result:
     error: str | None
     before: Mapping[tuple[str, str], list[Any]]
     after: Mapping[tuple[str, str], list[Any]]
-    explanation: sp.Explanation | None = None
 
     @property
     def outcome(self) -> str:
@@ -422,15 +421,12 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
     again = [asked(*case, "new", path) for case, path in zip(cases, paths, strict=True)]
     restored = flink.restore(new_version, again, tables=True, class_path=new)
     for (pair, backend), path, job, answer in zip(cases, paths, described, restored, strict=True):
-        signature, error = sp.signature(_path(job)), answer.get("error")
-        target: dict[str, Any] = {"flink": new_version, "backend": backend}
-        report = sp.check_job(path, signature, **target)
-        explanation = None if error is None else sp.explain(path, error=error, job=signature, **target)
+        report = sp.check_job(path, sp.signature(_path(job)), flink=new_version, backend=backend)  # type: ignore[arg-type]
         registered = {(one["uid"], found["name"]) for one in pair.new for found in one["states"]}
         is_empty = any(one.get("anonymous") and not one["states"] for one in pair.new)
         before = {place: found for place, found in _entries(pair.old).items() if is_empty or place in registered or pair.loses}
         after = _entries(answer.get("operators", ()))
-        yield Result(pair.name, version, backend, report, error, before, after, explanation)
+        yield Result(pair.name, version, backend, report, answer.get("error"), before, after)
 
 
 def _backends_of(pair: Pair, backends: Sequence[str], version: str) -> Sequence[str]:

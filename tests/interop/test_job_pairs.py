@@ -1,7 +1,4 @@
-"""The check of a snapshot against a job, and explanations, agree with real Flink.
-
-``python -m tests.interop.job_pairs`` tries all pairs.
-"""
+"""The check of a snapshot against a job agrees with real Flink; ``python -m tests.interop.job_pairs`` tries all pairs."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import state_processor as sp
-from state_processor.applications.explain.kinds import Certainty
 from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.types.answers import Answer
 from tests.interop.job_pairs import BACKENDS, EDGE_PAIRS, PAIRS, UPGRADE, VALUE_PAIRS, VERSIONS, results
@@ -22,11 +17,6 @@ FIRST = 10
 FIRST_VALUES = 6
 
 
-def _is_explained(explanation: sp.Explanation) -> bool:
-    """Return whether the cause comes from the trace of Flink, and the snapshot confirms it."""
-    return any(cause.message and cause.certainty is Certainty.CONFIRMED for cause in explanation.causes[:1])
-
-
 @pytest.mark.parametrize("version", (*VERSIONS, UPGRADE) if EVERY_CASE else VERSIONS[-1:])
 def test_verdicts(version: str, tmp_path: Path) -> None:
     """Flink restores the same values if the check says so, and does not if the check denies it."""
@@ -34,8 +24,6 @@ def test_verdicts(version: str, tmp_path: Path) -> None:
     pairs = (*PAIRS, *VALUE_PAIRS, *EDGE_PAIRS) if EVERY_CASE else (*PAIRS[:FIRST], *VALUE_PAIRS[:FIRST_VALUES])
     found = list(results(pairs, version, backends, tmp_path))
     assert [str(result) for result in found if not result.agrees] == []
-    unexplained = [str(result) for result in found if result.explanation is not None and not _is_explained(result.explanation)]
-    assert unexplained == []
     assert {result.outcome for result in found} == {"same values", "other values", "refused"}
     assert {result.report.answer for result in found} == set(Answer)
     outcomes = {operator.outcome for result in found for operator in result.report.operators}

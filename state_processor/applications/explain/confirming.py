@@ -145,7 +145,7 @@ def _mismatches(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSi
     return [
         finding
         for finding in scene.findings
-        if finding.is_bad
+        if (finding.is_bad or finding.kind is Kind.FIELD_NULL)  # the snapshot has nulls, the job's fields are in the trace
         and finding.kind in family
         and finding.operator is not None
         and finding.operator.uid_hash in hashes
@@ -262,6 +262,7 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
     Kind.QUERY: _living,
     Kind.TTL: _living,
     Kind.POJO_TO_KRYO: lambda state, sighting: _has_pojo(state, sighting) and not state.is_timer,
+    Kind.FIELD_NULL: _has_pojo,
     Kind.ENUM_CONSTANT: _has_enum,
     Kind.KRYO_CLASS: lambda state, _: not state.is_timer and any(kryo_classes(state)),
     Kind.KRYO_VERSION: lambda state, _: any(kryo_classes(state)),

@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.jobs.repair_steps import command_name
+from state_processor.applications.jobs.repair_steps import TARGET, command_name
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import text_of
 from state_processor.types.answers import Answer
 
-_WITHOUT_PREVIEW: Final = ("check", "validate", "match", "latest", "signature")
 _NOTE: Final = "  # "
 _COLUMNS: Final = ("kind", "certainty", "cause", "operator", "state", "field")
 
@@ -45,7 +44,7 @@ class Remedy:
     @property
     def commands(self) -> tuple[str, ...]:
         """The commands to paste: the preview, if the command has one, and the command."""
-        return (self.command,) if command_name(self.command) in _WITHOUT_PREVIEW else (f"{self.command} --dry-run", self.command)
+        return (f"{self.command} --dry-run", self.command) if TARGET in shlex.split(self.command) else (self.command,)
 
 
 @dataclass(frozen=True, slots=True)

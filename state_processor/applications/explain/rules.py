@@ -254,6 +254,12 @@ RULES: Final = (
         classes="InvalidClassException",
     ),
     _rule(
+        Kind.FIELD_NULL,
+        r"Can not set \w+ field (?P<name>[\w$.]+)\.(?P<field>\w+) to null value",
+        "java.lang.reflect.Field",
+        frames=r"PojoSerializer",
+    ),
+    _rule(
         Kind.POJO_TO_KRYO,
         r"(?P<name>[\w$.]+)\.<init>\(\)|Cannot instantiate class|Cannot initialize fields",
         "api.java.typeutils.runtime.PojoSerializer",

@@ -76,6 +76,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.DISK: "Free space in io.tmp.dirs, or use larger disks. The snapshot need not change.",
     Kind.MEMORY: "Raise the memory of the process. The snapshot need not change.",
     Kind.NATIVE_LIBRARY: "Use an image with glibc for this processor. The snapshot need not change.",
+    Kind.FIELD_NULL: "Keep the former type of the field, such as Integer instead of int.",
     Kind.CLASS_MISSING: "Add the class to the jar of the job, under its former name.",
     Kind.SERIAL_VERSION: "Declare the former serialVersionUID in the class: nothing is lost then.",
     Kind.KRYO_CLASS: "Restore with the former class, and take a savepoint with a type that evolves: a POJO or an Avro record.",

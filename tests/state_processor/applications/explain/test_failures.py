@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import state_processor as sp
-from state_processor.cli import main
-from state_processor.types.answers import Answer
 from tests.corpus import CORPUS
 
 CASES = CORPUS.parent / "failures"
@@ -45,24 +42,3 @@ def test_the_first_cause_is_the_right_one(directory: Path) -> None:
             assert cause.state == answer["state"], case.name
         if not answer["loses_state"]:
             assert not cause.loses_state, case.name
-
-
-@pytest.mark.corpus(
-    instead="tests/state_processor/applications/explain/test_explaining.py::test_a_mismatch_that_the_trace_and_the_snapshot_show"
-)
-@pytest.mark.parametrize("directory", [CASES] if CASES.is_dir() else [], ids=lambda directory: directory.name)
-def test_the_first_repair_restores(directory: Path, tmp_path: Path) -> None:
-    repaired = 0
-    for case in sorted(path.parent for path in directory.glob("*/answer.json")):
-        answer = json.loads((case / "answer.json").read_text("utf-8"))
-        repairs = _explained(case, answer).causes[0].repairs
-        if not repairs or "OLD_PLAN" in repairs[0].command:
-            continue
-        places = {"OUT": str(tmp_path / case.name), "DIR": str(case / "claimed")}
-        for command in repairs[0].commands:
-            assert main([places.get(word, word) for word in shlex.split(command)[1:]]) == 0, command
-        flink = answer["flink_new"].rpartition(".")[0]
-        report = sp.check_job(places["OUT"], case / "new.state.json", flink=flink, backend=answer["backend"])
-        assert report.answer is not Answer.NO, case.name
-        repaired += 1
-    assert repaired > 30

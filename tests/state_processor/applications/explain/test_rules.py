@@ -76,6 +76,7 @@ MESSAGES = (
         Kind.ENUM_CONSTANT,
     ),
     (f"{_ILLEGAL}field serializer snapshots should be present.", _RESTORE, Kind.ENUM_CONSTANT),
+    ("java.lang.IllegalArgumentException: Can not set int field a.B.c to null value", _POJO, Kind.FIELD_NULL),
     ("java.lang.RuntimeException: Cannot instantiate class.", _POJO, Kind.POJO_TO_KRYO),
     (
         "java.io.InvalidClassException: a.B; local class incompatible: stream classdesc serialVersionUID = -1, local class "
