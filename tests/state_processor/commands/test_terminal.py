@@ -153,7 +153,7 @@ def test_the_help_of_a_command_names_its_methods() -> None:
         for name in command.python:
             root, *others = name.split(".")
             attrgetter(".".join(others))({"sp": sp}.get(root) or getattr(sp.arrow, root))
-    assert {command.name for command in commands if not command.python} == {"report", "serve", "validate", "warm-up"}
+    assert {command.name for command in commands if not command.python} == {"browse", "report", "serve", "validate", "warm-up"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
