@@ -288,8 +288,9 @@ _RULES = state("s", "BROADCAST", "LONG", [{"key": "k", "value": 1}], map_key_typ
 _UNION = state("s", "UNION_LIST", "LONG", [1, 2, 3])
 _PARTS = state("s", "OPERATOR_LIST", "LONG", [1, 2, 3, 4, 5])
 _KRYO = state("s", "VALUE", f"KRYO<{PACKAGE}.Same>", _entry(_B))
-_REGISTERED = tuple(
-    {"pipeline.registered-kryo-types": f"{PACKAGE}.{a};{PACKAGE}.{b}"} for a, b in (("Same", "Id"), ("Id", "Same"))
+_REGISTERED = (
+    {"pipeline.registered-kryo-types": f"{PACKAGE}.Same;{PACKAGE}.Id"},
+    {"pipeline.registered-kryo-types": f"{PACKAGE}.Id;{PACKAGE}.Same"},
 )
 _CHANGELOG = {"state.changelog.enabled": "true", "state.backend.changelog.enabled": "true"}
 _UNALIGNED = {"execution.checkpointing.unaligned": "true", "execution.checkpointing.unaligned.enabled": "true"}
