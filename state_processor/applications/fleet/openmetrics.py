@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from state_processor.applications.fleet.findings import KINDS
 from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.locks import process_lock
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PATH: Final = "/metrics"
@@ -97,7 +97,7 @@ class MetricsServer:
     def __init__(self, address: tuple[str, int], measure: Callable[[], Sequence[_Row]], seconds: float) -> None:
         self._measure = measure
         self._seconds = seconds
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._measured: tuple[float, str] | None = None
         answer = self._text
 

@@ -22,7 +22,7 @@ from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, V
 from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.key_groups import default_max_parallelism
-from state_processor.serializers import register_kryo_class, registrations
+from state_processor.serializers import register_kryo_class, register_snapshot, registrations
 from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
@@ -317,7 +317,7 @@ def _described(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
             yield Repair(command, f"keeps all values, {condition}{trial.note}; MODULE has {calls}")
             return
     if has_structures(state) and has_structures(new):
-        yield Repair(command, f"if MODULE describes {' and '.join(names)} for Kryo: register_kryo_class")
+        yield Repair(command, f"if MODULE describes {' and '.join(names)} for Kryo: {register_kryo_class.__name__}")
 
 
 def _edits(changes: FieldChanges, *, is_needed: bool) -> Iterator[tuple[Edits, str]]:
@@ -380,7 +380,7 @@ def _with_promise(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     if not subject:  # records in channels
         return
     if any(state is not None and state.unread for state in (mismatch.state, mismatch.new_state)):
-        note = "if MODULE registers the serializers of the job: register_snapshot"
+        note = f"if MODULE registers the serializers of the job: {register_snapshot.__name__}"
         yield Repair(repairs.check("--serializers", "MODULE"), note)
     else:
         yield Repair(repairs.check("--unchanged", subject), f"if the code of {subject} is the same in both jobs")

@@ -9,11 +9,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
 import state_processor as sp
 from state_processor import Types, serializers, testing
 from state_processor.options.keywords import takes_options
+from state_processor.read.rows import Rows
 from state_processor.write.arrow_writer import SavepointWriter
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
 
@@ -60,6 +62,7 @@ NAMED: Final[dict[str, tuple[list[Any], Call]]] = {
     "Types.ROW_NAMED.field_names": (["a", "b"], lambda g, _: str(Types.ROW_NAMED(g, [Types.LONG(), Types.INT()]))),
     "Types.ROW_NAMED.field_types": ([Types.LONG(), Types.INT()], lambda g, _: str(Types.ROW_NAMED(["a", "b"], g))),
     "Types.ENUM.names": (["A", "B"], lambda g, _: Types.ENUM("acme.E", g).snapshot().to_bytes()),
+    "arrow.Rows.notes": (["a", "b"], lambda g, _: Rows(pa.schema([]), lambda: iter(()), g).notes),
     "testing.assert_state.expected": ([2, 1], elements),
 }
 """Arguments of one function."""
