@@ -132,6 +132,10 @@ def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
     elif scene.source:
         states = sum(len(o.states or {}) for o in (scene.old or JobSignature(())).operators)
         yield f"{scene.source}: _metadata, {states} states, {'files and values' if scene.contents else 'types'}"
+    if not has_error:
+        yield from (
+            finding.verdict.reason for finding in scene.findings if finding.kind is Kind.NEWER_FORMAT and not finding.is_bad
+        )
     yield "the description of the new job" if scene.new is not None else "no description of the new job: pass it to compare types"
 
 
@@ -157,7 +161,9 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
 
 
 def _is_possible(finding: Finding) -> bool:
-    return finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause is not None
+    """Whether a mismatch that can't be checked may be a cause. A format that newer Flink alone reads is no mismatch by itself."""
+    unknown = finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause is not None
+    return unknown and finding.kind is not Kind.NEWER_FORMAT
 
 
 def _fit(cause: FailureCause, symptom: str) -> int:

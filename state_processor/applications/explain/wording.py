@@ -39,7 +39,7 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.NOT_FOUND: "There is no snapshot at {path}: the checkpoint was not completed, was removed, or the path is wrong.",
     Kind.NOT_A_SNAPSHOT: "The path does not lead to a snapshot of Flink: the file is not a _metadata file.",
     Kind.METADATA_DAMAGED: "The file _metadata is truncated or damaged.",
-    Kind.NEWER_FORMAT: "A newer Flink wrote the snapshot: this Flink does not know version {version} of its format.",
+    Kind.NEWER_FORMAT: "A newer Flink wrote the snapshot: this Flink does not know the version of its format.",
     Kind.OLDER_FORMAT: "An older Flink wrote the snapshot: this Flink does not read its format any more.",
     Kind.FILE_MISSING: "A file of the snapshot is missing: {path}.",
     Kind.FILE_DAMAGED: "A file of the snapshot is damaged.",

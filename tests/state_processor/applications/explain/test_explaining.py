@@ -14,6 +14,7 @@ from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.cli import main
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer
+from tests.state_processor.samples import ORDERS_PATH
 
 T = sp.Types
 UID_HASH = sp.OperatorIdentifier.for_uid("totals").uid_hash
@@ -120,6 +121,15 @@ def test_a_snapshot_alone(tmp_path: Path) -> None:
     assert [cause.kind for cause in sp.explain(old).causes] == [Kind.NOT_A_SNAPSHOT]
     shutil.rmtree(old)
     assert [cause.kind for cause in sp.explain(old).causes] == [Kind.NOT_FOUND]
+
+
+def test_the_format_of_a_newer_flink_is_a_cause_for_an_older_one_alone() -> None:
+    explanation = sp.explain(ORDERS_PATH)
+    assert explanation.causes == ()
+    assert any("of _metadata is read by Flink" in line for line in explanation.checked)
+    (cause,) = sp.explain(ORDERS_PATH, flink="1.20").causes
+    assert (cause.kind, cause.certainty) == (Kind.NEWER_FORMAT, Certainty.CONFIRMED)
+    assert "?" not in cause.sentence
 
 
 def test_a_symptom_ranks_causes(tmp_path: Path) -> None:
