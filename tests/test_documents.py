@@ -28,6 +28,9 @@ _NAMES = re.compile(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`")
 _TESTS = re.compile(r"\btests/[\w./-]*\w")
 _MODULES = re.compile(r"python -m (tests[\w.]+\w)")
 _LINKS = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+_SECTIONS = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+_HEADINGS = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_FENCES = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -41,6 +44,33 @@ def test_files_exist(document: Path) -> None:
     assert not [name for name in modules if not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file())]
     assert not [name for name in _TESTS.findall(text) if not (ROOT / name).exists()]
     assert not [link for link in _LINKS.findall(text) if not (document.parent / link).exists()]
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors that the site gives to the headings of a page."""
+    headings = _HEADINGS.findall(_FENCES.sub("", document.read_text("utf-8")))
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower(), flags=re.ASCII).strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_sections(document: Path) -> None:
+    sections = _SECTIONS.findall(_FENCES.sub("", document.read_text("utf-8")))
+    assert [
+        (page, section) for page, section in sections if section not in anchors(document.parent / page if page else document)
+    ] == []
+
+
+@pytest.mark.parametrize("index", ["mkdocs.yml", "docs/index.md", "docs/tasks.md"])
+def test_every_guide_is_in_the_indexes(index: str) -> None:
+    text = (ROOT / index).read_text("utf-8")
+    guides = (page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs" / "how-to").glob("*.md"))
+    assert sorted(guide for guide in guides if guide not in text) == []
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    pages = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    assert sorted(re.findall(r": (\S+\.md)$", navigation, re.MULTILINE)) == pages
 
 
 @pytest.mark.parametrize("document", ["docs/extending.md", "docs/kernel.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
