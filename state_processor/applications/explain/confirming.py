@@ -29,7 +29,7 @@ from state_processor.applications.jobs.signature import (
     OperatorSignature,
     StateSignature,
 )
-from state_processor.applications.jobs.undescribed import class_names
+from state_processor.applications.jobs.undescribed import class_names, classes_inside
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state import descriptions as kinds
 from state_processor.serializers.core.enums import EnumSerializer
@@ -67,6 +67,15 @@ _NO_OPERATOR: Final = frozenset(
     }
 )
 """Kinds that the snapshot can't confirm."""
+_INFERRED: Final = frozenset(
+    {
+        *(Kind.KRYO_CLASS, Kind.KRYO_VERSION, Kind.POJO_TO_KRYO, Kind.ENUM_CONSTANT, Kind.CLASS_MISSING, Kind.SERIALIZER),
+        *(Kind.FIELD_NULL, Kind.PATTERN),
+    }
+)
+"""Kinds of rules whose messages do not tell both sides: the place in the snapshot does not show that the job changed there."""
+_FIELD_READINGS: Final = (Kind.ENUM_CONSTANT, Kind.CLASS_MISSING)
+"""What a serializer of a field that can't be read may mean: Flink logs the reason as a warning and goes on without it."""
 
 
 class Contradiction(Exception):
@@ -150,6 +159,7 @@ def _mismatches(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSi
         and finding.operator is not None
         and finding.operator.uid_hash in hashes
         and _agrees(finding, sighting)
+        and (finding.kind is not Kind.FIELD_NULL or f"field {sighting.facts.get('field')!r} of " in finding.verdict.reason)
     ]
 
 
@@ -202,8 +212,9 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
         names = [f"state {state.name!r} of operator {operator.label}" for operator, state in fitting]
         kind = Kind.QUERY if kind is Kind.VALUE_TYPE and all(is_of_query(state) for _, state in fitting) else kind
         only = fitting[0][0] if len({operator.uid_hash for operator, _ in fitting}) == 1 else None
-        cause = of_sighting(sighting, scene, kind=kind, evidence=[f"it may be {' or '.join(names[:5])}"])
-        yield cause if only is None else replace(cause, operator=only.label, uid_hash=only.uid_hash)
+        for reading in _FIELD_READINGS if _is_about_fields(sighting) else (kind,):
+            cause = of_sighting(sighting, scene, kind=reading, evidence=[f"it may be {' or '.join(names[:5])}"])
+            yield cause if only is None else replace(cause, operator=only.label, uid_hash=only.uid_hash)
         return
     operator, state = chosen
     evidence = [f"state {state.name!r} of operator {operator.label} is the only one of the snapshot that the message fits"]
@@ -224,7 +235,12 @@ def _only(
 def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scene) -> Iterator[tuple[Kind, Certainty]]:
     """Yield the kinds that a message about a state may mean. Equal classes of serializers do not show what is inside."""
     old, new = sighting.facts.get("old"), sighting.facts.get("new")
-    if kind is not Kind.VALUE_TYPE:
+    if _is_about_fields(sighting):
+        readings = _FIELD_READINGS if _has_enum(state, sighting) else _FIELD_READINGS[1:]
+        yield from ((one, Certainty.POSSIBLE) for one in readings)
+    elif sighting.kind in _INFERRED:
+        yield kind, Certainty.CONFIRMED if _shows(state, sighting) else Certainty.PLACE
+    elif kind is not Kind.VALUE_TYPE:
         yield kind, Certainty.CONFIRMED
     elif is_of_query(state):
         yield Kind.QUERY, Certainty.CONFIRMED
@@ -245,14 +261,41 @@ def _living(state: StateSignature, sighting: Sighting) -> bool:
     return state.is_keyed and not state.is_timer and (not name or _fits(state, name, Kind.VALUE_TYPE))
 
 
+def _is_about_fields(sighting: Sighting) -> bool:
+    """Return whether a message says only that the serializer of a field could not be read (PojoSerializerSnapshot)."""
+    return sighting.kind is Kind.ENUM_CONSTANT and not sighting.facts
+
+
+def _has_enum_or_class(state: StateSignature, sighting: Sighting) -> bool:
+    """Return whether a state has the enum of a message; if the message is about fields, whether a field has a class."""
+    if not _is_about_fields(sighting):
+        return _has_enum(state, sighting)
+    fields = (field for one in serializers_of(state) if isinstance(one, PojoSerializer) for field in one.fields)
+    return any(name for field in fields for name in classes_inside(field.serializer))
+
+
 def _has_enum(state: StateSignature, sighting: Sighting) -> bool:
     name = sighting.facts.get("name")
     return any(isinstance(one, EnumSerializer) and name in (None, one.enum_class) for one in serializers_of(state))
 
 
+def _shows(state: StateSignature, sighting: Sighting) -> bool:
+    """Return whether a state has the constant that a message misses."""
+    constant, name = sighting.facts.get("field"), sighting.facts.get("name")
+    enums = (one for one in serializers_of(state) if isinstance(one, EnumSerializer))
+    return sighting.kind is Kind.ENUM_CONSTANT and any(one.enum_class == name and constant in one.names for one in enums)
+
+
 def _has_pojo(state: StateSignature, sighting: Sighting) -> bool:
     name = sighting.facts.get("name")
     return any(isinstance(one, PojoSerializer) and name in (None, one.class_name) for one in serializers_of(state))
+
+
+def _has_field(state: StateSignature, sighting: Sighting) -> bool:
+    """Return whether objects of a state have a field. Messages of Java name the class that declares it."""
+    place = sighting.facts.get("name"), sighting.facts.get("field")
+    fields = ((one, field) for one in serializers_of(state) if isinstance(one, PojoSerializer) for field in one.fields)
+    return any(place == (field.declaring_class or one.class_name, field.name) for one, field in fields)
 
 
 _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
@@ -262,8 +305,8 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
     Kind.QUERY: _living,
     Kind.TTL: _living,
     Kind.POJO_TO_KRYO: lambda state, sighting: _has_pojo(state, sighting) and not state.is_timer,
-    Kind.FIELD_NULL: _has_pojo,
-    Kind.ENUM_CONSTANT: _has_enum,
+    Kind.FIELD_NULL: _has_field,
+    Kind.ENUM_CONSTANT: _has_enum_or_class,
     Kind.KRYO_CLASS: lambda state, _: not state.is_timer and any(kryo_classes(state)),
     Kind.KRYO_VERSION: lambda state, _: any(kryo_classes(state)),
     Kind.MAP_KEY_TYPE: lambda state, _: state.kind == kinds.MAP,

@@ -184,9 +184,10 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
         unique.setdefault((cause.kind, cause.uid_hash, cause.state), cause)
     rank = {
         (True, Certainty.CONFIRMED): 0,
-        (True, Certainty.TRACE): 1,
-        (False, Certainty.CONFIRMED): 2,
-        (True, Certainty.POSSIBLE): 3,
-        (False, Certainty.POSSIBLE): 4,
+        (True, Certainty.PLACE): 1,
+        (True, Certainty.TRACE): 2,
+        (False, Certainty.CONFIRMED): 3,
+        (True, Certainty.POSSIBLE): 4,
+        (False, Certainty.POSSIBLE): 5,
     }
     return sorted(unique.values(), key=lambda cause: rank[bool(cause.message), cause.certainty])

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.jobs.repair_steps import TARGET, command_name
+from state_processor.applications.jobs.repair_steps import TARGET, command_name, placeholders
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import text_of
 from state_processor.types.answers import Answer
@@ -40,6 +40,11 @@ class Remedy:
         """Return the remedy of a line of :class:`~state_processor.applications.jobs.repairs.Repairs`."""
         command, _, note = line.partition(_NOTE)
         return cls(command, note, command_name(command) == "drop-state" or "--drop-field" in shlex.split(command))
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The words of the command that the user has to replace, such as ``MODULE``."""
+        return placeholders(self.command)
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -94,7 +99,8 @@ class FailureCause:
 
     def record(self) -> dict[str, Any]:
         """Return the cause as a JSON object."""
-        repairs = [asdict(remedy) | {"commands": list(remedy.commands)} for remedy in self.repairs]
+        derived = ({"commands": list(one.commands), "placeholders": list(one.placeholders)} for one in self.repairs)
+        repairs = [asdict(remedy) | more for remedy, more in zip(self.repairs, derived, strict=True)]
         return asdict(self) | {"repairs": repairs, "loses_state": self.loses_state}
 
     def lines(self) -> Iterator[str]:

@@ -9,6 +9,7 @@ class Certainty(StrEnum):
     """The certainty of a cause."""
 
     CONFIRMED = "confirmed by the snapshot"
+    PLACE = "from the trace, and the snapshot confirms the place alone"
     TRACE = "from the trace alone"
     POSSIBLE = "possible"
 

@@ -8,6 +8,8 @@ from typing import Final
 
 TARGET: Final = "OUT"
 """The directory of the repaired savepoint in commands."""
+PLACEHOLDERS: Final = frozenset({"MODULE", "OLD_PLAN", "NEW_PLAN", "DIR", "OLD=NEW", "NEW"})
+"""Words of commands that stand for files, directories and modules of the user."""
 _NOTE: Final = "  # "
 _ORDER: Final = (
     "copy",
@@ -35,6 +37,11 @@ def drops(command: str) -> bool:
 def writes(command: str) -> bool:
     """Return whether a command writes a repaired savepoint; others only show or keep something."""
     return TARGET in shlex.split(command, comments=True)
+
+
+def placeholders(command: str) -> tuple[str, ...]:
+    """Return the words of a command that the user has to replace before it runs."""
+    return tuple(word for word in shlex.split(command, comments=True) if word in PLACEHOLDERS)
 
 
 def until_written(commands: Sequence[str]) -> tuple[str, ...]:

@@ -203,8 +203,11 @@ def _renamed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
         identifier = taker.uid or taker.uid_hash
         if identifier is None:
             continue
-        is_sure = len(mismatch.takers) == 1 and takes_all(mismatch.old, taker)
-        note = "" if is_sure else f"if the operator is {identifier} now"
+        takes = takes_all(mismatch.old, taker)
+        if not takes and any(map(_is_of_query, (mismatch.old.states or {}).values())):
+            continue  # the columns changed: no new id makes Flink restore them
+        note = "" if takes and len(mismatch.takers) == 1 else f"if the operator is {identifier} now"
+        note += "" if takes else "; check the copy, because types of its states changed, too"
         yield Repair(repairs.command("rename-uid", "--from", mismatch.uid, "--to", identifier), note)
 
 

@@ -114,14 +114,20 @@ def _without_names(part: TypeSerializer) -> Iterator[Undescribed]:
 def class_names(state: StateSignature) -> Iterator[str]:
     """Yield the classes of a job that have to be on the class path when Flink reads the serializers of a state."""
     for serializer in map(state.serializer, ROLES):
-        for part in walk(serializer) if serializer is not None else ():
-            match part:
-                case PojoSerializer():
-                    yield part.class_name
-                case EnumSerializer():
-                    yield part.enum_class
-                case KryoSerializer() | UserCodeSerializer() | SelfWrittenSerializer():
-                    if not part.type_class.startswith("java."):
-                        yield part.type_class
-                case AvroSerializer() if part.class_name != GENERIC_RECORD:
-                    yield part.class_name
+        if serializer is not None:
+            yield from classes_inside(serializer)
+
+
+def classes_inside(serializer: TypeSerializer) -> Iterator[str]:
+    """Yield the classes of a job that a serializer and those inside it name."""
+    for part in walk(serializer):
+        match part:
+            case PojoSerializer():
+                yield part.class_name
+            case EnumSerializer():
+                yield part.enum_class
+            case KryoSerializer() | UserCodeSerializer() | SelfWrittenSerializer():
+                if not part.type_class.startswith("java."):
+                    yield part.type_class
+            case AvroSerializer() if part.class_name != GENERIC_RECORD:
+                yield part.class_name

@@ -181,3 +181,66 @@ def test_logs_of_releases_that_the_check_does_not_know(tmp_path: Path) -> None:
     error = trace("org.apache.flink.util.StateMigrationException: The new state serializer cannot be incompatible.")
     (cause,) = sp.explain(old, error=error.replace("1.20.1", "1.9.3"), job=job).causes
     assert (cause.kind, cause.certainty, cause.state) == (Kind.VALUE_TYPE, Certainty.CONFIRMED, "total")
+
+
+_KRYO_TRACE = (
+    "java.lang.IndexOutOfBoundsException: Index 3 out of bounds for length 2\n"
+    "\tat com.esotericsoftware.kryo.Kryo.readClassAndObject(Kryo.java:761)\n"
+    "\tat org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer.deserialize(KryoSerializer.java:402)"
+)
+
+
+def test_the_only_state_of_kryo_is_no_evidence_of_a_changed_class(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.KRYO("java.lang.String")), "x")
+    explanation = sp.explain(old, error=trace(_KRYO_TRACE))
+    (cause,) = explanation.causes
+    assert (cause.kind, cause.certainty, cause.state) == (Kind.KRYO_CLASS, Certainty.PLACE, "total")
+    assert explanation.answer is Answer.UNCHECKED
+
+
+@pytest.mark.parametrize(("constant", "certainty"), [("B", Certainty.CONFIRMED), ("C", Certainty.PLACE)])
+def test_a_constant_of_the_snapshot_confirms_that_it_is_gone(tmp_path: Path, constant: str, certainty: Certainty) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.ENUM("m.E", ["A", "B"])), "A")
+    message = (
+        f"java.lang.IllegalArgumentException: No enum constant m.E.{constant}\n"
+        "\tat org.apache.flink.api.common.typeutils.base.EnumSerializer$EnumSerializerSnapshot.readSnapshot(A.java:1)"
+    )
+    (cause,) = sp.explain(old, error=trace(message)).causes
+    assert (cause.kind, cause.certainty) == (Kind.ENUM_CONSTANT, certainty)
+
+
+def _null_trace(name: str) -> str:
+    package = "org.apache.flink.api.java.typeutils.runtime"
+    return trace(
+        f"java.lang.IllegalArgumentException: Can not set int field {name} to null value\n"
+        "\tat java.base/jdk.internal.reflect.UnsafeFieldAccessorImpl.throwSetIllegalArgumentException(A.java:1)\n"
+        "\tat java.base/java.lang.reflect.Field.set(Field.java:1)\n"
+        f"\tat {package}.PojoSerializer.deserialize(PojoSerializer.java:1)"
+    )
+
+
+def test_a_null_in_a_primitive_field_is_at_the_field_of_the_snapshot(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.POJO("m.P", {"a": T.INT(), "b": T.INT()})), {"a": 1, "b": None})
+    (cause,) = sp.explain(old, error=_null_trace("m.P.b")).causes
+    assert (cause.kind, cause.state, cause.field) == (Kind.FIELD_NULL, "total", "b")
+    assert cause.certainty is Certainty.CONFIRMED
+    assert "field 'b' of m.P is null in 1 values" in cause.evidence[0]
+    (cause,) = sp.explain(old, error=_null_trace("m.P.a")).causes
+    assert (cause.field, cause.certainty) == ("a", Certainty.PLACE)
+    assert sp.explain(old, error=_null_trace("m.P.c")).causes == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kinds"),
+    [
+        (T.ENUM("m.E", ["A"]), "A", [Kind.ENUM_CONSTANT, Kind.CLASS_MISSING]),
+        (T.POJO("m.Inner", {"a": T.INT()}), {"a": 1}, [Kind.CLASS_MISSING]),
+        (T.INT(), 1, []),
+    ],
+    ids=["enum", "class", "neither"],
+)
+def test_a_serializer_of_a_field_that_flink_can_not_read(tmp_path: Path, field: Any, value: Any, kinds: list[Kind]) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.POJO("m.P", {"f": field})), {"f": value})
+    causes = sp.explain(old, error=trace("java.lang.IllegalStateException: field serializer snapshots should be present.")).causes
+    assert [cause.kind for cause in causes] == kinds
+    assert {cause.certainty for cause in causes} <= {Certainty.POSSIBLE}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import state_processor as sp
+from state_processor.applications.jobs.repair_steps import TARGET, writes
+from state_processor.cli import main
+from state_processor.types.answers import Answer
 from tests.corpus import CORPUS
 
 CASES = CORPUS.parent / "failures"
@@ -42,3 +47,38 @@ def test_the_first_cause_is_the_right_one(directory: Path) -> None:
             assert cause.state == answer["state"], case.name
         if not answer["loses_state"]:
             assert not cause.loses_state, case.name
+
+
+_WITHOUT_REPAIR = {"duplicate-uid", "metadata-damaged", "not-a-snapshot", "newer-format-version", "snapshot-not-found"}
+"""Kinds that no command repairs."""
+_TO_COMPLETE = {"claimed-savepoint-flink-39964", "sql-query-changed"}
+"""Kinds whose commands may all name a directory or a file of the user."""
+_SHOWING = {"file-missing", "file-damaged", "state-not-used"}
+"""Kinds whose complete commands write no savepoint."""
+
+
+@pytest.mark.corpus(
+    instead="tests/state_processor/applications/explain/test_explaining.py::test_a_mismatch_that_the_trace_and_the_snapshot_show"
+)
+@pytest.mark.parametrize("directory", [CASES] if CASES.is_dir() else [], ids=lambda directory: directory.name)
+def test_the_first_repair_restores(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for original in sorted(path.parent for path in directory.glob("*/answer.json")):
+        case = tmp_path / original.name
+        shutil.copytree(original, case)
+        monkeypatch.chdir(case)
+        answer = json.loads((case / "answer.json").read_text("utf-8"))
+        kind, repairs = answer["kind"], _explained(case, answer).causes[0].repairs
+        complete = [remedy for remedy in repairs if not remedy.placeholders]
+        assert bool(repairs) != (kind in _WITHOUT_REPAIR), case.name
+        assert complete or kind in _WITHOUT_REPAIR | _TO_COMPLETE, case.name
+        last = next((number for number, remedy in enumerate(complete) if writes(remedy.command)), None)
+        for remedy in complete if last is None else complete[: last + 1]:
+            for command in remedy.commands:
+                assert main(shlex.split(command)[1:]) == 0, f"{case.name}: {command}"
+        assert (case / TARGET).exists() == (last is not None), case.name
+        if last is None:
+            assert kind in _WITHOUT_REPAIR | _TO_COMPLETE | _SHOWING, case.name
+            continue
+        flink = answer["flink_new"].rpartition(".")[0]
+        report = sp.check_job(case / TARGET, case / "new.state.json", flink=flink, backend=answer["backend"])
+        assert report.answer is not Answer.NO, case.name
