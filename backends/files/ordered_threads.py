@@ -100,7 +100,7 @@ def in_order(
 
     The threads start with the first result that is asked for. They end after the last result, with an error, and if the iterator
     is closed or dropped; a thread that decodes a batch finishes the batch first. Threads have the context of the caller.
-    An error is raised in the place of the results that it prevents.
+    An error is raised where its part would have the next result.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class _Reading(Generic[_Item, _Result]):
             self._changed.release()
 
     def _notify(self) -> None:
-        """Wake all threads; a notification inside a notification would wake a thread twice, which is an error."""
+        """Wake all threads, but not inside another notification: :class:`Condition` would release a thread twice, and fail."""
         if not self._is_notifying:
             self._is_notifying = True
             self._changed.notify_all()
@@ -267,7 +267,7 @@ class _Reading(Generic[_Item, _Result]):
         return result
 
     def _work(self) -> None:
-        """Read parts until no part is left; this is what a thread does."""
+        """Read parts until all parts are taken: the code of each thread."""
         while (number := self._take()) is not None:
             error = None
             try:

@@ -137,7 +137,7 @@ def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A search in directories, and what it finds beside snapshots."""
+    """A search for snapshots. It notes pointers, failures, and directories that were not searched."""
 
     storage: Storage
     known: _Known

@@ -178,7 +178,7 @@ class Snapshot:
         return stored_digest(self.directory, self.storage) == self.digest
 
     def without_files(self) -> Snapshot:
-        """Return the snapshot for reads of what is inside of ``_metadata``: files are :class:`MissingFileError`."""
+        """Return the snapshot without its files: reads of state outside ``_metadata`` raise :class:`MissingFileError`."""
         storage = ClosedStorage()
         return replace(self, storage=storage, relocation=Relocation(storage, self.directory))
 

@@ -19,6 +19,20 @@ from state_processor.serializers.errors import OptionError
 
 _TOKEN_BYTES: Final = 24
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
+_INTERVAL: Final = argument(
+    "--interval",
+    type=positive,
+    default=1,
+    metavar="SECONDS",
+    help="time between looks for a newer checkpoint (default: 1)",
+)
+_QUERY_MEMORY: Final = argument(
+    "--query-memory",
+    type=positive,
+    default=Limits.memory >> 20,
+    metavar="MB",
+    help=f"memory of DuckDB for a query of SQL; its process may use twice as much (default: {Limits.memory >> 20})",
+)
 
 
 @command(
@@ -38,13 +52,7 @@ TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
         argument(
             "--token-file", metavar="FILE", help=f"file with the bearer token of requests; or set {TOKEN_SETTING} to the token"
         ),
-        argument(
-            "--interval",
-            type=positive,
-            default=1,
-            metavar="SECONDS",
-            help="time between looks for a newer checkpoint (default: 1)",
-        ),
+        _INTERVAL,
         argument(
             "--max-rows", type=positive, default=Limits.rows, metavar="N", help=f"rows of an answer (default: {Limits.rows})"
         ),
@@ -62,13 +70,7 @@ TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
             metavar="N",
             help="requests at the same time (default: 8)",
         ),
-        argument(
-            "--query-memory",
-            type=positive,
-            default=Limits.memory >> 20,
-            metavar="MB",
-            help=f"memory of DuckDB for a query of SQL; its process may use twice as much (default: {Limits.memory >> 20})",
-        ),
+        _QUERY_MEMORY,
     ),
     flags(Kind.SIZES),
     python=(),
@@ -98,21 +100,9 @@ def _serve(options: argparse.Namespace) -> None:
     group(
         "options of the server",
         argument("--port", type=not_negative, default=0, help="port (default: a free port)"),
-        argument(
-            "--interval",
-            type=positive,
-            default=1,
-            metavar="SECONDS",
-            help="time between looks for a newer checkpoint (default: 1)",
-        ),
+        _INTERVAL,
         argument("--time-limit", type=positive, default=120, metavar="SECONDS", help="time of a request (default: 120)"),
-        argument(
-            "--query-memory",
-            type=positive,
-            default=Limits.memory >> 20,
-            metavar="MB",
-            help=f"memory of DuckDB for a query of SQL; its process may use twice as much (default: {Limits.memory >> 20})",
-        ),
+        _QUERY_MEMORY,
     ),
     flags(Kind.SIZES),
     python=(),

@@ -113,10 +113,11 @@ def _transactions(snapshot: Snapshot, age: timedelta | None, timeout: timedelta)
             unread.append(f"transactions of {operator.label}")
             continue
         pending = sum(row[ROLE] == COMMITTABLE and row.get(TRANSACTION) is not None for row in rows)
-        if pending and (age is None or age > timeout):
-            since = "of unknown age" if age is None else f"older than {timeout}"
-            what = f"{operator.label}: {count_text(pending)} transactions are {since}"
-            found.append(Finding("transactions", f"{what}; brokers abort them, and their rows are lost"))
+        if pending and age is None:
+            unread.append(f"the age of {count_text(pending)} transactions of {operator.label}")
+        elif pending and age is not None and age > timeout:
+            what = f"{operator.label}: {count_text(pending)} transactions are older than {timeout}"
+            found.append(Finding("transactions", f"{what}; brokers with this limit have aborted them, and their rows are lost"))
     return found, unread
 
 
