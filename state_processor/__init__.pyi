@@ -50,6 +50,7 @@ from state_processor.read.growth import growth as growth
 from state_processor.read.history import history as history
 from state_processor.read.history_plot import plot_history as plot_history
 from state_processor.read.key_contents import KeyContents as KeyContents
+from state_processor.display.showing import show as show
 from state_processor.opening import open as open
 from state_processor.read.snapshots import list_snapshots as list_snapshots
 from state_processor.reader import SavepointReader as SavepointReader

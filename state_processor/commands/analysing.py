@@ -23,9 +23,10 @@ from state_processor.commands.command import (
     positive,
     switch,
 )
-from state_processor.commands.printing import SIZES, print_batches, print_json, print_table, with_operator, with_sizes
+from state_processor.commands.printing import print_batches, print_json, print_table, with_sizes
 from state_processor.commands.state_rows_cli import DISPLAY
 from state_processor.commands.terminal import say
+from state_processor.display.showing import SIZES, with_operator
 from state_processor.display.text_tables import size_text
 from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values

@@ -13,11 +13,12 @@ from state_processor.backends.connectors import kafka
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import PRINTING, SNAPSHOT, UID, argument, command, flags, pairs, positive, repeated, switch
-from state_processor.commands.printing import filled, print_json, print_table
+from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.rewriting import rewriting
 from state_processor.commands.row_files import read_rows
 from state_processor.commands.row_formats import FORMATS
 from state_processor.commands.terminal import say
+from state_processor.display.showing import filled
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier

@@ -20,8 +20,9 @@ from state_processor.commands.command import (
     switch,
 )
 from state_processor.commands.new_files import check_new, write_text
-from state_processor.commands.printing import print_json, print_table, with_operator
+from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.terminal import say, say_json
+from state_processor.display.showing import with_operator
 from state_processor.options.flags import flag_values
 from state_processor.read.finding import SHOWN_PLACES, STATE_COLUMNS, find
 from state_processor.serializers.errors import OptionError

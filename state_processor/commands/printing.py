@@ -12,20 +12,8 @@ import pyarrow as pa
 
 from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.commands.terminal import say, say_json
+from state_processor.display.showing import NAMES, SIZES
 from state_processor.display.text_tables import json_text, render_records, render_vertical, size_text
-
-SIZES: Final = {
-    "operator_coordinator_state_size_in_bytes": "coordinator_size",
-    "operator_total_size_in_bytes": "size",
-    "size_in_bytes": "size",
-    "bytes_before": "size_before",
-    "bytes_after": "size_after",
-}
-"""Columns of sizes, and their headers in tables."""
-
-
-NAMES: Final = frozenset({"operator", "uid", "uid_hash", "state_name", "transactional_id", "transactional_id_prefix"})
-"""Columns with arguments of other commands. They are shown whole, so that users can copy them."""
 
 UNBOUNDED: Final = 1 << 20
 """A width of tables whose rows are never broken, so that users can copy what is in them."""
@@ -83,13 +71,3 @@ def with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:
 def time_text(time: datetime | None) -> str | None:
     """Return a point in time for a table, to the second."""
     return f"{time:%Y-%m-%d %H:%M:%S}" if time else None
-
-
-def with_operator(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with one name for its operator: its uid, or else the hash."""
-    return {"operator": row["operator_uid"] or row["operator_uid_hash"], **row}
-
-
-def filled(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns with a value in some row."""
-    return [c for c in columns if not rows or any(row.get(c) not in (None, "", False) for row in rows)]

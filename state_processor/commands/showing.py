@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, Final
 
@@ -25,24 +24,16 @@ from state_processor.commands.command import (
     required_operator,
     switch,
 )
-from state_processor.commands.printing import (
-    filled,
-    print_batches,
-    print_json,
-    print_schema,
-    print_table,
-    with_operator,
-    with_sizes,
-)
+from state_processor.commands.printing import print_batches, print_json, print_schema, print_table, with_sizes
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
+from state_processor.display.showing import filled, with_operator
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import OpeningOptions
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 _STATE_COLUMNS: Final = (
     "state_name",
@@ -57,7 +48,6 @@ _STATE_COLUMNS: Final = (
     "backend",
     "size",
 )
-_NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 
 
 @command(
@@ -114,9 +104,7 @@ def _states(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
-    shown = [
-        with_operator(with_sizes(row)) | {"namespace_type": _namespace(row), "python": row["python"] or None} for row in rows
-    ]
+    shown = [with_operator(with_sizes(row)) | {"python": row["python"] or None} for row in rows]
     columns = filled(_STATE_COLUMNS, shown)
     for number, (operator, rows_of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
         of_operator = list(rows_of_operator)
@@ -124,10 +112,6 @@ def _states(options: argparse.Namespace) -> None:
         say(f"{chr(10) * bool(number)}operator {text_of(operator)}{f', {kind}' if kind else ''}")
         print_table(columns, of_operator, options)
     _say_hint(snapshot)
-
-
-def _namespace(row: Mapping[str, Any]) -> str | None:
-    return None if row["namespace_type"] == _NO_NAMESPACE else row["namespace_type"]
 
 
 @command(

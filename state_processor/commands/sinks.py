@@ -15,8 +15,9 @@ from state_processor.backends.connectors.connector import RAW, RAW_BYTES, ROLE, 
 from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import PRINTING, SNAPSHOT, UID_HELP, argument, command, flags, repeated, several
-from state_processor.commands.printing import NAMES, filled, print_json, print_table
+from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.rewriting import rewriting
+from state_processor.display.showing import NAMES, filled
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier

@@ -101,12 +101,15 @@ class _Reports:
         columns = ("operator", "state", "kind", "outcome", "notes")
         return html_table(columns, rows, caption=str(self).partition("\n")[0])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         counts = ", ".join(f"{len(self.having(outcome))} {outcome}" for outcome in self.OUTCOMES)
         return "\n".join([f"for {self.target}: {counts}", *map(str, self.states)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MigrationReport(_Reports):
     """Outcome of a migration to Flink 2.x for each state of a savepoint, in the order of its operators and states.
 
@@ -127,7 +130,7 @@ class MigrationReport(_Reports):
         return f"Flink {self.flink_version}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class QueryMigrationReport(_Reports):
     """Outcome for each state of a query of its migration to another query; ``str()`` of it has a line for each.
 

@@ -10,7 +10,7 @@ from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.redaction import redacted, redacted_repr
+from state_processor.serializers.redaction import redacted
 from state_processor.write.migration_report import MigrationReport
 
 ADDED: Final = "added"
@@ -113,7 +113,8 @@ class WriteSummary:
     time_zone: str | None = None
     unchecked: tuple[str, ...] = ()
 
-    __repr__ = redacted_repr
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({redacted(self.path)!r})\n{self}"
 
     @property
     def entries(self) -> int:

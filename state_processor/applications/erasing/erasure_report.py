@@ -128,6 +128,9 @@ class ErasureReport:
         """Return the report as text; see :meth:`to_json`."""
         return (self if reveal else self.without_content())._text()
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return self.to_text()
 

@@ -149,6 +149,9 @@ class Explanation:
         yield from (cause.record() for cause in self.causes)
         yield {"unexplained": list(self.unexplained), "checked": list(self.checked)}
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         parts = ["\n".join(cause.lines()) for cause in self.causes] or ["No cause is known."]
         if self.unexplained:

@@ -108,6 +108,9 @@ class OperatorMatches:
             new = one.new or " or ".join(one.candidates) or None
             yield {"old": old, "new": new, "confidence": str(one.confidence), "evidence": "; ".join(one.evidence)}
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return "\n".join([render_records(_COLUMNS, self.rows()), *self.advice])
 

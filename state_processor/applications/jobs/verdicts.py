@@ -186,6 +186,9 @@ class JobReport:
         """Yield each operator with its states as JSON values."""
         return (asdict(operator) for operator in self.operators)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         parts = [render_records(_COLUMNS, self.rows()), *map(text_of, self.notes)]
         others = [command for command in self.repair if command not in self.steps]

@@ -58,6 +58,8 @@ def test_counts_have_separators_and_other_numbers_do_not() -> None:
 def test_objects() -> None:
     summary = WriteSummary("s3://key:secret@b/x", 1, (OperatorSummary("orders", "ab", 2, 128, ("total",), 5, 1024, False),))
     assert {"orders", "total", "1.0 KiB"} <= set(Cells(summary._repr_html_()).cells)
+    assert repr(summary).splitlines()[0] == "WriteSummary('s3://***@b/x')"
+    assert repr(summary).endswith(str(summary))
     assert "secret" not in summary._repr_html_()
     report = MigrationReport("2.3", (StateReport("orders", "ab", "total", "VALUE", "impossible", problems=("why <not>",)),))
     assert {"orders", "impossible", "why <not>"} <= set(Cells(report._repr_html_()).cells)

@@ -109,7 +109,7 @@ def test_what_reading_still_finds_is_not_clean(everywhere: Path, tmp_path: Path)
     content = json.loads(report.to_json())
     assert (content["clean"], content["sought"]) == (False, {"key": ["key 1"]})
     assert json.loads(report.to_json(reveal=True))["sought"] == {"key": ["zoë@example.com"]}
-    assert "zoë" not in report.to_json() + str(report)
+    assert "zoë" not in report.to_json() + str(report) + repr(report)
     assert content["source_sha256"] != content["target_sha256"]
 
 

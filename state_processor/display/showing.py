@@ -1,0 +1,82 @@
+"""Rows of Arrow as the tables of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.display.text_tables import render_table, render_vertical, size_text
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+
+SIZES: Final = {
+    "operator_coordinator_state_size_in_bytes": "coordinator_size",
+    "operator_total_size_in_bytes": "size",
+    "size_in_bytes": "size",
+    "bytes_before": "size_before",
+    "bytes_after": "size_after",
+}
+"""Columns of sizes, and their headers in tables."""
+
+NAMES: Final = frozenset({"operator", "uid", "uid_hash", "state_name", "transactional_id", "transactional_id_prefix"})
+"""Columns with arguments of other calls. They are shown whole, so that users can copy them."""
+
+_PREFIX: Final = "operator_"
+_REPLACED: Final = frozenset({"operator_uid", "operator_uid_hash", "spark_schema"})
+_NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
+
+
+def show(rows: Any, limit: int = 20, *, vertical: bool = False) -> None:
+    """Print rows as the command line prints them: sizes have units, and tables are as wide as the terminal.
+
+    A table of operators, states or sizes has one column for the operator, and no empty columns.
+
+    Parameters
+    ----------
+    rows
+        Rows of a snapshot, a table of pyarrow, or another object with ``__arrow_c_stream__``. Only the first rows are read.
+    limit
+        Number of rows; a line below the table says whether there are more.
+    vertical
+        Print a line for each value.
+
+    Raises
+    ------
+    OptionError
+        The object is not a stream of Arrow, or the limit is not a positive number.
+    """
+    if not hasattr(rows, "__arrow_c_stream__"):
+        raise OptionError(f"show({type(rows).__name__}): expected rows, a table of pyarrow, or another stream of Arrow")
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise OptionError(f"limit={limit!r}: expected a positive number of rows")
+    with pa.RecordBatchReader.from_stream(rows) as batches:
+        first = list(islice((row for batch in batches for row in batch.to_pylist()), limit + 1))
+        names = batches.schema.names
+    print(_text(names, first[:limit], vertical))
+    if len(first) > limit:
+        print(f"… only the first {limit} rows; limit shows more")
+
+
+def _text(names: Sequence[str], rows: Sequence[Mapping[str, Any]], vertical: bool) -> str:
+    if {"operator_uid", "operator_uid_hash"} <= {*names}:
+        rows = [with_operator(row) for row in rows]
+        names = filled(["operator", *(name for name in names if name not in _REPLACED)], rows)
+    headers = [SIZES.get(name, name.removeprefix(_PREFIX)) for name in names]
+    values = [[size_text(row[name]) if name in SIZES else row[name] for name in names] for row in rows]
+    if vertical:
+        return render_vertical(headers, values)
+    return render_table(headers, values, right=frozenset(SIZES.values()), whole=NAMES)
+
+
+def with_operator(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with one name for its operator, its uid or else the hash, and without the namespace that every key has."""
+    namespace = {"namespace_type": None} if row.get("namespace_type") == _NO_NAMESPACE else {}
+    return {"operator": row["operator_uid"] or row["operator_uid_hash"], **row, **namespace}
+
+
+def filled(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns with a value in some row."""
+    return [c for c in columns if not rows or any(row.get(c) not in (None, "", False) for row in rows)]
