@@ -7,10 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from state_processor import __version__
 from state_processor.applications.jobs.check import check_job
 from state_processor.applications.jobs.matching import match_operators
 from state_processor.applications.jobs.opening import signature_of
 from state_processor.applications.jobs.plan_compiler import plan_from_sql
+from state_processor.applications.jobs.report_files import junit_report, sarif_report
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     JSON_LINES,
@@ -80,6 +83,8 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     repeated("--unchanged", "a Java class or an operator whose code is the same in both jobs", metavar="NAME"),
     switch("--no-contents", "compare descriptions alone, without reading files and values; the answer is never yes"),
     switch("--json", "one JSON object per operator instead of text"),
+    argument("--junit", metavar="FILE", help="also write the report as JUnit XML; replaces FILE"),
+    argument("--sarif", metavar="FILE", help="also write the report as SARIF for code scanning; replaces FILE"),
     flags(Kind.CHECKS),
     fails="state is refused, would be lost, or would change",
     unchecked="nothing of this was found, and not everything could be checked",
@@ -98,7 +103,17 @@ def _check(options: argparse.Namespace) -> Answer:
         print_json(report.records())
     else:
         say(str(report))
+    if options.junit is not None:
+        write_text(options.junit, junit_report(report, f"check of {options.path}"), replaced=True)
+    if options.sarif is not None:
+        write_text(options.sarif, sarif_report(report, options.job, _text_of_file(options.job), __version__), replaced=True)
     return report.answer
+
+
+def _text_of_file(path: str) -> str | None:
+    """Return the text of a local file; ``None`` for snapshots and remote files."""
+    file = Path(path)
+    return file.read_text("utf-8-sig") if file.is_file() and file.name != METADATA_FILE else None
 
 
 @command(
