@@ -77,7 +77,7 @@ def sarif_report(report: JobReport, job: str, description: str | None, version: 
     driver = {
         "name": "state-processor",
         "version": version,
-        "rules": [{"id": rule} for rule in sorted({r["ruleId"] for r in results})],
+        "rules": [{"id": rule} for rule in sorted({_rule(verdict) for _, verdict in _cases(report) if _level(verdict)})],
     }
     run = {
         "tool": {"driver": driver},
