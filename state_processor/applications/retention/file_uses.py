@@ -7,10 +7,12 @@ absolute path uses two files: Flink opens the file at the recorded path, and thi
 from __future__ import annotations
 
 import os
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Final
 
 import pyarrow.fs as pafs
@@ -96,6 +98,46 @@ class StoredSnapshot:
         return str(Location.parse(self.directory).joined(METADATA_FILE))
 
 
+class OrderedPaths:
+    """Paths in order: those below a directory are one range, and are found without a scan.
+
+    Parameters
+    ----------
+    paths
+        The paths, as :func:`real_path` returns them.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = sorted(paths)
+
+    def below(self, directory: str) -> list[str]:
+        """Return the paths for which :func:`is_below` is true."""
+        return self._paths[self._range(directory)]
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Sequence[str]]:
+        """The paths by the last part of the path."""
+        paths = defaultdict(list)
+        for path in self._paths:
+            paths[path.rpartition("/")[2]].append(path)
+        return paths
+
+    def replace_below(self, directory: str, paths: Iterable[str]) -> None:
+        """Replace the paths below a directory; paths outside of it are added."""
+        self.__dict__.pop("by_name", None)
+        places = sorted({*paths})
+        self._paths[self._range(directory)] = [path for path in places if is_below(path, directory)]
+        for path in places:
+            position = bisect_left(self._paths, path)
+            if self._paths[position : position + 1] != [path]:
+                insort(self._paths, path)
+
+    def _range(self, directory: str) -> slice:
+        start = directory.rstrip("/")
+        after = chr(ord("/") + 1)
+        return slice(bisect_left(self._paths, start + "/"), bisect_left(self._paths, start + after))
+
+
 @dataclass(frozen=True)
 class FileUses:
     """The files below some directories, and the snapshots that use them.
@@ -125,6 +167,17 @@ class FileUses:
     def users_of(self, path: str) -> Sequence[str]:
         """Return the directories of the snapshots that use a file."""
         return self.users.get(path, ())
+
+    def snapshots_in(self, directory: str) -> set[str]:
+        """Return the snapshots in a directory or below it, and those that use files there."""
+        snapshots, used = self._ordered
+        inside = {directory, *snapshots.below(directory)} & self.snapshots.keys()
+        return inside.union(*(self.users[path] for path in used.below(directory)))
+
+    @cached_property
+    def _ordered(self) -> tuple[OrderedPaths, OrderedPaths]:
+        """The snapshots, and the used files."""
+        return OrderedPaths(self.snapshots), OrderedPaths(self.users)
 
     def with_removed(self, files: Iterable[ListedFile], snapshots: Iterable[StoredSnapshot]) -> FileUses:
         """Return these uses together with files and snapshots that were there before, unless others have taken their places."""
@@ -166,13 +219,13 @@ def find_file_uses(
         If snapshots vanish whenever they are read.
     """
 
-    def read(file: ListedFile, listed: Collection[str]) -> StoredSnapshot:
+    def read(file: ListedFile, reading: _Reading) -> StoredSnapshot:
         if previous is not None and file.modified is not None and previous.files.get(file.path) == file:
             unchanged = previous.snapshots.get(str(file.location.parent))
             if unchanged is not None:
                 return unchanged
         snapshot = open_snapshot(file.path, storage=storage, allow_paths=allow_paths, path_mapping=path_mapping)
-        return _stored(file, snapshot, listed)
+        return _stored(file, snapshot, reading)
 
     for _ in range(_ATTEMPTS):
         reading = _Reading({file.path: file for directory in directories for file in files_below(directory, storage)}, storage)
@@ -193,12 +246,17 @@ class _Reading:
     snapshots: dict[str, StoredSnapshot] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
 
-    def read_all(self, read: Callable[[ListedFile, Collection[str]], StoredSnapshot]) -> bool:
+    @cached_property
+    def paths(self) -> OrderedPaths:
+        """The paths of the files."""
+        return OrderedPaths(self.files)
+
+    def read_all(self, read: Callable[[ListedFile, _Reading], StoredSnapshot]) -> bool:
         """Read every ``_metadata``; return False if all directories have to be listed again."""
         jobs = {file.location.parent.parent for file in self.files.values() if is_checkpoint_name(file.location.parent.name)}
         return self._read(_metadata_files(self.files.values()), read) and all(self._settled(job, read) for job in jobs)
 
-    def _settled(self, job: Location, read: Callable[[ListedFile, Collection[str]], StoredSnapshot]) -> bool:
+    def _settled(self, job: Location, read: Callable[[ListedFile, _Reading], StoredSnapshot]) -> bool:
         """Read a job again until it has the checkpoints that were read.
 
         A listing is not of one moment. It may have neither a checkpoint, which was removed before its directory was listed, nor
@@ -209,22 +267,30 @@ class _Reading:
                 return False
             entries = [Location.parse(entry.path) for entry in self.storage.list(str(job)) if is_checkpoint_name(entry.name)]
             complete = {real_path(str(entry)) for entry in entries if self.storage.is_file(str(entry.joined(METADATA_FILE)))}
-            directories = {*self.snapshots, *self.unreadable}
-            inside = {path for path in map(Location.parse, directories) if path.parent == job and is_checkpoint_name(path.name)}
-            if complete <= directories and {str(path) for path in inside} <= complete:
+            inside = (path for path in map(Location.parse, self._read_below(str(job))) if path.parent == job)
+            if all(map(self._is_read, complete)) and {str(path) for path in inside if is_checkpoint_name(path.name)} <= complete:
                 return True
             if not self._read(self._list_again(str(job)), read):
                 return False
         return False
 
-    def _read(self, waiting: list[ListedFile], read: Callable[[ListedFile, Collection[str]], StoredSnapshot]) -> bool:
+    def _is_read(self, directory: str) -> bool:
+        return directory in self.snapshots or directory in self.unreadable
+
+    def _read_below(self, job: str) -> list[str]:
+        """Return the directories below a job whose ``_metadata`` was read. Each of these is a listed file."""
+        listed = (self.files[path] for path in self.paths.below(job))
+        directories = (str(file.location.parent) for file in _metadata_files(listed))
+        return [path for path in directories if is_below(path, job) and self._is_read(path)]
+
+    def _read(self, waiting: list[ListedFile], read: Callable[[ListedFile, _Reading], StoredSnapshot]) -> bool:
         """Read some ``_metadata`` files; return False if all directories have to be listed again."""
         attempts: Counter[str] = Counter()
         while waiting:
             file = waiting.pop()
             directory = str(file.location.parent)
             try:
-                self.snapshots[directory] = read(file, self.files.keys())
+                self.snapshots[directory] = read(file, self)
                 continue
             except StateProcessorError as problem:
                 reason = str(problem)
@@ -248,10 +314,13 @@ class _Reading:
             files = files_below(job, self.storage)
         except NotASnapshotError:
             return []
-        for listed in (self.files, self.snapshots, self.unreadable):
-            for path in [path for path in listed if is_below(path, job)]:
-                del listed[path]
+        for directory in self._read_below(job):
+            self.snapshots.pop(directory, None)
+            self.unreadable.pop(directory, None)
+        for path in self.paths.below(job):
+            del self.files[path]
         self.files.update({file.path: file for file in files})
+        self.paths.replace_below(job, (file.path for file in files))
         return _metadata_files(files)
 
 
@@ -259,11 +328,13 @@ def _metadata_files(files: Iterable[ListedFile]) -> list[ListedFile]:
     return [file for file in files if file.location.name == METADATA_FILE]
 
 
-def _stored(file: ListedFile, snapshot: Snapshot, listed: Collection[str]) -> StoredSnapshot:
+def _stored(file: ListedFile, snapshot: Snapshot, reading: _Reading) -> StoredSnapshot:
     metadata = snapshot.metadata
-    places = [frozenset(_paths(snapshot, stream, listed)) for stream in _streams(snapshot)]
-    elsewhere = {Location.parse(path).name for paths in places if paths.isdisjoint(listed) for path in paths}
-    namesakes = frozenset(path for path in listed if path.rpartition("/")[2] in elsewhere) if elsewhere else frozenset()
+    places = [frozenset(_paths(snapshot, stream, reading.files.keys())) for stream in _streams(snapshot)]
+    # isdisjoint would go through all listed files
+    unlisted = (paths for paths in places if not any(path in reading.files for path in paths))
+    elsewhere = {Location.parse(path).name for paths in unlisted for path in paths}
+    namesakes = frozenset(path for name in elsewhere for path in reading.paths.by_name.get(name, ()))
     kind = metadata.properties.kind if metadata.properties is not None else None
     files = frozenset({file.path}).union(*places)
     return StoredSnapshot(str(file.location.parent), metadata.checkpoint_id, kind, file.modified, files, namesakes)

@@ -10,6 +10,7 @@ unchanged are removed.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from state_processor.applications.retention.file_shapes import (
     is_name_of_flink,
     is_savepoint_name,
 )
-from state_processor.applications.retention.file_uses import FileUses, ListedFile, StoredSnapshot, is_below, real_path
+from state_processor.applications.retention.file_uses import FileUses, ListedFile, OrderedPaths, StoredSnapshot, is_below, real_path
 from state_processor.backends.files.changes import FileSink, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
@@ -263,15 +264,16 @@ def is_checkpoint(snapshot: StoredSnapshot) -> bool:
 
 def named_by_pointers(snapshots: Iterable[StoredSnapshot], pointers: Iterable[CheckpointPointer]) -> dict[str, CheckpointPointer]:
     """Return the snapshots that files of high availability name, by directory: recovering jobs take them."""
-    found: dict[str, CheckpointPointer] = {}
-    known = list(pointers)
+    named: dict[str, CheckpointPointer] = {}
+    numbered: dict[tuple[str, int], set[str]] = defaultdict(set)
+    directories: set[str] = set()
     for snapshot in snapshots:
-        directory = Location.parse(snapshot.directory)
-        for pointer in known:
-            is_numbered_so = (directory.parent.name, snapshot.checkpoint_id) == (pointer.job_id, pointer.checkpoint_id)
-            if is_numbered_so or real_path(str(Location.parse(pointer.path))) == snapshot.directory:
-                found[snapshot.directory] = pointer
-    return found
+        directories.add(snapshot.directory)
+        numbered[Location.parse(snapshot.directory).parent.name, snapshot.checkpoint_id].add(snapshot.directory)
+    for pointer in pointers:
+        at_path = directories & {real_path(str(Location.parse(pointer.path)))}
+        named |= dict.fromkeys(at_path | numbered.get((pointer.job_id, pointer.checkpoint_id), set()), pointer)
+    return named
 
 
 def check_not_named(snapshots: Iterable[StoredSnapshot], named: Mapping[str, CheckpointPointer]) -> None:
@@ -314,8 +316,9 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
     names = {snapshot.directory for snapshot in removed}
     used = {path for snapshot in removed for path in snapshot.files}
     others = {path: tuple(user for user in uses.users_of(path) if user not in names) for path in used}
+    shared = OrderedPaths(path for path in used if others[path])
     for snapshot in removed:
-        own = sorted(path for path in used if others[path] and is_below(path, snapshot.directory))
+        own = shared.below(snapshot.directory)
         if own:
             raise WriteError(_in_use(snapshot, own, sorted({user for path in own for user in others[path]})))
     unused = [path for path in used if not others[path] and path in uses.files]
@@ -382,13 +385,7 @@ def possibly_claimed(uses: FileUses, orphans: Iterable[ListedFile]) -> dict[str,
         place = _claimable_directory(file.location)
         if place is not None:
             claimable.setdefault(place, []).append(file.path)
-    return {place: paths for place, paths in claimable.items() if not _snapshots_of(place, uses)}
-
-
-def _snapshots_of(place: str, uses: FileUses) -> set[str]:
-    """Return the snapshots in a directory, and those that use files there."""
-    inside = {directory for directory in uses.snapshots if directory == place or is_below(directory, place)}
-    return inside.union(*(users for path, users in uses.users.items() if is_below(path, place)))
+    return {place: paths for place, paths in claimable.items() if not uses.snapshots_in(place)}
 
 
 def _claimable_directory(location: Location) -> str | None:
@@ -436,7 +433,7 @@ class _RunningJobs:
         if job is None or job not in self._directories:
             return False
         if job not in self._last:
-            written = (self._uses.snapshots[directory].written for directory in _snapshots_of(job, self._uses))
+            written = (self._uses.snapshots[directory].written for directory in self._uses.snapshots_in(job))
             self._last[job] = max(filter(None, written), default=None)
         last = self._last[job]
         return last is None or not Age(self._older_than.age, min(last, self._older_than.now)).is_exceeded(file.modified)
