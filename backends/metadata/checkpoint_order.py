@@ -8,10 +8,12 @@ written within minutes; elsewhere the time does.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
 _CLOSE: Final = timedelta(minutes=10).total_seconds()
@@ -92,13 +94,25 @@ _Lineage = list[Mark[C]]
 
 
 def _lineages(ordered: Iterable[Mark[C]], files_of: Callable[[C], Collection[str]]) -> list[_Lineage[C]]:
-    lineages: list[tuple[set[str], _Lineage[C]]] = []
-    for mark in ordered:
-        files = set(files_of(mark.checkpoint))
-        related = [lineage for lineage in lineages if not lineage[0].isdisjoint(files)]
-        lineages = [lineage for lineage in lineages if lineage not in related]
-        lineages.append((files.union(*(files for files, _ in related)), [m for _, members in related for m in members] + [mark]))
-    return [sorted(members, key=lambda mark: mark.by_number) for _, members in lineages]
+    marks = list(ordered)
+    later = list(range(len(marks)))
+    """By position: a later checkpoint of the lineage; the last one has its own position."""
+    last_users: dict[str, int] = {}
+    for position, mark in enumerate(marks):
+        for file in files_of(mark.checkpoint):
+            later[_last(later, last_users.get(file, position))] = position
+            last_users[file] = position
+    lineages: dict[int, _Lineage[C]] = defaultdict(list)
+    for position, mark in enumerate(marks):
+        lineages[_last(later, position)].append(mark)
+    return [lineages[position] for position in sorted(lineages)]
+
+
+def _last(later: list[int], position: int) -> int:
+    """Return the position of the last checkpoint of a lineage, and shorten the way to it."""
+    while later[position] != position:
+        later[position] = position = later[later[position]]
+    return position
 
 
 def _runs(lineages: Iterable[_Lineage[C]]) -> list[list[_Lineage[C]]]:
@@ -107,11 +121,15 @@ def _runs(lineages: Iterable[_Lineage[C]]) -> list[list[_Lineage[C]]]:
     A run begins where the number goes back some minutes after the checkpoint with the highest number.
     """
     runs: list[list[_Lineage[C]]] = []
-    for lineage in sorted(lineages, key=_time_of):
-        highest = max(runs[-1], key=_number_of) if runs else lineage
-        goes_back = _number_of(lineage) < _number_of(highest)
-        if not runs or (goes_back and _time_of(lineage)[0] - _time_of(highest)[0] >= _CLOSE):
+    highest: _Lineage[C] = []
+    time_of_highest = -math.inf
+    timed = [(_time_of(lineage), lineage) for lineage in lineages]
+    for (time, _), lineage in sorted(timed, key=itemgetter(0)):
+        goes_back = bool(runs) and _number_of(lineage) < _number_of(highest)
+        if not runs or (goes_back and time - time_of_highest >= _CLOSE):
             runs.append([])
+        if not runs[-1] or _number_of(lineage) > _number_of(highest):
+            highest, time_of_highest = lineage, time
         runs[-1].append(lineage)
     return [sorted(run, key=_number_of) for run in runs]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from state_processor.applications.fleet.grouping import jobs_of
 from state_processor.applications.fleet.measures import Measurement, Row
 from state_processor.applications.retention.file_shapes import directory_of_job
-from state_processor.applications.retention.file_uses import find_file_uses, real_path
+from state_processor.applications.retention.file_uses import OrderedPaths, find_file_uses, real_path
 from state_processor.applications.retention.removal import Age, check_all_readable, possibly_claimed, removal_of_orphans
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
@@ -175,15 +175,16 @@ def _count_orphans(rows: list[Row], roots: Sequence[str], access: SnapshotAccess
     Files of jobs without a snapshot get a row for their job, and other files a row for the directory.
     """
     counts: Counter[str] = Counter()
-    claimed: dict[str, list[str]] = {}
     try:
         uses = find_file_uses(roots, access.storage(), access.allow_paths, access.path_mapping)
         check_all_readable(uses)
-        for root in {real_path(root) for root in roots}:
-            files = removal_of_orphans(uses, root, Age(_GUARD, now)).files
-            claimed |= possibly_claimed(uses, files)
-            places = {path for paths in claimed.values() for path in paths}
-            counts.update(directory_of_job(file.location) or root for file in files if file.path not in places)
+        real_roots = sorted({real_path(root) for root in roots})
+        files = removal_of_orphans(uses, real_roots, Age(_GUARD, now)).files
+        claimed = possibly_claimed(uses, files)
+        places = {path for paths in claimed.values() for path in paths}
+        counted = OrderedPaths(file.path for file in files if file.path not in places)
+        innermost = {path: root for root in real_roots for path in counted.below(root)}
+        counts.update(directory_of_job(Location.parse(path)) or root for path, root in innermost.items())
     except StateProcessorError as problem:
         for row in rows:
             row["unchecked"] = [*row.get("unchecked", ()), f"orphans: {problem}"]

@@ -117,7 +117,7 @@ class OrderedPaths:
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[str]]:
         """The paths by the last part of the path."""
-        paths = defaultdict(list)
+        paths: dict[str, list[str]] = defaultdict(list)
         for path in self._paths:
             paths[path.rpartition("/")[2]].append(path)
         return paths
@@ -170,14 +170,25 @@ class FileUses:
 
     def snapshots_in(self, directory: str) -> set[str]:
         """Return the snapshots in a directory or below it, and those that use files there."""
-        snapshots, used = self._ordered
-        inside = {directory, *snapshots.below(directory)} & self.snapshots.keys()
-        return inside.union(*(self.users[path] for path in used.below(directory)))
+        inside = {directory, *self._ordered_snapshots.below(directory)} & self.snapshots.keys()
+        return inside.union(*(self.users[path] for path in self._ordered_users.below(directory)))
+
+    def files_in(self, directories: Iterable[str]) -> list[ListedFile]:
+        """Return the files below some directories, each file once."""
+        paths = {path for directory in directories for path in self._ordered_files.below(directory)}
+        return [self.files[path] for path in sorted(paths)]
 
     @cached_property
-    def _ordered(self) -> tuple[OrderedPaths, OrderedPaths]:
-        """The snapshots, and the used files."""
-        return OrderedPaths(self.snapshots), OrderedPaths(self.users)
+    def _ordered_files(self) -> OrderedPaths:
+        return OrderedPaths(self.files)
+
+    @cached_property
+    def _ordered_snapshots(self) -> OrderedPaths:
+        return OrderedPaths(self.snapshots)
+
+    @cached_property
+    def _ordered_users(self) -> OrderedPaths:
+        return OrderedPaths(self.users)
 
     def with_removed(self, files: Iterable[ListedFile], snapshots: Iterable[StoredSnapshot]) -> FileUses:
         """Return these uses together with files and snapshots that were there before, unless others have taken their places."""

@@ -190,7 +190,7 @@ def orphans(
 
     def plan(uses: FileUses) -> _Planned:
         check_all_readable(uses)
-        removal = removal_of_orphans(uses, str(root), age)
+        removal = removal_of_orphans(uses, [str(root)], age)
         if not also:
             check_claims(uses, removal.files)
         check_has_snapshots(uses, removal.files)

@@ -25,7 +25,14 @@ from state_processor.applications.retention.file_shapes import (
     is_name_of_flink,
     is_savepoint_name,
 )
-from state_processor.applications.retention.file_uses import FileUses, ListedFile, OrderedPaths, StoredSnapshot, is_below, real_path
+from state_processor.applications.retention.file_uses import (
+    FileUses,
+    ListedFile,
+    OrderedPaths,
+    StoredSnapshot,
+    is_below,
+    real_path,
+)
 from state_processor.backends.files.changes import FileSink, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
@@ -439,15 +446,15 @@ class _RunningJobs:
         return last is None or not Age(self._older_than.age, min(last, self._older_than.now)).is_exceeded(file.modified)
 
 
-def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Removal:
+def removal_of_orphans(uses: FileUses, directories: Iterable[str], older_than: Age) -> Removal:
     """Plan the removal of files that Flink has made and that no snapshot uses.
 
     Parameters
     ----------
     uses
         The files and snapshots of all directories that matter.
-    directory
-        The directory below which files are removed.
+    directories
+        The directories below which files are removed.
     older_than
         Files that were changed within this time stay: a checkpoint that is not complete may use them. The time counts back
         from the last checkpoint of a job that may run.
@@ -455,9 +462,8 @@ def removal_of_orphans(uses: FileUses, directory: str, older_than: Age) -> Remov
     running = _RunningJobs(uses, older_than)
     orphans = [
         file
-        for path, file in uses.files.items()
-        if is_below(path, directory)
-        and not uses.users_of(path)
+        for file in uses.files_in(directories)
+        if not uses.users_of(file.path)
         and is_made_by_flink(file.location)
         and older_than.is_exceeded(file.modified)
         and not running.may_append(file)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from state_processor.backends.metadata.checkpoint_order import Mark, in_order
 
@@ -63,3 +66,32 @@ def test_files_are_asked_for_only_if_numbers_and_times_disagree() -> None:
         raise AssertionError(number)
 
     assert in_order([Mark(2, 2, 1.0), Mark(1, 1, 0.0)], files).checkpoints == [1, 2]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 1.0, 5.0, 700.0, 2000.0, None]), st.sets(st.integers(0, 6), max_size=2)), max_size=12
+    )
+)
+def test_lineages_and_runs_are_those_of_a_comparison_of_all_pairs(checkpoints: list[tuple[float | None, set[int]]]) -> None:
+    marks = [Mark(number, number, time) for number, (time, _) in enumerate(checkpoints)]
+    order = in_order(marks, lambda number: {str(file) for file in checkpoints[number][1]})
+    if any(earlier.by_time > later.by_time for earlier, later in pairwise(marks)):
+        assert order.checkpoints == compared_by_pairs(checkpoints, marks)
+
+
+def compared_by_pairs(checkpoints: list[tuple[float | None, set[int]]], marks: list[Mark[int]]) -> list[int]:
+    lineages: list[list[Mark[int]]] = []
+    for mark in marks:
+        related = [ms for ms in lineages if any(checkpoints[m.number][1] & checkpoints[mark.number][1] for m in ms)]
+        lineages = [ms for ms in lineages if ms not in related]
+        lineages.append(sorted([*(m for ms in related for m in ms), mark], key=lambda m: m.number))
+    runs: list[list[list[Mark[int]]]] = []
+    times = {ms[-1].number: max(m.by_time for m in ms) for ms in lineages}
+    for ms in sorted(lineages, key=lambda ms: times[ms[-1].number]):
+        highest = max((ms for ms in runs[-1]), key=lambda ms: ms[-1].number) if runs else ms
+        later = times[ms[-1].number][0] - times[highest[-1].number][0]
+        if not runs or (ms[-1].number < highest[-1].number and later >= 10 * MINUTE):
+            runs.append([])
+        runs[-1].append(ms)
+    return [m.number for run in runs for ms in sorted(run, key=lambda ms: ms[-1].number) for m in ms]
