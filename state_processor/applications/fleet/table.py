@@ -154,7 +154,11 @@ def _roots(directories: Directories) -> list[str]:
 
 
 def _search(roots: Sequence[str], depth: int, access: SnapshotAccess) -> tuple[list[SnapshotInfo], list[Row]]:
-    """Return the snapshots below directories, and a row for each directory that can't be searched."""
+    """Return the snapshots below directories, and a row for each directory that can't be searched.
+
+    Directories may overlap, and links lead to a snapshot by several paths: it counts once, by its path without links if that is
+    below a directory.
+    """
     snapshots: dict[str, SnapshotInfo] = {}
     failures: dict[str, str] = {}
     for root in roots:
@@ -163,7 +167,9 @@ def _search(roots: Sequence[str], depth: int, access: SnapshotAccess) -> tuple[l
         except StateProcessorError as problem:
             failures[root] = str(problem)
             continue
-        snapshots |= {info.path: info for info in found.snapshots}
+        for info in found.snapshots:
+            place = real_path(info.path)
+            snapshots[place] = info if place == info.path else snapshots.get(place, info)
         deep = f"it is more than {depth} levels down; {spelled('depth', depth + 1)} searches it"
         failures |= dict.fromkeys(found.unsearched, deep)
     return [*snapshots.values()], [{"directory": place, "error": reason} for place, reason in failures.items()]

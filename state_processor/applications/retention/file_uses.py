@@ -134,8 +134,8 @@ class OrderedPaths:
 
     def _range(self, directory: str) -> slice:
         start = directory.rstrip("/")
-        after = chr(ord("/") + 1)
-        return slice(bisect_left(self._paths, start + "/"), bisect_left(self._paths, start + after))
+        first, after = start + "/", start + chr(ord("/") + 1)
+        return slice(bisect_left(self._paths, first), bisect_left(self._paths, after))
 
 
 @dataclass(frozen=True)
@@ -289,10 +289,9 @@ class _Reading:
         return directory in self.snapshots or directory in self.unreadable
 
     def _read_below(self, job: str) -> list[str]:
-        """Return the directories below a job whose ``_metadata`` was read. Each of these is a listed file."""
+        """Return the directories, of a job and below it, whose ``_metadata`` was read. Each ``_metadata`` is a listed file."""
         listed = (self.files[path] for path in self.paths.below(job))
-        directories = (str(file.location.parent) for file in _metadata_files(listed))
-        return [path for path in directories if is_below(path, job) and self._is_read(path)]
+        return [path for path in (str(file.location.parent) for file in _metadata_files(listed)) if self._is_read(path)]
 
     def _read(self, waiting: list[ListedFile], read: Callable[[ListedFile, _Reading], StoredSnapshot]) -> bool:
         """Read some ``_metadata`` files; return False if all directories have to be listed again."""
@@ -351,13 +350,14 @@ def _stored(file: ListedFile, snapshot: Snapshot, reading: _Reading) -> StoredSn
     return StoredSnapshot(str(file.location.parent), metadata.checkpoint_id, kind, file.modified, files, namesakes)
 
 
-def _streams(snapshot: Snapshot) -> set[StreamInFile]:
-    return {
+def _streams(snapshot: Snapshot) -> Iterable[StreamInFile]:
+    """Return each stream once, in the order of ``_metadata``: errors name the first."""
+    return dict.fromkeys(
         stream
         for operator in snapshot.metadata.operators
         for part in (operator.coordinator_state, *operator.subtasks)
         for stream in streams_in_files(part)
-    }
+    )
 
 
 def _paths(snapshot: Snapshot, stream: StreamInFile, listed: Collection[str]) -> Iterator[str]:

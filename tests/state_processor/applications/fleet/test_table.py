@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 import state_processor as sp
@@ -146,6 +148,43 @@ def test_orphans_are_counted_and_stay(tmp_path: Path) -> None:
     (row,) = sp.fleet(tmp_path, orphans=True).to_pylist()
     assert row["orphans"] is None
     assert row["unchecked"][0].startswith("orphans: nothing is removed, because the files of")
+
+
+def test_overlapping_directories_count_each_job_once(tmp_path: Path) -> None:
+    for job in (ORDERS, CLICKS):
+        checkpoint(tmp_path / "jobs" / job, 1, DAY)
+        orphan = tmp_path / "jobs" / job / "shared" / "01234567-0123-0123-0123-0123456789ab"
+        orphan.parent.mkdir()
+        orphan.write_bytes(b"x")
+        os.utime(orphan, (1e9, 1e9))
+    root, link = tmp_path / "jobs", tmp_path / "link"
+    link.symlink_to(root / ORDERS)
+    counted = sp.fleet(root, orphans=True).to_pylist()
+    assert [(row["directory"], row["snapshots"], row["orphans"]) for row in counted] == [
+        (str(root / ORDERS), 1, 1),
+        (str(root / CLICKS), 1, 1),
+    ]
+    filesystem = fsspec.filesystem("memory")
+    filesystem.put(str(root / ORDERS), "/elsewhere/" + ORDERS, recursive=True)
+    for directories in (
+        [root, root],
+        [f"{root}/", root],
+        [root, root / ORDERS],
+        [root / ORDERS / "chk-1", root],
+        [root / ORDERS / "shared", root],
+        [f"file://{root}", root],
+        [link, root],
+        [tmp_path],
+    ):
+        assert by_place(directories) == by_place([root]), directories
+        assert by_place([*directories, "memory://elsewhere"]) == by_place([root]) | by_place(["memory://elsewhere"]), directories
+    assert [(Path(place).name, row["orphans"]) for place, row in by_place([link]).items()] == [("link", 1)]
+
+
+def by_place(directories: Sequence[Path | str]) -> dict[str, dict[str, Any]]:
+    rows = sp.fleet(directories, orphans=True, check=True).to_pylist()
+    assert len({row["directory"] for row in rows}) == len(rows)
+    return {row["directory"]: row | {"age_seconds": None} for row in rows}
 
 
 def test_the_order(tmp_path: Path) -> None:
