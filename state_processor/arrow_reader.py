@@ -74,7 +74,7 @@ class SavepointReader(SnapshotReader):
         """Return one row per state of every operator: kind, types, whether it has TTL, and the schema of a read."""
         from state_processor.backends.read.catalog import states
 
-        return states(self._snapshot)
+        return states(self._snapshot, advise=True)
 
     def handles(self) -> pa.Table:
         """Return one row per file, part of a file, or piece inside ``_metadata`` that the snapshot consists of."""

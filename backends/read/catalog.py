@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -112,7 +113,7 @@ def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
     }
 
 
-def states(snapshot: Snapshot) -> pa.Table:
+def states(snapshot: Snapshot, *, advise: bool = False) -> pa.Table:
     """Return one row per state of every operator, the union over all subtasks.
 
     ``size_in_bytes`` is the size of the state in the snapshot. It is null if several states share a file, and only a scan of the
@@ -120,7 +121,7 @@ def states(snapshot: Snapshot) -> pa.Table:
     SQL, if the snapshot was opened with the plan of its query. ``operator_kind`` is the kind of an operator of Flink SQL, such as
     ``join``: from the plan, from the name of the operator, or from the names and types of its states. Raw state does not have a
     name. A state that can't be read has a row whose ``value_type`` gives class and reason; its name is null if its header can't
-    be read. Types with undescribed classes of Kryo show the call that describes them, and so does one warning.
+    be read. Types with undescribed classes of Kryo show the call that describes them; with ``advise``, so does one warning.
     """
     operators = snapshot.metadata.operators
     undescribed: dict[str, None] = {}
@@ -131,7 +132,8 @@ def states(snapshot: Snapshot) -> pa.Table:
         for row in _state_rows(StoredOperator(snapshot, operator, surveyed), known, undescribed)
     )
     table = _table(_columns(rows, STATES_SCHEMA), STATES_SCHEMA, snapshot)
-    log_undescribed(undescribed)
+    if advise:
+        log_undescribed(undescribed)
     return table
 
 
@@ -330,5 +332,5 @@ def _stream(stream: h.StreamStateHandle) -> Row:
     return row | {"path": getattr(stream, "path", None)}
 
 
-TABLES: Final = {"operators": operators, "states": states, "handles": handles}
+TABLES: Final = {"operators": operators, "states": partial(states, advise=True), "handles": handles}
 """The tables about a snapshot by name."""

@@ -12,6 +12,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read import catalog
 from state_processor.backends.read.option import ROWS, Kind
 from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.commands.command import (
     OPERATOR,
     PRINTING,
@@ -100,7 +101,7 @@ def _say_hint(snapshot: Snapshot) -> None:
 )
 def _states(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
-    rows = catalog.states(snapshot).to_pylist()
+    rows = catalog.states(snapshot, advise=True).to_pylist()
     if options.json:
         print_json(rows)
         return
@@ -169,18 +170,17 @@ def _get(options: argparse.Namespace) -> None:
     if not options.vertical or not found:
         say(str(found))
         return
-    for name, table in found.tables().items():
-        say(text_of(name))
-        print_table([c for c in table.column_names if c != "key"], table.to_pylist(), options)
+    print_table(*found.rows(), options)
 
 
 def _keys(options: argparse.Namespace) -> list[Any]:
     """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
     opening = {n: value for n, value in flag_values(options).items() if n in OpeningOptions.__annotations__}
-    table = arrow.states(options.path, **opening)
-    wanted = required_operator(options)
-    types = {row["key_type"] for row in table.to_pylist() if row["operator_uid_hash"] == wanted.uid_hash and row["key_type"]}
-    return [text if types == {"STRING"} else _json_or_text(text) for text in options.key]
+    operator = required_operator(options)
+    stored = StoredOperator.find(SnapshotAccess.of(**opening).open(options.path), operator.uid, operator.uid_hash)
+    keyed = (state for states in stored.survey()[0].values() for state in states if state.is_keyed)
+    are_texts = {str(state.serializers["key"]) for state in keyed} == {"STRING"}
+    return [text if are_texts else _json_or_text(text) for text in options.key]
 
 
 def _json_or_text(text: str) -> Any:

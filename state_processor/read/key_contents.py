@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from state_processor.backends.read.key_rows import KeyReader
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import stored_name
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.options.effects import check_effects, check_time_to_live
@@ -20,16 +21,20 @@ from state_processor.options.keywords import check_arguments
 from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.table import EFFECTIVE_OPTIONS
+from state_processor.serializers.kryo.classes import log_undescribed, undescribed_classes
 from state_processor.types.identifier import OperatorIdentifier
 
 _TIMERS = "timers"
+_PLACES: Final = ("window", "namespace")
+_COLUMNS: Final = ("state", *_PLACES, "value")
+_NAMES: Final = frozenset({"state"})
 _LONGEST = 4000
 """Characters of a value in notebooks: more than in tables of many rows."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyContents:
-    """What an operator keeps for one key; as text, a table for each state that has rows.
+    """What an operator keeps for one key; as text, a table of states and timers.
 
     Parameters
     ----------
@@ -75,17 +80,23 @@ class KeyContents:
         tables = self.tables()
         if not tables:
             return f"{head}: nothing"
-        parts = [f"{text_of(name)}\n{_rendered(table.drop_columns(['key']))}" for name, table in tables.items()]
-        return "\n\n".join([head, *parts])
+        return f"{head}\n\n{render_records(*self.rows(), whole=_NAMES)}"
+
+    def rows(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return all states and timers as one table: its columns, and its rows by column.
+
+        The column ``state`` is the name of the state, or ``timers``. A row without a single value has a struct of its columns.
+        """
+        rows = [_row(name, row) for name, table in self.tables().items() for row in table.drop_columns(["key"]).to_pylist()]
+        return [c for c in _COLUMNS if any(row.get(c) is not None for row in rows) or c in ("state", "value")], rows
 
     def _repr_html_(self) -> str:
         from html import escape
 
         from state_processor.display.html_tables import html_table
 
-        tables = {name: table.drop_columns(["key"]) for name, table in self.tables().items()}
-        parts = [html_table(t.column_names, t.to_pylist(), caption=name, longest=_LONGEST) for name, t in tables.items()]
-        return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(parts)}"
+        table = html_table(*self.rows(), longest=_LONGEST) if self else ""
+        return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{table}"
 
 
 class KeyLookUp:
@@ -117,6 +128,7 @@ class KeyLookUp:
         read = ReadOptions(**values_of(READ_OPTIONS, given))
         self._operator = operator
         self._reader = KeyReader(stored, state, replace(read, flatten=False), exact_times="nanos" not in given)
+        log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for s in _states(stored, state))))
 
     def find(self, key: Any) -> KeyContents:
         """Read the contents of a key.
@@ -133,13 +145,20 @@ class KeyLookUp:
 
 def _check_time_to_live(stored: StoredOperator, state: str | None, given: Collection[str]) -> None:
     """Refuse options about time-to-live where no state that is read has one; a state that is not there is refused later."""
-    states = stored.survey()[0]
-    wanted = None if state is None else stored_name(state, states)
-    read = [s for name, found in states.items() if wanted in (None, name) for s in found]
+    read = _states(stored, state)
     where = stored.label if state is None else f"state {state!r} of {stored.label}"
     if read:
         check_time_to_live(given, where, has_ttl=any(s.has_ttl for s in read))
 
 
-def _rendered(table: pa.Table) -> str:
-    return render_records(table.column_names, table.to_pylist())
+def _states(stored: StoredOperator, name: str | None) -> list[StateDescription]:
+    """Return the descriptions of a state, or of all states that may have rows for a key."""
+    states = stored.survey()[0]
+    stored_as = None if name is None else stored_name(name, states)
+    return [state for of_name in states.values() for state in of_name if state.is_keyed and stored_as in (None, state.name)]
+
+
+def _row(name: str, columns: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a state, or of the timers, as a row of one table."""
+    place = {c: columns.pop(c) for c in _PLACES if c in columns}
+    return {"state": name, **place, "value": columns["value"] if [*columns] == ["value"] else columns}

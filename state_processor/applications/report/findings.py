@@ -16,11 +16,17 @@ from state_processor.display.text_tables import count_text, size_text, text_of
 
 _LARGE_KEY: Final = 0.05
 """The minimum share of an operator's bytes that makes a key a finding."""
+_UNEVEN: Final = 1.5
+"""The minimum size of the largest subtask, as a multiple of the mean, that is a finding."""
 _LONGEST_KEY: Final = 200
 
 
 def findings(contents: SnapshotContents) -> Iterator[str]:
-    """Yield sentences about uids, key groups, subtasks, keys and growth."""
+    """Yield sentences about uids, growth, and about skew: the most bytes above a fair share come first.
+
+    Skew is left out that costs nothing: key groups that are smaller than a subtask's share can be spread, and few keys leave key
+    groups empty.
+    """
     unmatched = contents.unmatched_uids
     if unmatched:
         number = len(unmatched)
@@ -28,22 +34,28 @@ def findings(contents: SnapshotContents) -> Iterator[str]:
         yield f"No operator has {what}."
     if contents.uids_hint:
         yield contents.uids_hint
-    for operator, groups in contents.key_groups.items():
-        if groups.total:
-            for text in _of_operator(groups, contents.subtasks[operator], contents.keys.get(operator)):
-                yield f"{operator}: {text[0].lower()}{text[1:]}"
     for row in contents.over_time.growth if contents.over_time is not None else ():
         if row["grows_without_bound"]:
             state = row["state"].strip("()") if row["state_name"] is None else f"state {row['state']}"
             yield f"{row['operator']}: {state} grows without a visible bound: {row['evidence']}."
+    uneven = [
+        (excess, f"{operator}: {text[0].lower()}{text[1:]}")
+        for operator, groups in contents.key_groups.items()
+        if groups.total
+        for excess, text in _of_operator(groups, contents.subtasks[operator], contents.keys.get(operator))
+    ]
+    yield from (text for _, text in sorted(uneven, key=lambda one: -one[0]))
 
 
-def _of_operator(groups: Distribution, subtasks: Subtasks, keys: LargestKeys | None) -> Iterator[str]:
-    yield key_groups_text(groups)
-    if len(subtasks.key_groups) > 1:
-        yield subtasks_text(subtasks)
+def _of_operator(groups: Distribution, subtasks: Subtasks, keys: LargestKeys | None) -> Iterator[tuple[float, str]]:
+    """Yield sentences with the number of bytes of the largest part above its fair share."""
+    share = groups.total / len(subtasks.key_groups)
     if keys is not None and keys.rows and keys.rows[0][SIZE] >= _LARGE_KEY * groups.total:
-        yield largest_key_text(keys, groups)
+        yield keys.rows[0][SIZE], largest_key_text(keys, groups)
+    if len(groups.sizes) > 1 and groups.most >= share:
+        yield groups.most - groups.total / len(groups.sizes), key_groups_text(groups)
+    if len(subtasks.key_groups) > 1 and (subtasks.sizes.empty or subtasks.sizes.skew >= _UNEVEN):
+        yield subtasks.sizes.most - share, subtasks_text(subtasks)
 
 
 def key_groups_text(groups: Distribution) -> str:

@@ -140,7 +140,7 @@ def _time(moment: datetime) -> str:
 
 def _findings(contents: SnapshotContents) -> str:
     found = "".join(f"<li>{_text(sentence)}</li>" for sentence in findings(contents))
-    return f'<ul class="findings">{found}</ul>' if found else ""
+    return f'<ul class="findings">{found}</ul>' if found else '<p class="note">Nothing stands out.</p>'
 
 
 def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:

@@ -70,8 +70,9 @@ def test_expired_values_beside_timers() -> None:
 def test_text() -> None:
     lines = str(sp.arrow.lookup(ORDERS_PATH, "orders", "amelia")).splitlines()
     assert lines[0] == "operator orders, key 'amelia'"
-    total = lines.index("total")
-    assert [line.strip() for line in lines[total + 1 : total + 4]] == ["value", "─────", "3950"]
+    assert [line.split()[:2] for line in lines[2:3] + lines[4:5]] == [["state", "value"], ["total", "3950"]]
+    timers = str(sp.arrow.lookup(ORDERS_PATH, "orders", "sofia")).splitlines()[-1]
+    assert timers.startswith("timers   {timestamp: 1704088800000, fires_at: ")
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,27 @@ def test_text() -> None:
 def test_mistakes(arguments: tuple[Any, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         sp.arrow.lookup(ORDERS_PATH, *arguments)
+
+
+def test_no_notes_about_other_operators(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = sp.arrow.SavepointWriter.new()
+    rows = [{"key": "1", "value": b"\x01"}]
+    kryo = sp.ValueState(sp.Types.KRYO("com.acme.NeverDescribed"))
+    long = sp.ValueState(sp.Types.LONG())
+    writer.with_keyed_state("plain", [{"key": "1", "value": 2}], key_type=sp.Types.STRING(), states={"value": long})
+    writer.with_keyed_state("kryo", rows, key_type=sp.Types.STRING(), states={"value": kryo})
+    writer.write(tmp_path / "s")
+    path = str(tmp_path / "s")
+    caplog.clear()
+    for command in (["get", path, "--uid", "plain", "1"], ["show", path, "--uid", "plain", "--state", "value", "--key", "1"]):
+        assert main(command) == 0
+    repr(sp.open(path))
+    sp.arrow.diff_summary(path, path)
+    assert "NeverDescribed" not in caplog.text + capsys.readouterr().err
+    assert main(["get", path, "--uid", "kryo", "1"]) == 0
+    assert "NeverDescribed" in caplog.text
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,9 +92,10 @@ def test_contents_are_those_of_the_snapshot() -> None:
 
 def test_findings_are_in_words() -> None:
     text = Markup(page(contents(ORDERS_PATH, SnapshotAccess(), keys=3))).text
-    assert "orders: 84 of 128 key groups are empty; the largest is 7.5 times the mean." in text
-    assert "orders: none of 2 subtasks is empty; the largest has 6.6 KiB, 1.2 times the mean." in text
-    assert "7.5 times the mean. All have 11.2 KiB, key group 101 has 670 B." in text
+    assert "FindingsNothing stands out.Operators" in text
+    assert (
+        "84 of 128 key groups are empty; the largest is 7.5 times the mean. All have 11.2 KiB, key group 101 has 670 B." in text
+    )
     assert "subtasksizetimes the meanentrieskey groupswith state16.6 KiB1.2181642304.6 KiB0.81356421" in text
     assert "søren367 B3.2 %9beatriz360 B3.1 %8sofia324 B2.8 %8All keys of the 128 key groups were measured." in text
     assert "clara" not in text
@@ -113,15 +114,34 @@ def test_findings_of_uneven_operators() -> None:
     )  # fmt: skip
     assert list(findings(found)) == [
         "No operator has 2 of the given uids: 'a', 'b'.",
+        f"orders: the key {'k' * 200}… (500 characters) has 1.4 KiB in 2,000 entries, 93.1 % of all bytes.",
         "orders: 6 of 8 key groups are empty; the largest is 8.0 times the mean.",
         "orders: 1 of 3 subtasks is empty; the largest has 1.5 KiB, 3.0 times the mean. 2 of them own 3 key groups, 1 own 2.",
-        f"orders: the key {'k' * 200}… (500 characters) has 1.4 KiB in 2,000 entries, 93.1 % of all bytes.",
     ]
     text = Markup(page(found)).text
     assert "The keys of the 1 largest of 8 key groups were measured, with 99.8 % of the bytes." in text
     assert "A key of another key group has at most 3 B." in text
     shares = {0: "0.0 %", 0.0001: "under 0.1 %", 0.123: "12.3 %", 0.9999: "over 99.9 %", 1: "100.0 %"}
     assert {share: share_text(share) for share in shares} == shares
+
+
+def test_skew_that_costs_most_is_the_first_finding_and_even_operators_have_none() -> None:
+    owned, filled = np.array([2, 2]), np.array([1, 1])
+    groups = {
+        "even": Distribution(np.array([500, 450, 400, 550])),
+        "small": Distribution(np.array([0, 10, 0, 90])),
+        "large": Distribution(np.array([0, 7000, 0, 2000])),
+    }
+    subtasks = {
+        name: Subtasks(Distribution(one.sizes.reshape(2, 2).sum(axis=1)), filled, owned, filled) for name, one in groups.items()
+    }
+    found = SnapshotContents("/s", {}, [], [], None, datetime(2026, 1, 2, tzinfo=UTC), (), groups, subtasks, {})
+    assert [sentence.partition(";")[0] for sentence in findings(found)] == [
+        "large: 2 of 4 key groups are empty",
+        "large: none of 2 subtasks is empty",
+        "small: 2 of 4 key groups are empty",
+        "small: none of 2 subtasks is empty",
+    ]
 
 
 def test_times_of_snapshot_and_report(tmp_path: Path) -> None:
