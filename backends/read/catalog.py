@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -332,5 +332,9 @@ def _stream(stream: h.StreamStateHandle) -> Row:
     return row | {"path": getattr(stream, "path", None)}
 
 
-TABLES: Final = {"operators": operators, "states": partial(states, advise=True), "handles": handles}
+TABLES: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
+    "operators": operators,
+    "states": partial(states, advise=True),
+    "handles": handles,
+}
 """The tables about a snapshot by name."""

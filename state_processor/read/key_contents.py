@@ -160,5 +160,5 @@ def _states(stored: StoredOperator, name: str | None) -> list[StateDescription]:
 
 def _row(name: str, columns: dict[str, Any]) -> dict[str, Any]:
     """Return a row of a state, or of the timers, as a row of one table."""
-    place = {c: columns.pop(c) for c in _PLACES if c in columns}
+    place: dict[str, Any] = {c: columns.pop(c) for c in _PLACES if c in columns}
     return {"state": name, **place, "value": columns["value"] if [*columns] == ["value"] else columns}
