@@ -185,9 +185,11 @@ def lookup(
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
         The state can't be read.
     """
+    from state_processor.read.key_contents import KeyContents
+
     access = SnapshotAccess.among(options)
     reading: Any = {name: value for name, value in options.items() if name not in _OPENING}
-    return SavepointReader(access.open(path), access).lookup(uid, key, state, **reading)
+    return KeyContents.find(access.open(path), OperatorIdentifier.of(uid), key, state, reading)
 
 
 @takes_options

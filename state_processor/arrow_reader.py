@@ -189,6 +189,7 @@ class SavepointReader(SnapshotReader):
         """
         from state_processor.read.sizes import SizeReport
 
+        self._snapshot.check_plan()
         operator = None if uid is None else OperatorIdentifier.of(uid)
         threads = self._snapshot.threads
         return SizeReport.of(self._snapshot, operator, by, top, threads).measured(threads)

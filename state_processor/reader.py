@@ -263,6 +263,7 @@ class SavepointReader(SnapshotReader, SnapshotPlots):
         OptionError
             ``by`` is unknown, or ``key`` without an operator.
         """
+        self._snapshot.check_plan()
         operator = None if uid is None else OperatorIdentifier.of(uid)
         return size_report(self._spark, SizeReport.of(self._snapshot, operator, by, top), self._access.serializers)
 

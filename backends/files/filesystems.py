@@ -130,9 +130,11 @@ def _fsspec(location: Location, options: Mapping[str, Any]) -> pafs.FileSystem:
     try:
         # only scheme and authority of the URL: fsspec would parse "::" in a path as a chain of file systems
         url = f"{location.scheme}://{location.authority.replace('::', ':')}/"
-        filesystem, _ = fsspec.core.url_to_fs(url, **options)
+        filesystem, _ = fsspec.core.url_to_fs(url, **{"skip_instance_cache": True, **options})
     except (ImportError, ValueError) as e:
         problem = in_short(without_values(str(e), options))
         advice = what_to_do(location.scheme) or unknown_scheme(location.scheme)
         raise UnsupportedFormatError(f"{location}: no file system for {location.scheme}:// ({problem}){advice}") from None
+    if isinstance(listings := getattr(filesystem, "dircache", None), fsspec.dircache.DirCache):
+        listings.use_listings_cache = False  # others add, replace and remove files
     return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage_advice import absent, in_short, incomplete, what_to_do
-from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.locks import process_lock
 
@@ -94,6 +94,11 @@ class OpenFile:
 
     size: int
 
+    @property
+    def is_current(self) -> bool:
+        """False if the path has another file now. Without a file at the path, and in remote storage, the open file counts."""
+        return True
+
     def read(self, offset: int, length: int) -> memoryview:
         raise NotImplementedError
 
@@ -109,7 +114,16 @@ class _LocalFile(OpenFile):
             os.close(descriptor)
             raise OSError(f"it is not a regular file ({stat.filemode(mode)})")
         self._file = os.fdopen(descriptor, "rb")
+        self._path, self._version = path, _version(os.fstat(descriptor))
         self.size = os.fstat(descriptor).st_size
+
+    @property
+    def is_current(self) -> bool:
+        """False if the path has another file now."""
+        try:
+            return _version(os.stat(self._path)) == self._version
+        except OSError:
+            return True
 
     def read(self, offset: int, length: int) -> memoryview:
         data = np.empty(length, dtype=np.uint8).data  # a bytearray would be filled with zeros first
@@ -120,6 +134,10 @@ class _LocalFile(OpenFile):
                 break  # the file has shrunk since it was opened: the caller compares lengths
             filled += got
         return data[:filled]
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class _RemoteFile(OpenFile):
@@ -274,8 +292,11 @@ class Storage:
             A setting is unknown to the file system.
         """
         location = Location.parse(path)
-        if location.query:
-            self._queries.setdefault(location.scheme, location.query)
+        if location.query and (settings := self._queries.setdefault(location.scheme, location.query)) != location.query:
+            raise OptionError(
+                f"{location}: expected the settings ?{settings} of an earlier {location.scheme} URL of this call, found "
+                f"?{location.query}; one call has one connection for each scheme and bucket"
+            )
         key = (location.scheme, location.authority)
         filesystem = self._filesystems.get(key)
         if filesystem is None:
@@ -566,6 +587,11 @@ class StoredFile:
     def size(self) -> int:
         """Actual length of the file in bytes."""
         return self._opened().size
+
+    @property
+    def is_current(self) -> bool:
+        """False if the file is open, and its path has another file now."""
+        return self._open is None or self._open[1].is_current
 
     def read(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset`` on.

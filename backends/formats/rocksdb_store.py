@@ -113,10 +113,14 @@ class Store:
         """
         where = f"{self.where}, state {family!r}"
         files = self.family(family).files
-        with self.fetching() as threads:
-            for buffer, entries in FamilyScan(files, self.table, prefix, where, threads).blocks(lower, upper):
-                yield buffer, None, entries
-                del buffer, entries  # before more is decompressed
+        try:
+            with self.fetching() as threads:
+                for buffer, entries in FamilyScan(files, self.table, prefix, where, threads).blocks(lower, upper):
+                    yield buffer, None, entries
+                    del buffer, entries  # before more is decompressed
+        except CorruptSnapshotError:  # the files may be copied again
+            self._tables.clear()
+            raise
 
     def key_ranges(self, family: str, lower: bytes, upper: bytes, most_bytes: int) -> list[KeyRange]:
         """Return adjacent ranges of the keys of a column family, with about ``most_bytes`` of entries each.
@@ -208,6 +212,13 @@ class Store:
         tables = (stream for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name))
         return any(self._snapshot.open(stream, self._context).is_remote for stream in islice(tables, 1))
 
+    @property
+    def is_current(self) -> bool:
+        """False if a path has another file than the one that is open."""
+        with self._lock:
+            tables = [*self._tables.values()]
+        return self._manifest_stream.is_current and all(table.stream.is_current for table in tables)
+
     def _opened(self, name: str) -> StateStream:
         handle = self._streams[name]
         stream = self._snapshot.open(handle, f"{self._context}, {name}")
@@ -221,7 +232,7 @@ class Store:
         name = bytes(self._opened("CURRENT").read()).decode("ascii", "replace").strip()
         if name not in self._streams:
             raise CorruptSnapshotError(f"{self.where}: CURRENT names {name!r}; this file is missing in the snapshot")
-        stream = self._opened(name)
+        stream = self._manifest_stream = self._opened(name)
         manifest = read_manifest(stream.read(), f"{self.where}, {stream.describe()}")
         found = {name: stream.state_size for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name)}
         listed = {file.name: file.size for file in manifest.files}
@@ -267,6 +278,8 @@ _stores_lock = process_lock()
 def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> Store:
     """Open the store of a handle. The last stores stay open, because tasks of one process read neighbouring key groups.
 
+    A store is opened again if a local file was copied again or replaced since, even under the same ``_metadata``.
+
     Parameters
     ----------
     snapshot
@@ -288,7 +301,7 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
     key = (snapshot.directory, snapshot.digest, snapshot.storage.settings, snapshot.relocation.given, handle)
     with _stores_lock:
         store = _stores.pop(key, None)
-    if store is None:
+    if store is None or not store.is_current:
         store = Store(snapshot, handle, context)
     with _stores_lock:
         _stores[key] = store

@@ -183,9 +183,10 @@ class Snapshot:
         return replace(self, storage=storage, relocation=Relocation(storage, self.directory))
 
     def check_plan(self) -> None:
-        """Check in a task that the snapshot is the one that a read was planned for: Spark keeps plans for later queries.
+        """Check that the directory still has the snapshot that a read was planned for.
 
-        A snapshot that was removed meanwhile is not refused: its files tell whether the read can go on.
+        Spark, Polars and DuckDB keep plans for later queries. A snapshot that was removed meanwhile is not refused: its files
+        tell whether the read can go on.
 
         Raises
         ------
@@ -195,8 +196,8 @@ class Snapshot:
         stored = stored_metadata(self.directory, self.storage)
         if stored is not None and beginning_digest(stored) != self.beginning:
             raise MissingFileError(
-                f"{self.directory} has another snapshot than when this read was planned. Spark keeps the plan with a DataFrame "
-                "or view: make it again, and it has the rows of the new snapshot"
+                f"{self.directory} has another snapshot than when this read was planned. DataFrames, views, lazy frames, "
+                "connections and readers keep the plan: make them again, and they have the rows of the new snapshot"
             )
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:

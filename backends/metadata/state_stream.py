@@ -80,6 +80,11 @@ class StateStream:
         """Actual length of the file that it is in; ``None`` for inline state."""
         return self._source.size if isinstance(self._source, StoredFile) else None
 
+    @property
+    def is_current(self) -> bool:
+        """False if its file is open, and the path has another file now."""
+        return not isinstance(self._source, StoredFile) or self._source.is_current
+
     def read(self, offset: int = 0, length: int | None = None) -> memoryview:
         """Return ``length`` bytes from ``offset``, by default to the end; numpy views them without a copy.
 

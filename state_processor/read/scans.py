@@ -140,6 +140,11 @@ class StateScan:
             The columns and fields to decode. All other columns, and other fields of structs, are skipped.
         keys
             Only rows of these keys are needed; ``None`` for all. See :meth:`narrowing_keys`.
+
+        Raises
+        ------
+        MissingFileError
+            The directory has another snapshot since the state was opened.
         """
         context, batches = self.context.copy(), self._batches(wanted, keys)
         while (batch := context.run(next, batches, None)) is not None:
@@ -147,6 +152,7 @@ class StateScan:
             del batch  # before the next one is decoded
 
     def _batches(self, wanted: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
+        self.stored.snapshot.check_plan()
         reader = self.reader
         if keys is not None:
             options = replace(self.source.read, keys=tuple(keys))

@@ -82,6 +82,7 @@ class SnapshotReader:
         """
         from state_processor.read.key_contents import KeyContents
 
+        self._snapshot.check_plan()
         return KeyContents.find(self._snapshot, OperatorIdentifier.of(uid), key, state, options)
 
     def types(self, uid: str | OperatorIdentifier) -> OperatorTypes:
@@ -145,6 +146,7 @@ class SnapshotReader:
     def _operator(self, uid: str | OperatorIdentifier) -> OperatorState:
         from state_processor.backends.read.state_listing import find_operator
 
+        self._snapshot.check_plan()
         identifier = OperatorIdentifier.of(uid)
         return find_operator(self._snapshot, identifier.uid, identifier.uid_hash)
 

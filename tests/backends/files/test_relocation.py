@@ -112,6 +112,22 @@ def test_a_move_is_deduced_once(checkpoint, tmp_path):
     assert storage.asked == asked + 49
 
 
+def test_a_deduced_place_whose_files_were_moved_again(checkpoint, tmp_path):
+    """What was deduced is tried first, and given up where its files are not there any more."""
+    now = moved(checkpoint, tmp_path)
+    relocation = Relocation(Storage(), str(now / JOB / "chk-3"), allow_paths=[f"file:{checkpoint}"])
+    assert relocation.locate(f"file:{checkpoint}/{JOB}/shared/s1") == str(now / JOB / "shared" / "s1")
+    put(checkpoint, f"{JOB}/shared/s1")
+    shutil.rmtree(now / JOB / "shared")
+    assert relocation.locate(f"file:{checkpoint}/{JOB}/shared/s1") == str(checkpoint / JOB / "shared" / "s1")
+    put(now, f"{JOB}/shared/s1")  # a copy beside the snapshot counts again
+    assert relocation.locate(f"file:{checkpoint}/{JOB}/shared/s1") == str(now / JOB / "shared" / "s1")
+    shutil.rmtree(now / JOB / "shared")
+    shutil.rmtree(checkpoint)
+    with pytest.raises(MissingFileError, match="is missing"):
+        relocation.locate(f"file:{checkpoint}/{JOB}/shared/s1")
+
+
 def test_an_unmoved_directory_is_searched_for_once(checkpoint, tmp_path):
     put(checkpoint, *(f"{JOB}/shared/n{i}" for i in range(50)))
     alone = tmp_path / "alone"

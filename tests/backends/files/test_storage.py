@@ -9,6 +9,7 @@ import fsspec
 import numpy as np
 import pyarrow.fs as pafs
 import pytest
+from fsspec.spec import AbstractFileSystem
 from moto.server import ThreadedMotoServer
 
 from state_processor.backends.files.location import Location
@@ -164,6 +165,45 @@ def test_storage_and_open_files_can_be_pickled(files):
     storage.exists(files)
     assert pickle.loads(pickle.dumps(file)).read(0, 256) == LARGE[:256]
     assert pickle.loads(pickle.dumps(storage)).options == {"region": "eu"}
+
+
+class RememberingFileSystem(AbstractFileSystem):
+    """A file system that answers from its listings, as those of Azure and Google do. It has the files of ``memory``."""
+
+    protocol = "remembering"
+
+    def ls(self, path, detail=True, **kwargs):
+        path = self._strip_protocol(path)
+        entries = self.dircache[path] if path in self.dircache else fsspec.filesystem("memory").ls(path, detail=True)
+        self.dircache[path] = entries = [{**entry, "name": entry["name"].strip("/")} for entry in entries]
+        return entries if detail else [entry["name"] for entry in entries]
+
+    def _open(self, path, mode="rb", **kwargs):
+        return fsspec.filesystem("memory").open(path, mode)
+
+
+def test_files_that_others_replace_are_seen_in_spite_of_kept_listings():
+    fsspec.register_implementation("remembering", RememberingFileSystem, clobber=True)
+    files = fsspec.filesystem("memory")
+    files.pipe("/kept/first", SMALL)
+    theirs = fsspec.filesystem("remembering")
+    assert [e["name"] for e in theirs.ls("kept")] == ["kept/first"]
+    storage = Storage()
+    assert [e.name for e in storage.list("remembering://kept")] == ["first"]
+    assert [e.size for e in storage.list("remembering://kept")] == [len(SMALL)]
+    files.pipe({"/kept/first": LARGE, "/kept/second": b"x"})
+    for again in (storage, Storage()):
+        assert [(e.name, e.size) for e in again.list("remembering://kept")] == [("first", len(LARGE)), ("second", 1)]
+        assert bytes(again.read_all("remembering://kept/first")) == LARGE
+    assert [e["name"] for e in theirs.ls("kept")] == ["kept/first"]  # their own instance is as it was
+
+
+def test_two_settings_for_one_scheme_are_refused():
+    storage = Storage()
+    storage.filesystem("s3://states/a?region=eu-west-1")
+    storage.filesystem("s3://states/b")
+    with pytest.raises(OptionError, match=r"expected the settings \?region=eu-west-1 .*, found \?region=us-east-2"):
+        storage.filesystem("s3://others/c?region=us-east-2")
 
 
 def test_any_other_scheme_by_fsspec():

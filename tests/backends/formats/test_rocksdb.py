@@ -326,6 +326,28 @@ def test_a_state_without_column_family_is_an_error() -> None:
         list(source.blocks("lost", h.KeyGroupRange(0, 63)))
 
 
+@pytest.mark.parametrize("suffix", [".sst", "CURRENT", "MANIFEST"])
+def test_a_damaged_file_that_was_copied_again_is_read(suffix: str, copy: Path) -> None:
+    """In one process, such as a notebook: an open store has the damaged file."""
+    snapshot = open_snapshot(copy)
+    handle = handles_of(snapshot)[0]
+    assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    streams = {file.local_name: file.stream for file in handle.handle.files}
+    paths = [Path(snapshot.open(s).path or "") for name, s in streams.items() if name.endswith(suffix) or name.startswith(suffix)]
+    contents = {path: path.read_bytes() for path in paths if path.name}
+    assert contents
+    for path, content in contents.items():
+        path.unlink()
+        path.write_bytes(bytes(byte ^ 0x55 for byte in content[:40]) + content[40:])
+    for _ in range(2):
+        with pytest.raises(CorruptSnapshotError):
+            rows(open_snapshot(copy), handle)
+    for path, content in contents.items():
+        path.unlink()
+        path.write_bytes(content)
+    assert rows(open_snapshot(copy), handle) == rows(open_snapshot(NATIVE), handle)
+
+
 def test_an_open_store_is_used_for_the_same_snapshot_and_settings() -> None:
     """Not after its ``_metadata`` was replaced, nor with the credentials of another user."""
     snapshot = open_snapshot(NATIVE)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from state_processor.backends.metadata import properties as known
 from state_processor.backends.metadata.properties import CheckpointProperties, decode_properties, savepoint_properties
-from state_processor.backends.metadata.snapshot_metadata import read_metadata
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata, write_metadata
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError, StateProcessorError
 from tests.backends.snapshot_corpus import metadata_files
 
@@ -39,6 +40,14 @@ def test_known_streams_are_what_the_parser_reads(flags):
     for checkpoint_type in known._TYPES:
         raw = known._HEAD + flags + checkpoint_type.stream()
         assert known._decode.__wrapped__(raw) == known._parsed(raw)
+
+
+def test_properties_of_a_snapshot_that_was_replaced(tmp_path):
+    """What is kept is of the bytes, not of the place."""
+    for format in ("CANONICAL", "NATIVE", "CANONICAL"):
+        raw = savepoint_properties(format).raw
+        (tmp_path / "_metadata").write_bytes(write_metadata(CheckpointMetadata(4, 7, (), properties=decode_properties(raw))))
+        assert open_snapshot(tmp_path).metadata.properties.format == format
 
 
 def test_unknown_format():

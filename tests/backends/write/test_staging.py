@@ -168,6 +168,28 @@ def test_a_claim_of_a_write_that_was_killed(tmp_path: Path) -> None:
     assert contents(place) == {"_metadata", *files}
 
 
+def test_a_claim_counts_as_long_as_its_write_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another write of the same process waits for nobody: a claim that is left of a failed commit is not in its way."""
+    place = (str(tmp_path), Storage())
+    first, first_files = begun(place, "token1")
+
+    def fail(*_: Any) -> None:
+        second, second_files = begun(place, "token2", replaces=True)
+        with pytest.raises(WriteError, match=r"becoming complete right now \(token1-claim\)"):
+            second.commit(metadata(second_files), second_files)
+        raise WriteError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Staging, "_put_metadata", fail)
+        patched.setattr(Staging, "_is_in_doubt", lambda _: True)  # so that the claim stays
+        with pytest.raises(WriteError, match="the disk is full"):
+            first.commit(metadata(first_files), first_files)
+    assert (tmp_path / "token1-claim").is_file()
+    second, second_files = begun(place, "token3", replaces=True)
+    second.commit(metadata(second_files), second_files)
+    assert (tmp_path / "_metadata").read_bytes() == metadata(second_files)
+
+
 @pytest.mark.parametrize("replaces", [False, True])
 def test_writes_that_become_complete_at_the_same_time(tmp_path: Path, replaces: bool) -> None:
     """One write wins or all fail. Failed writes leave nothing; the directory contains one complete savepoint."""

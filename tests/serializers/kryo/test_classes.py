@@ -24,3 +24,12 @@ def test_a_class_is_logged_once_with_the_call_that_describes_it(caplog: pytest.L
     assert (record.name, record.levelname) == ("state_processor", "WARNING")
     expected = f"register_kryo_class('{UNKNOWN}', {{'field': 'java.lang.String', …}}); register_kryo_class('{UNKNOWN}2', "
     assert expected in record.getMessage()
+
+
+def test_another_class_is_logged_after_the_first(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("First", "Second", "First"):
+        log_undescribed([f"com.acme.after.{name}"])
+    assert [record.getMessage().split("names of fields")[0] for record in caplog.records] == [
+        "Kryo wrote values of com.acme.after.First without ",
+        "Kryo wrote values of com.acme.after.Second without ",
+    ]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from state_processor import StateProcessorError, register
+from state_processor import StateProcessorError, Types, ValueState, arrow, register
 from state_processor.backends.metadata import snapshot_metadata as metadata
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read import stored_operator
@@ -236,6 +238,24 @@ def test_headers_are_read_once(options: dict[str, str], monkeypatch: pytest.Monk
     sent._known = replace(sent._known, digest="of another snapshot")
     assert [p.splits for p in sent.reader(schema).partitions()] == expected
     assert len(read) == 3
+
+
+def test_headers_of_a_snapshot_that_was_replaced_are_read_again(tmp_path: Path) -> None:
+    """The constants of an enum have another order: the states that the schema was made from would swap them."""
+    path = tmp_path / "savepoint"
+
+    def write(constants: list[str]) -> None:
+        states = {"v": ValueState(Types.ENUM("com.acme.Letter", constants))}
+        arrow.SavepointWriter.new().with_keyed_state("op", [{"key": "a", "v": "A"}], states=states).write(path)
+
+    write(["A", "B"])
+    first = FlinkSavepointDataSource({"path": str(path), "uid": "op", "state": "v"})
+    schema = first.schema()
+    shutil.rmtree(path)
+    write(["B", "A"])
+    reader = pickle.loads(pickle.dumps(first)).reader(schema)
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    assert [(row["key"], row["value"]) for row in rows] == [("a", "A")]
 
 
 def test_what_subtasks_register_alike_is_sent_once() -> None:

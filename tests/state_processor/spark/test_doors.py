@@ -35,6 +35,23 @@ def test_options_of_the_data_source(session: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_one_worker_serves_several_doors_in_turn(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark uses the Python process of a task again for tasks of other drivers' calls."""
+    session = spark.newSession()
+    sp.register(session)
+    by_method = sp.SavepointReader.read(session, TYPES_PATH).read_keyed_state("types", "instant", nanos="error")
+    by_format = session.read.format("flink-savepoint").options(uid="types", state="instant", nanos="error").load(TYPES_PATH)
+    for _ in range(2):
+        with pytest.raises(sp.UndecodableValueError, match="read with nanos='truncate' or nanos='string'"):
+            by_method.collect()
+        with pytest.raises(sp.UndecodableValueError, match="read with nanos=truncate or nanos=string"):
+            by_format.collect()
+        command = ["show", TYPES_PATH, "--uid", "types", "--state", "instant", "--nanos", "error"]
+        assert cli.main(command) == cli.BAD_INPUT
+        assert "read with --nanos truncate or --nanos string" in capsys.readouterr().err
+
+
+@pytest.mark.spark
 def test_flags(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["show", TYPES_PATH, "--uid", "types", "--state", "instant", "--where", "key > 0", "--nanos", "error"]
     assert cli.main(command) == cli.BAD_INPUT

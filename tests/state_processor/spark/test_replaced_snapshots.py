@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.spark
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 ENDED: Final = "has another snapshot than when this read was planned"
 T: Final = sp.Types
+PLANS_EACH_QUERY: Final = version("pyspark").startswith("4.0.")
+"""Whether Spark plans reads of the data source for each query. Later versions keep the plan of the first one."""
 OLD: Final = {"a": "A", "b": "B"}
 NEW: Final = {"a": "A", "b": "B", "c": "C"}
 
@@ -84,8 +87,11 @@ def test_a_query_after_the_snapshot_was_replaced(session: SparkSession, entry: s
     if files == "gone":
         shutil.rmtree(path)
     shutil.copytree(new, path, dirs_exist_ok=True)
-    with pytest.raises(sp.MissingFileError, match=ENDED):
-        frame.count()
+    if PLANS_EACH_QUERY and entry in ("format", "temporary view"):
+        assert rows(frame) == NEW
+    else:
+        with pytest.raises(sp.MissingFileError, match=ENDED):
+            frame.count()
     assert set(rows(ENTRIES[entry](session, path)).values()) == set(NEW.values())
 
 
@@ -139,7 +145,11 @@ def test_a_snapshot_that_was_removed_is_read_as_long_as_its_files_are_there(sess
     frame = _format(session, path)
     assert rows(frame) == OLD
     (path / "_metadata").unlink()
-    assert rows(frame) == OLD
+    if PLANS_EACH_QUERY:
+        with pytest.raises(sp.NotASnapshotError):
+            frame.collect()
+    else:
+        assert rows(frame) == OLD
 
 
 def test_large_metadata_is_compared_by_its_beginning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
