@@ -175,7 +175,7 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
             f"{PYTHON_PREFIX!r}): leave it out"
         )
     where = f"state {shown_name(state.name)!r}"
-    given = _of_map(type_)
+    given = of_map(type_)
     match state:
         case MapDescription() | BroadcastDescription() if given.map_key is not None:
             role = "map_key" if isinstance(state, MapDescription) else "key"
@@ -219,7 +219,7 @@ def _of_list(state: ListDescription, type_: PythonType, where: str, unpickled: U
     return described(**parts | {"kind": LIST if type_.kind == LIST else VALUE, "value": value})
 
 
-def _of_map(type_: PythonType) -> PythonType:
+def of_map(type_: PythonType) -> PythonType:
     """Split the type of a map into the types of keys and values."""
     declared = type_.value.restore()
     if type_.kind == MAP or not isinstance(declared, MapSerializer) or type_.kind:

@@ -13,9 +13,10 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import BROADCAST, BroadcastDescription, OperatorDescription
 from state_processor.backends.state.state_registration import MODES, operator_header, register
+from state_processor.backends.write.pending_updates import resolved_broadcast, with_pending_parts
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError
-from state_processor.serializers.io import DataOutput
+from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
@@ -134,6 +135,40 @@ def encode_broadcast(state: BroadcastDescription, keys: pa.Array, values: pa.Arr
     """
     _check_keys(state.key, keys, context)
     return encode_columns({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data
+
+
+def updated_broadcast(
+    stored: bytes, state: BroadcastDescription, keys: pa.Array, values: pa.Array, context: str
+) -> npt.NDArray[np.uint8]:
+    """Encode keys and values as :func:`encode_broadcast` does; parts of values that Kryo wrote keep their bytes if unchanged.
+
+    Parameters
+    ----------
+    stored
+        The broadcast state of the source savepoint: number of entries, keys and values.
+    state, keys, values, context
+        The new state.
+
+    Raises
+    ------
+    InvalidRowError
+        See :func:`encode_broadcast`; or a changed part can't be encoded.
+    """
+    _check_keys(state.key, keys, context)
+    source, before = DataInput(stored, context), {}
+    for _ in range(source.read_count("broadcast entries", 1)):
+        start = source.position
+        state.key.read(source)
+        end = source.position
+        state.value.read(source)
+        before[stored[start:end]] = stored[end : source.position]
+    written = encode_columns({"key": state.key}, {"key": keys}, context)
+    pending = encode_columns({"value": with_pending_parts(state).value}, {"value": values}, context)
+    try:
+        entries = resolved_broadcast(state.value, before, list(written), list(pending))
+    except InvalidRowError as problem:
+        raise InvalidRowError(f"{context}: {problem}") from None
+    return np.frombuffer(entries, dtype=np.uint8)
 
 
 def _check_keys(serializer: TypeSerializer, keys: pa.Array, context: str) -> None:

@@ -7,7 +7,8 @@ savepoint, for one key group and state at a time, and rewrites the new entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -15,10 +16,12 @@ import numpy.typing as npt
 
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
 from state_processor.backends.write.blobs import GroupState
+from state_processor.backends.write.entry_encoder import VALUE
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, with_pending_values
+from state_processor.serializers.kryo.pending_values import Columns, PendingEntries, StoredParts, with_pending_values
 
 Bytes = npt.NDArray[np.uint8]
 _State = TypeVar("_State", bound=StateDescription)
@@ -94,6 +97,80 @@ class PendingValueResolver:
         if self._place != place:
             self._place = place
             self._replaced = {}
+
+
+@dataclass(frozen=True)
+class StoredElements:
+    """Elements of a list of operator state that the rows may have as they were read; it can be pickled.
+
+    Parameters
+    ----------
+    type
+        The type of an element.
+    stored
+        The stored elements by their columns. Different elements may have the same columns.
+    """
+
+    type: TypeSerializer
+    stored: Mapping[Columns, frozenset[bytes]]
+
+    @classmethod
+    def of(cls, type_: TypeSerializer, elements: Iterable[bytes]) -> StoredElements | None:
+        """Return stored elements; ``None`` if Kryo writes no part of them."""
+        entries = PendingEntries(type_, "value")
+        if entries.is_empty:
+            return None
+        stored: dict[Columns, set[bytes]] = {}
+        for element in elements:
+            columns = entries.columns_of_stored(element)
+            if columns is not None:
+                stored.setdefault(columns, set()).add(element)
+        return cls(type_, {columns: frozenset(alike) for columns, alike in stored.items()})
+
+    def resolved(self, elements: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield new elements with bytes instead of pending values: the stored element, where one has the same columns.
+
+        Raises
+        ------
+        InvalidRowError
+            If one can't be encoded, or differs from other elements of the same columns in its bytes alone.
+        """
+        entries = PendingEntries(self.type, "value")
+        for row, element in enumerate(elements):
+            alike = self.stored.get(entries.columns_of_new(element) or (), frozenset())
+            if len(alike) > 1:
+                raise InvalidRowError(
+                    f"row {row} matches {len(alike)} elements of the state whose bytes differ in what columns do not show, such "
+                    "as classes of collections; name the type of the elements to write it anew"
+                )
+            yield next(iter(alike), b"") or entries.resolved(element, StoredParts(place="all elements of the state"))
+
+
+def resolved_broadcast(
+    type_: TypeSerializer, stored: Mapping[bytes, bytes], keys: Sequence[bytes], values: Sequence[bytes]
+) -> bytes:
+    """Return keys and values of broadcast state, with bytes instead of pending values.
+
+    Parameters
+    ----------
+    type_
+        The type of the values.
+    stored
+        The stored values by key.
+    keys, values
+        The new entries.
+
+    Raises
+    ------
+    InvalidRowError
+        If a value can't be encoded.
+    """
+    entries = PendingEntries(type_, VALUE)
+    pieces: list[bytes] = []
+    for key, value in zip(keys, values, strict=True):
+        before = stored.get(key)
+        pieces += (key, entries.resolved(value, StoredParts() if before is None else entries.parts(before)))
+    return b"".join(pieces)
 
 
 def _entries(state: StateDescription) -> PendingEntries:

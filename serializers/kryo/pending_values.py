@@ -11,10 +11,10 @@ entry of the state, and replaces pending values by bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -33,6 +33,9 @@ from state_processor.serializers.kryo.columns import column_value, shape
 from state_processor.serializers.kryo.nested_kryo import kryo_parts, with_replacements
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
+
+Columns: TypeAlias = tuple[bytes | str, ...]
+"""What identifies the columns of a value: the columns of parts that Kryo wrote, and the bytes between them."""
 
 _EXACT: Final = DecodeOptions(nanos="string")
 _SHOWN: Final = 120
@@ -156,6 +159,7 @@ class StoredParts:
 
     problem: str = ""
     found: dict[int, list[StoredPart]] = field(default_factory=dict)
+    place: str = "the state for this key"
 
     def add(self, position: int, part: StoredPart) -> None:
         """Add the next part of a serializer."""
@@ -181,14 +185,14 @@ class StoredParts:
             return alike.pop()
         if alike:
             raise InvalidRowError(
-                f"{pending.text} matches {len(alike)} different values in the state for this key; leave elements at "
+                f"{pending.text} matches {len(alike)} different values in {self.place}; leave elements at "
                 "their positions to distinguish them"
             )
         if pending.problem and self.problem:
-            raise InvalidRowError(f"the value in the state for this key can't be compared with {pending.text}: {self.problem}")
+            raise InvalidRowError(f"the value in {self.place} can't be compared with {pending.text}: {self.problem}")
         if pending.problem:
             raise InvalidRowError(
-                f"{pending.text} differs from the state for this key, and can't be encoded as new: {pending.problem}; "
+                f"{pending.text} differs from {self.place}, and can't be encoded as new: {pending.problem}; "
                 f"declare the content of the part by {spelled('types')} when reading and writing, or leave it unchanged"
             )
         if before is None or before.value is None:
@@ -228,7 +232,7 @@ class PendingEntries:
     def __init__(self, type_: Codec, column: str) -> None:
         parts = _parts_by_id(type_, column)
         self._parts = [*parts.values()]
-        self._recorded: list[tuple[int, StoredPart]] = []
+        self._recorded: list[tuple[int, StoredPart, int, int]] = []
         self._pending: list[tuple[int, int, int, PendingValue]] = []
         recording: dict[int, Codec] = {}
         locating: dict[int, Codec] = {}
@@ -250,9 +254,22 @@ class PendingEntries:
         except StateProcessorError as problem:
             return StoredParts(str(problem))
         parts = StoredParts()
-        for position, part in self._recorded:
+        for position, part, _, _ in self._recorded:
             parts.add(position, part)
         return parts
+
+    def columns_of_stored(self, value: memoryview | bytes) -> Columns | None:
+        """Return what identifies the columns of a stored value; ``None`` if a part can't be a column."""
+        if self.parts(value).problem:
+            return None
+        places = [(position, start, end, part.shown) for position, part, start, end in self._recorded]
+        return _columns(value, places)
+
+    def columns_of_new(self, value: memoryview | bytes) -> Columns | None:
+        """Return the same for a new value with pending values."""
+        self._pending.clear()
+        self._pending_type.deserialize(value)
+        return _columns(value, [(position, start, end, pending.shown) for position, start, end, pending in self._pending])
 
     def _record(self, position: int, part: KryoSerializer, source: DataInput, start: int, value: KryoValue | None) -> None:
         try:
@@ -260,7 +277,8 @@ class PendingEntries:
             text = shown(part.declared, column)
         except UNWRITABLE:
             text = None  # it can't be a column
-        self._recorded.append((position, StoredPart(text, value, bytes(source.data[start : source.position]))))
+        end = source.position
+        self._recorded.append((position, StoredPart(text, value, bytes(source.data[start:end])), start, end))
 
     def _locate(self, position: int, source: DataInput, start: int, pending: PendingValue) -> None:
         self._pending.append((position, start, source.position, pending))
@@ -290,6 +308,17 @@ class PendingEntries:
             numbers[which] += 1
             position = end
         yield bytes(value[position:])
+
+
+def _columns(value: memoryview | bytes, places: Sequence[tuple[int, int, int, str | None]]) -> Columns | None:
+    columns: list[bytes | str] = []
+    done = 0
+    for _, start, end, text in places:
+        if text is None:
+            return None
+        columns += (bytes(value[done:start]), text)
+        done = end
+    return (*columns, bytes(value[done:]))
 
 
 _FAMILIES: Final = (layouts.COLLECTIONS | layouts.SINGLETONS, layouts.MAPS | {layouts.SINGLETON_MAP})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
@@ -18,10 +18,18 @@ import pyarrow as pa
 from state_processor.backends.formats.entry_layouts import KEY, NAMESPACE, VALUE
 from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_access import StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import TIMERS, KeyedDescription, MapDescription, StateDescription
-from state_processor.backends.state.python_states import is_python_state
+from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes
+from state_processor.backends.state.descriptions import (
+    TIMERS,
+    BroadcastDescription,
+    KeyedDescription,
+    MapDescription,
+    StateDescription,
+)
+from state_processor.backends.state.python_states import PythonType, is_python_state, of_map, shown_name
 from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
@@ -29,6 +37,7 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.merge_snapshots import merged
+from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.traversal import walk
 from state_processor.types.state_specs import StateSpec, spec_of, whole_type
 
@@ -52,6 +61,8 @@ class ReadType:
         Whether each row has an element of a list, or an entry of a map.
     left_out
         Names of the operator's timers and window states, which rows of all keyed states do not have.
+    byte_arrays
+        Whether the column has byte arrays of a state of PyFlink, which was read without its type in the job.
     """
 
     type: TypeSerializer
@@ -60,6 +71,7 @@ class ReadType:
     has_ttl: bool = False
     elements: bool = False
     left_out: tuple[str, ...] = ()
+    byte_arrays: bool = False
 
     def on(self, column: pa.Field) -> pa.Field:
         """Return the column with this type in its metadata."""
@@ -72,6 +84,7 @@ class ReadType:
             "ttl": self.has_ttl,
             "elements": self.elements,
             "left_out": self.left_out,
+            "byte_arrays": self.byte_arrays,
         }
         return column.with_metadata({**(column.metadata or {}), METADATA: json.dumps(content).encode()})
 
@@ -123,28 +136,37 @@ def read_type(column: pa.Field) -> ReadType | None:
         portable = PortableType(b64decode(content["type"], validate=True), _tuples(content["rows"]))
         facts = (str(content["state"]), str(content["kind"]), bool(content["ttl"]), bool(content["elements"]))
         left_out = tuple(map(str, content["left_out"]))
+        byte_arrays = bool(content.get("byte_arrays", False))  # tables of earlier releases lack it
     except (ValueError, KeyError, TypeError) as problem:
         raise CorruptSnapshotError(f"column {column.name!r}: its metadata {METADATA.decode()!r} is damaged: {problem}") from None
-    return ReadType(portable.restore(), *facts, left_out)
+    return ReadType(portable.restore(), *facts, left_out, byte_arrays)
 
 
-def with_read_types(schema: pa.Schema, states: StatesToRead) -> pa.Schema:
+def with_read_types(schema: pa.Schema, states: StatesToRead, given: ColumnTypes = AS_WRITTEN) -> pa.Schema:
     """Return the columns of a read with their types in their metadata.
 
-    Columns of raw state have none, and of states whose types the savepoint does not contain: of PyFlink, and maps of Flink 2.0.
+    Columns of raw state have none, and of maps of Flink 2.0, whose types the savepoint does not contain. States of PyFlink have
+    the types that are given, also if their pickles were loaded, or else the types of their byte arrays.
     """
     described = {name: merged_description(variants) for name, variants in states.variants.items()}
-    if not described or any(map(is_python_state, described)) or any(map(_lacks_type, described.values())):
+    if not described or any(map(_lacks_type, described.values())):
         return schema
+    python = {name: given.python_type(name) for name in described}
+    typed = {n: s if (type_ := python[n]) is None else _of_job(s, type_) for n, s in described.items()}
+    arrays = frozenset(name for name in described if is_python_state(name) and python[name] is None)
+    types: dict[str, ReadType] = {}
+    left_out: tuple[str, ...] = ()
     if states.kind is Kind.WHOLE:
-        types = {name: _of_value(state) for name, state in described.items() if isinstance(state, KeyedDescription)}
-        left_out = tuple(name for name in states.stored.survey()[0] if name not in described)
+        keyed = {name: state for name, state in typed.items() if isinstance(state, KeyedDescription)}
+        types = {shown_name(name): _of_value(state, byte_arrays=name in arrays) for name, state in keyed.items()}
+        left_out = tuple(name for name in states.stored.survey()[0] if name not in states.variants)
     else:
-        (state, *_) = described.values()
-        types, left_out = _by_column(state), ()
+        (state, *_) = typed.values()
+        types = _by_column(state, byte_arrays=bool(arrays))
     keys = [state.key for state in described.values() if isinstance(state, KeyedDescription)]
     if keys:
-        types[KEY] = ReadType(keys[0], left_out=left_out)
+        key = keys[0].content if isinstance(keys[0], PythonKeySerializer) else keys[0]
+        types[KEY] = ReadType(key, left_out=left_out)
     return pa.schema([types[f.name].on(f) if f.name in types else f for f in schema], metadata=schema.metadata)
 
 
@@ -153,7 +175,7 @@ def typed_schema(scan: StateScan) -> pa.Schema:
     if scan.source.read.types:
         return scan.schema
     states = StatesToRead.find(scan.stored, scan.source.state, scan.source.kind)
-    return with_read_types(scan.schema, states)
+    return with_read_types(scan.schema, states, ReadPlan.of(scan.source.read).types)
 
 
 def with_metadata_of(schema: pa.Schema, given: pa.Schema) -> pa.Schema:
@@ -176,19 +198,33 @@ def _merged(one: StateDescription, other: StateDescription) -> StateDescription:
     return one.with_serializers(**found)
 
 
-def _by_column(state: StateDescription) -> dict[str, ReadType]:
+def _of_job(state: StateDescription, type_: PythonType) -> StateDescription:
+    """Return a state of PyFlink with the types that the job declares."""
+    from state_processor.types.python_types import spec_of  # few states belong to PyFlink
+
+    type_ = of_map(type_)
+    if type_.map_key is not None and isinstance(state, BroadcastDescription):
+        return state.with_serializers(key=type_.map_key.restore(), value=type_.value.restore())
+    if not isinstance(state, KeyedDescription):
+        return state
+    return spec_of(type_, ttl=state.has_ttl or None).describe(state.name, state.key)
+
+
+def _by_column(state: StateDescription, *, byte_arrays: bool) -> dict[str, ReadType]:
     """Return the types of the columns of a single state."""
     if isinstance(state, KeyedDescription):
         types = {name: ReadType(state.namespace) for name in (NAMESPACE, WINDOW)}
         if state.kind in TIMERS:
             return types
-        whole, types[VALUE] = state.COLUMNS, _of_value(state)
+        whole, types[VALUE] = state.COLUMNS, _of_value(state, byte_arrays=byte_arrays)
         elements = {role: name for name, role in whole.items() if name not in (KEY, VALUE)}
         if "value" in elements:
-            types[elements["value"]] = ReadType(types[VALUE].type, state.name, state.kind, state.has_ttl, elements=True)
+            types[elements["value"]] = replace(types[VALUE], elements=True)
+        if isinstance(state, MapDescription) and state.map_key is not None:
+            types[elements["map_key"]] = ReadType(state.map_key, byte_arrays=byte_arrays)
         return types
     of_columns = {name: getattr(state, role) for name, role in state.COLUMNS.items()}
-    return {name: ReadType(type_, state.name, state.kind) for name, type_ in of_columns.items()}
+    return {name: ReadType(type_, state.name, state.kind, byte_arrays=byte_arrays) for name, type_ in of_columns.items()}
 
 
 def _lacks_type(state: StateDescription) -> bool:
@@ -196,8 +232,8 @@ def _lacks_type(state: StateDescription) -> bool:
     return isinstance(state, MapDescription) and state.map_key is None
 
 
-def _of_value(state: KeyedDescription) -> ReadType:
-    return ReadType(whole_type(state), state.name, state.kind, state.has_ttl)
+def _of_value(state: KeyedDescription, *, byte_arrays: bool) -> ReadType:
+    return ReadType(whole_type(state), state.name, state.kind, state.has_ttl, byte_arrays=byte_arrays)
 
 
 def _has_rows(serializer: TypeSerializer) -> bool:

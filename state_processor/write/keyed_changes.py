@@ -19,6 +19,7 @@ from state_processor.backends.state.python_states import PythonType, in_byte_arr
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash, compile_entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.program import EncodeOptions
@@ -33,8 +34,11 @@ from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.row_columns import (
     KeyedRows,
+    check_byte_arrays,
     check_key_types,
     checked_schema,
+    has_byte_arrays,
+    has_values,
     naming,
     refuse_others,
     require,
@@ -68,12 +72,16 @@ def add_keyed_states(
     """
     checked_schema(given.rows, [given.key])
     specs = _new_states(given, states, columns)
-    python = draft.has_python_keys if python is None else python
+    python = draft.has_python_keys or given.of_python if python is None else python
+    fields = {column: given.schema.field(column) for column in specs if column in given.schema.names}
+    arrays = {column for column, field in fields.items() if python and has_byte_arrays(field)}
+    for field in fields.values() if python else ():
+        check_byte_arrays(field, typed=states is not None or has_values(field), typing=spelled("states"))
     key_serializer = draft.take_key(given, key_type, python=python)
     has_ttl = any(spec.ttl is not None for _, spec in specs.values())
     written: list[tuple[KeyedDescription, ColumnNames]] = []
     for column, (name, spec) in specs.items():
-        state = _add_state(draft, name, spec, key_serializer, python=python)
+        state = _add_state(draft, name, spec, key_serializer, python=python, byte_arrays=column in arrays)
         taken = given.new_state_columns(state, column, uses_times=has_ttl)
         if draft.source_key is not None:
             check_key_types(state, given.schema, {KEY: given.key})
@@ -129,12 +137,14 @@ def _new_states(
     return {column: (name := names.get(column, column), as_spec(name, given)) for column, given in states.items()}
 
 
-def _add_state(draft: OperatorDraft, name: str, spec: StateSpec, key: TypeSerializer, *, python: bool) -> KeyedDescription:
-    """Add a new state to a draft; states of a PyFlink job have other names and bytes."""
+def _add_state(
+    draft: OperatorDraft, name: str, spec: StateSpec, key: TypeSerializer, *, python: bool, byte_arrays: bool
+) -> KeyedDescription:
+    """Add a new state to a draft; states of a PyFlink job have other names, and other bytes unless rows have byte arrays."""
     state = spec.describe(PYTHON_PREFIX + shown_name(name) if python else name, key)
     draft.add(state)
     if python:
-        state = draft.changes.added[state.name] = _take_python(draft, in_byte_arrays(state), spec)
+        state = draft.changes.added[state.name] = _take_python(draft, in_byte_arrays(state), None if byte_arrays else spec)
     return state
 
 
@@ -156,6 +166,7 @@ def update_keyed_state(
         inferred = _inferred(source, state) if infer_kryo else {}
         described = declared(named_by(named, columns_of), inferred | java_types_by_path(parts_of))
         checked_schema(given.rows)
+        given.check_byte_arrays(named, typed=python_type is not None)
         updated = draft.update(described, with_bytes=given.has_bytes)
         description = _take_python(draft, updated, python_type)
         shaped, columns, replaces = given.shaped(description)
@@ -213,6 +224,7 @@ def delete_map_entries(
         schema = checked_schema(given.rows)
         state = draft.stored(state)
         named = named_by(draft.keyed(state), types or {})
+        given.check_byte_arrays(named, typed=python_type is not None)
         description = _take_python(draft, named, python_type)
         columns = given.entry_columns(description)
         with asking_for_python_type(description):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,10 +24,12 @@ from state_processor.backends.state.python_states import PythonType, is_python_s
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KEY, VALUE
 from state_processor.backends.write.operator_writer import encode_columns
+from state_processor.read.read_types import read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotFoundError
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kryo.nested_kryo import for_flink
@@ -36,7 +39,16 @@ from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.changes import ElementEdits
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.row_columns import checked_schema, field_type, naming, refuse_others, require
+from state_processor.write.row_columns import (
+    check_byte_arrays,
+    checked_schema,
+    field_type,
+    has_byte_arrays,
+    has_values,
+    naming,
+    refuse_others,
+    require,
+)
 from state_processor.write.row_protocol import OperatorRows
 
 _WRAPPED: Final = ByteArrayWrapperSerializer()
@@ -49,7 +61,7 @@ def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: T
         column = schema.names[0] if len(schema.names) == 1 else VALUE
         require(schema.names, [column])
         refuse_others(schema.names, [column])
-        value = type_ or field_type(schema.field(column), f"column {column!r}")
+        value = type_ or _type_of(schema.field(column), _stored_state(draft, name, kind), "value", f"column {column!r}")
         bind(value, schema.field(column).type, column)
         draft.add_operator_state(OperatorListDescription(name, kind, value), rows.select({VALUE: column}))
 
@@ -67,17 +79,64 @@ def add_broadcast_state(
     with naming(f"state {name!r}"):
         schema = checked_schema(rows, [KEY, VALUE])
         refuse_others(schema.names, [KEY, VALUE])
-        key = key_type or field_type(schema.field(KEY), "column 'key'")
-        value = value_type or field_type(schema.field(VALUE), "column 'value'")
-        stored = draft.stored(name)
-        if python or (python is None and is_python_state(stored)):
-            written = BroadcastDescription(PYTHON_PREFIX + shown_name(name), BROADCAST, BytesSerializer(), _WRAPPED)
-            state = with_python_type(written, PythonType("MAP", PortableType.of(value), PortableType.of(key)))
+        if python or (python is None and _is_of_python(draft, name, schema)):
+            state = _python_broadcast(name, schema, key_type, value_type)
         else:
+            stored = _stored_state(draft, name, BROADCAST)
+            key = key_type or _type_of(schema.field(KEY), stored, "key", "column 'key'")
+            value = value_type or _type_of(schema.field(VALUE), stored, "value", "column 'value'")
             state = BroadcastDescription(name, BROADCAST, value, key)
         for serializer, column in ((state.key, KEY), (state.value, VALUE)):
             bind(serializer, schema.field(column).type, column)
         draft.add_operator_state(state, rows.select({KEY: KEY, VALUE: VALUE}))
+
+
+def _stored_state(draft: OperatorDraft, name: str, kind: str) -> OperatorDescription | None:
+    """Return a state of the source savepoint, if it has one of this name and kind."""
+    stored = draft.source.operator_states.get(draft.stored(name)) if draft.source is not None else None
+    return stored if stored is not None and stored.kind == kind else None
+
+
+def _type_of(column: pa.Field, stored: OperatorDescription | None, role: str, what: str) -> TypeSerializer:
+    """Return the type that a column was read with, or that fits it in the source savepoint, or else that it suggests."""
+    if stored is not None and read_type(column) is None:
+        with suppress(InvalidRowError):
+            bind(stored.serializers[role], column.type, column.name)
+            return stored.serializers[role]
+    return field_type(column, what)
+
+
+def _is_of_python(draft: OperatorDraft, name: str, schema: pa.Schema) -> bool:
+    reads = [read_type(schema.field(column)) for column in (KEY, VALUE)]
+    return is_python_state(draft.stored(name)) or any(read is not None and is_python_state(read.state) for read in reads)
+
+
+def _python_broadcast(
+    name: str, schema: pa.Schema, key_type: TypeSerializer | None, value_type: TypeSerializer | None
+) -> BroadcastDescription:
+    """Return a broadcast state of PyFlink: of values of the job or, for rows that were read without types, of byte arrays.
+
+    Raises
+    ------
+    OptionError
+        If bytes may be either, or one column has byte arrays and the other values.
+    """
+    types = {KEY: key_type, VALUE: value_type}
+    fields = {column: schema.field(column) for column in types}
+    stored = {column: has_byte_arrays(field) for column, field in fields.items()}
+    typing = f"{spelled('key_type')} and {spelled('value_type')}"
+    for column, type_ in types.items():
+        check_byte_arrays(fields[column], typed=type_ is not None or has_values(fields[column]), typing=typing)
+    state = BroadcastDescription(PYTHON_PREFIX + shown_name(name), BROADCAST, BytesSerializer(), _WRAPPED)
+    if all(stored.values()):
+        return state
+    key, value = (type_ or field_type(fields[column], f"column {column!r}") for column, type_ in types.items())
+    if any(stored.values()):
+        raise OptionError(
+            f"one of the columns {KEY!r} and {VALUE!r} has byte arrays of PyFlink as they are stored, and the other one has "
+            f"values: read the rows with {spelled('python_type', 'MAP<…>')}"
+        )
+    return with_python_type(state, PythonType("MAP", PortableType.of(value), PortableType.of(key)))
 
 
 def edit_elements(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,9 +12,10 @@ from state_processor.backends.read.operator_state import OperatorSplit, raw_elem
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.column_types import declared_names
-from state_processor.backends.state.descriptions import BroadcastDescription
+from state_processor.backends.state.descriptions import BroadcastDescription, OperatorDescription
 from state_processor.backends.state.state_registration import operator_header, register
-from state_processor.backends.write.operator_writer import edited_elements, encode_broadcast
+from state_processor.backends.write.operator_writer import edited_elements, encode_broadcast, updated_broadcast
+from state_processor.backends.write.pending_updates import StoredElements
 from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
@@ -56,10 +59,11 @@ def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
     for name, (state, rows) in added.items():
         if isinstance(state, BroadcastDescription):
             state = in_time_zone(for_flink(state, outcome.flink_major), java_zone(outcome.settings.time_zone))
-            broadcasts.append(_encode_broadcast(state, ids[name], rows, outcome.label))
+            broadcasts.append(_encode_broadcast(outcome, state, ids[name], rows))
         else:
             (column,) = rows.schema.names
-            passes.append(RowsPass(rows, [column], EncodeElements(target, ids[name], column)))
+            stored = _stored_elements(outcome, state)
+            passes.append(RowsPass(rows, [column], EncodeElements(target, ids[name], column, stored)))
     if outcome.source is not None and kept:
         splits = _splits(outcome.source)
         is_broadcast = {name: isinstance(outcome.source.operator_states[name], BroadcastDescription) for name in kept}
@@ -71,8 +75,32 @@ def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
     return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, tuple(broadcasts), deals))
 
 
-def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: OperatorRows, label: str) -> BroadcastBytes:
+def _types(state: OperatorDescription) -> dict[str, bytes]:
+    return {role: type_.snapshot().to_bytes() for role, type_ in state.serializers.items()}
+
+
+def _stored(outcome: OperatorOutcome, state: OperatorDescription) -> list[bytes]:
+    """Return the elements of a state in the source savepoint, if the new state is the same, and Kryo writes parts of it."""
+    source = outcome.source
+    before = source.operator_states.get(state.name) if source is not None else None
+    if source is None or before is None or not java_types(state.value) or _types(before) != _types(state):
+        return []
+    if source.snapshot.flink_major != outcome.flink_major:  # Kryo's bytes differ
+        return []
+    splits = _splits(source)
+    broadcast = isinstance(state, BroadcastDescription)
+    found = [raw_elements(source.snapshot, split, state.name) for split in (splits[:1] if broadcast else splits)]
+    return [data[a:b].tobytes() for data, bounds in found for a, b in pairwise(bounds.tolist())]
+
+
+def _stored_elements(outcome: OperatorOutcome, state: OperatorDescription) -> StoredElements | None:
+    elements = _stored(outcome, state)
+    return StoredElements.of(for_flink(state.value, outcome.flink_major), elements) if elements else None
+
+
+def _encode_broadcast(outcome: OperatorOutcome, state: BroadcastDescription, state_id: int, rows: OperatorRows) -> BroadcastBytes:
     """Collect rows, and encode them as broadcast state."""
+    label = outcome.label
     table = rows.to_arrow().combine_chunks()
     if not table.num_rows:
         return BroadcastBytes(state_id, 0, b"", is_new=True)
@@ -82,7 +110,9 @@ def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: Operator
         raise InvalidRowError(f"{label}, state {state.name!r}: {nulls} of the keys are null")
     where = f"{label}, state {state.name!r}"
     with third_party_errors(where, parts=state.serializers.values()):
-        encoded = encode_broadcast(state, keys, values, where)
+        stored = _stored(outcome, state)
+        encode = encode_broadcast if not stored else partial(updated_broadcast, stored[0])
+        encoded = encode(state, keys, values, where)
     return BroadcastBytes(state_id, len(keys), encoded.tobytes(), is_new=True)
 
 

@@ -7,7 +7,7 @@ does not depend on the engine, or on tasks of pass 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,7 @@ from state_processor.backends.state.descriptions import describe_operator_state
 from state_processor.backends.write.blobs import DEALT, NEW, ORDERED_BLOBS, PASSED_THROUGH, Blob
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter, edited_elements
+from state_processor.backends.write.pending_updates import StoredElements, with_pending_parts
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.errors import InvalidRowError
@@ -41,23 +42,35 @@ class EncodeElements:
     target: OperatorTarget
     state_id: int
     column: str
+    stored: StoredElements | None = None
 
     def encoder(self) -> BatchEncoder:
         """Return a function that yields the elements of the batches of a task as blobs, see :func:`elements_to_blob`."""
-        state = self.target.state(self.state_id)
+        state, stored = self.target.state(self.state_id), self.stored
+        written = state if stored is None else with_pending_parts(state)
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             where = f"{self.target.label}, state {state.name!r}"
             check_elements(batch, self.column, where)
             try:
                 with third_party_errors(where, parts=[state.value]):
-                    encoded = encode_column(state.value, batch.column(self.column))
+                    encoded = encode_column(written.value, batch.column(self.column))
+                    if stored is not None:
+                        elements = list(stored.resolved(encoded))
+                        yield elements_to_blob(*joined(elements), self.state_id, NEW)
+                        return
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{where}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
             yield elements_to_blob(encoded.data, starts, self.state_id, NEW)
 
         return encode
+
+
+def joined(elements: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return elements back to back, and their offsets; the last offset is the end."""
+    starts = np.cumsum([0, *map(len, elements)], dtype=np.int64)
+    return np.frombuffer(b"".join(elements), dtype=np.uint8), starts
 
 
 def check_elements(batch: pa.RecordBatch, column: str, where: str) -> None:

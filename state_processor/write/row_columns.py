@@ -18,7 +18,7 @@ import pyarrow as pa
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE, SUBTASK, WINDOW
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
-from state_processor.backends.state.python_states import shown_name
+from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
 from state_processor.read.read_types import ReadType, read_type
 from state_processor.serializers.base import TypeSerializer
@@ -67,6 +67,55 @@ def field_type(column: pa.Field, what: str) -> TypeSerializer:
     """Return the type that a column was read with from a snapshot, or else the type that it suggests."""
     read = read_type(column)
     return type_of_column(column.type, what) if read is None else read.type
+
+
+def has_byte_arrays(column: pa.Field) -> bool:
+    """Return whether a column has byte arrays of a state of PyFlink, as they are stored."""
+    read = read_type(column)
+    return read is not None and read.byte_arrays
+
+
+def has_values(column: pa.Field) -> bool:
+    """Return whether a column was read from a snapshot, and does not have such byte arrays."""
+    read = read_type(column)
+    return read is not None and not read.byte_arrays
+
+
+def check_byte_arrays(column: pa.Field, *, typed: bool, typing: str) -> None:
+    """Refuse bytes of a state of PyFlink that may be values of the job, or values as the job's coder wrote them.
+
+    Parameters
+    ----------
+    column
+        A column of the state's content.
+    typed
+        Whether the type in the job is given.
+    typing
+        The parameters that give it, for messages.
+
+    Raises
+    ------
+    OptionError
+        If a column has stored byte arrays and a type is given, or other bytes without a type.
+    """
+    stored = has_byte_arrays(column)
+    if stored and typed:
+        raise OptionError(
+            f"column {column.name!r} has byte arrays of PyFlink as they are stored, and {typing} is the type of values: read "
+            f"the rows with {spelled('python_type')} too, or leave it out here to write the bytes as they were read"
+        )
+    if not (stored or typed) and _has_bytes(column.type):
+        raise OptionError(
+            f"column {column.name!r} has bytes, which may be values of the job, or byte arrays as PyFlink stores them: give the "
+            f"type in the job by {typing}. Rows as they were read keep their bytes if the columns keep their metadata, as tables "
+            "of Arrow do"
+        )
+
+
+def _has_bytes(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_has_bytes(type_.field(i).type) for i in range(type_.num_fields))
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_))
 
 
 def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Schema:
@@ -155,6 +204,31 @@ class KeyedRows:
         """True if a column has the field with bytes of values of undescribed classes."""
         return any(pa.types.is_struct(f.type) and f.type.get_field_index(BYTES_FIELD) >= 0 for f in self.schema)
 
+    @property
+    def of_python(self) -> bool:
+        """True if a column was read from a state of PyFlink."""
+        return any((read := read_type(f)) is not None and is_python_state(read.state) for f in self.schema)
+
+    def check_byte_arrays(self, state: KeyedDescription, *, typed: bool) -> None:
+        """Refuse bytes of a state of PyFlink that may be values of the job, or values as the job's coder wrote them.
+
+        Parameters
+        ----------
+        state
+            The state.
+        typed
+            Whether the type of the job is given.
+
+        Raises
+        ------
+        OptionError
+            If columns have stored byte arrays and a type is given, or other bytes without a type.
+        """
+        names = [MAP_KEY, LIST_VALUE, MAP_VALUE, VALUE, shown_name(state.name)]
+        if is_python_state(state.name):
+            for name in (n for n in names if n in self.schema.names and n != self.key):
+                check_byte_arrays(self.schema.field(name), typed=typed, typing=spelled("python_type"))
+
     def context_columns(self, state: KeyedDescription) -> dict[str, str]:
         """Return the columns that qualify an entry in addition to its key: namespace, time of last access."""
         names: list[str] = []
@@ -196,7 +270,10 @@ class KeyedRows:
         self._warn_of_losses(stored)
         namespace = self.namespace_type()
         states = {
-            name: (read.state if name == VALUE else name, spec_of(name, read.kind, read.type, namespace, has_ttl=read.has_ttl))
+            name: (
+                shown_name(read.state) if name == VALUE else name,
+                spec_of(name, read.kind, read.type, namespace, has_ttl=read.has_ttl),
+            )
             for name, read in stored.items()
         }
         inferred = {n: type_of_column(f.type, f"state {n!r}: column {n!r}") for n, f in others.items() if n not in reserved}

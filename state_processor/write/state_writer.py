@@ -103,7 +103,8 @@ class StateWriter(OperatorStateWriter):
             Column to state, where their names differ.
         python
             Whether the job that restores the states is a job of PyFlink. PyFlink keeps keys in rows, and values as bytes of its
-            coders; ``states`` has the types of its state descriptors. By default as the operator in the source savepoint.
+            coders; ``states`` has the types of its state descriptors. By default as the operator in the source
+            savepoint, or the state that rows were read from.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
             rows = KeyedRows(self._rows(df), key)
