@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.late import require
 from state_processor.types.answers import Answer
 
 NO: Final = Answer.NO.exit_code
@@ -28,6 +28,7 @@ EXIT_CODES: Final = {
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
+_COMPLETION: Final = "completion"
 _GROUPS: Final = {
     "listing": ("list", "latest"),
     "history": ("history",),
@@ -66,21 +67,31 @@ def command_parser(called: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    groups = [group for group, names in _GROUPS.items() if called in names] or _GROUPS
+    groups = [group for group, names in _GROUPS.items() if called in names] or (() if called == _COMPLETION else _GROUPS)
     from state_processor.commands.command import commands_of
 
     for group in groups:
         for command in commands_of(import_module(f"state_processor.commands.{group}")):
             command.add_to(commands)
-    text = 'Print a script that completes commands. In the profile of a shell: eval "$(state-processor completion bash)".'
-    completion = commands.add_parser("completion", help="script for command completion in a shell", description=text)
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"), metavar="SHELL", help="one of %(choices)s")
-    completion.set_defaults(run=lambda options: _print_completion(parser, options.shell))
+    from state_processor.commands import completing
+
+    text = "Print a script that completes commands, and the uids and states of a snapshot. In the profile of bash or zsh:"
+    text = f'{text} eval "$(state-processor completion bash)"; of fish: state-processor completion fish | source.'
+    completion = commands.add_parser(_COMPLETION, help="script for command completion in a shell", description=text)
+    completion.add_argument("shell", choices=completing.SHELLS, metavar="SHELL", help="one of %(choices)s")
+    completion.add_argument("--names", choices=(completing.UIDS, completing.STATES), help=argparse.SUPPRESS)
+    completion.add_argument("--line", default="", help=argparse.SUPPRESS)
+    completion.set_defaults(run=_complete)
     return parser
 
 
-def _print_completion(parser: Parser, shell: str) -> None:
-    print(require("shtab", "completion", "scripts that complete commands").complete(parser, shell))
+def _complete(options: argparse.Namespace) -> None:
+    from state_processor.commands import completing
+
+    if options.names is None:
+        print(completing.script(command_parser(), options.shell))
+    else:
+        completing.print_names(options.names, options.line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,6 +28,7 @@ CASES = {
     **{(direction, f"seed {seed}"): case_of(seed, direction) for direction in DIRECTIONS for seed in SEEDS[direction]},
     **{(direction, found["name"]): found["case"] for found in REGRESSIONS for direction in found["directions"]},
 }
+_MARKS = {WRITTEN: (), READ: (), SPARK: (pytest.mark.spark,)}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def outcome(request: pytest.FixtureRequest) -> dict[str, tuple[list[str], Proble
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize(("direction", "name"), list(CASES))
+@pytest.mark.parametrize(("direction", "name"), [pytest.param(*case, marks=_MARKS[case[0]]) for case in CASES])
 def test_flink_and_we_agree(direction: str, name: str, outcome: dict[str, tuple[list[str], Problems]]) -> None:
     names, problems = outcome[direction]
     found = [f"{setting}: {words[0]}" for (number, setting), words in problems.items() if names[number] == name]

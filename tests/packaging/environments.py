@@ -76,9 +76,9 @@ class Environment:
         program = Path(__file__).with_name("first_steps.py")
         code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
         settings = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYSPARK", "VIRTUAL_ENV"))}
-        settings["SPARK_SUBMIT_OPTS"] = f"{spark_jvms.options()} -Dspark.ui.enabled=false"
         with tempfile.TemporaryDirectory() as target, ExitStack() as stack:
             if how == "spark":
+                settings["SPARK_SUBMIT_OPTS"] = f"{spark_jvms.options()} -Dspark.ui.enabled=false"
                 settings["PYSPARK_PYTHON"] = stack.enter_context(spark_python(self.interpreter, PACKAGE, folder))
             command = (str(self.interpreter), "-c", code, str(program), str(SAVEPOINT), target, how)
             done = _run(*command, folder=folder, settings=settings)

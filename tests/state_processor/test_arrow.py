@@ -268,6 +268,7 @@ def test_neither_spark_nor_the_kernels_are_imported_before_they_are_needed() -> 
     assert done.stdout.strip() == "[] False"
 
 
+@pytest.mark.spark
 def test_everything_that_is_promised_is_there() -> None:
     for name in sp.__all__:
         assert getattr(sp, name) is not None

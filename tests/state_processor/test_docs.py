@@ -139,6 +139,7 @@ def reference() -> Any:
     return griffe.load("state_processor", extensions=extensions, search_paths=[ROOT])
 
 
+@pytest.mark.spark
 def test_the_reference_has_the_parameters_of_dataclasses(reference: Any) -> None:
     for described in DESCRIBED:
         found = attrgetter(described.removeprefix("state_processor."))(sp)
@@ -156,6 +157,7 @@ def test_the_reference_begins_with_the_members_that_a_class_defines(reference: A
         assert [own[member].is_alias for member in shown] == sorted(own[member].is_alias for member in shown)
 
 
+@pytest.mark.spark
 def test_every_public_name_is_in_the_reference() -> None:
     described = {name.removeprefix("state_processor.") for name in DESCRIBED}
     public = {name for name in sp.__all__ if getattr(sp.errors, name, None) is None}

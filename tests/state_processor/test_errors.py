@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 import state_processor as sp
 from state_processor import errors
 from state_processor.serializers import errors as defined
@@ -23,6 +25,7 @@ def test_all_errors_are_public() -> None:
     assert {name: getattr(sp, name) for name in sp.__all__ if name.endswith("Error")} == known
 
 
+@pytest.mark.spark
 def test_what_is_public_is_there() -> None:
     assert [name for name in sp.__all__ if not hasattr(sp, name)] == []
     assert set(sp.__all__) <= set(dir(sp))

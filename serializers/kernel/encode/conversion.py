@@ -291,7 +291,7 @@ def _lower(
         broken = limit.broken(lowered) & reachable
         if broken.any():
             slot = int(np.argmax(broken))
-            raise _unfit(path, places(slot), lowered[slot].as_py(), limit.rule)
+            raise _unfit(path, places(slot), shown_value(lowered[slot]), limit.rule)
     return lowered
 
 
@@ -392,7 +392,7 @@ def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, plac
         array = pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
     converted, slot, problem = convert(array, wanted)
     if problem:
-        raise _unfit(path, places(slot), array[slot].as_py(), problem)
+        raise _unfit(path, places(slot), shown_value(array[slot]), problem)
     return converted
 
 
@@ -428,6 +428,16 @@ def _words(problem: Exception, serializer: Codec, value: Any) -> str:
     if culprit is None:
         return why_unwritable(problem, serializer, value)
     return f"no value of {serializer} ({culprit}: {describe(problem)})"
+
+
+def shown_value(scalar: pa.Scalar) -> Any:
+    """Return a value for a message. Python has no nanoseconds: pyarrow needs pandas for them, and the text does not."""
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return "text that is not UTF-8"
+    except (ValueError, OverflowError):
+        return str(scalar)
 
 
 def _unfit(path: str, place: Place, value: Any, problem: str) -> InvalidRowError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.encode import loop as k
-from state_processor.serializers.kernel.encode.conversion import bind, lower
+from state_processor.serializers.kernel.encode.conversion import bind, lower, shown_value
 from state_processor.serializers.kernel.encode.distinct_keys import check_map_keys
 from state_processor.serializers.kernel.encode.input_arena import InputArena
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
@@ -168,18 +168,9 @@ def describe_row(batch: pa.RecordBatch, row: int) -> list[str]:
     for name in _SHOWN:
         index = batch.schema.get_field_index(name)
         if index >= 0:
-            text = repr(_plain(batch.column(index)[row]))
+            text = repr(shown_value(batch.column(index)[row]))
             shown.append(f"{name} {text if len(text) <= 120 else text[:117] + '...'}")
     return shown
-
-
-def _plain(scalar: pa.Scalar) -> Any:
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError:
-        return "text that is not UTF-8"
-    except (ValueError, OverflowError):
-        return str(scalar)
 
 
 def encode_column(serializer: Codec, values: pa.Array, options: EncodeOptions | None = None, *, as_keys: bool = False) -> Encoded:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -119,19 +117,6 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--version"])
     assert capsys.readouterr().out == f"state-processor {__version__}\n"
-
-
-def test_completion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    shtab = ModuleType("shtab")
-    shtab.complete = lambda parser, shell: f"{shell} {sorted(parser._subparsers._group_actions[0].choices)}"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "shtab", shtab)
-    out = run(capsys, "completion", "zsh")
-    assert out.startswith("zsh [")
-    assert "'set-max-parallelism'" in out
-    absent: dict[str, Any] = {"shtab": None}
-    monkeypatch.setitem(sys.modules, "shtab", absent["shtab"])
-    assert cli.main(["completion", "bash"]) == cli.BAD_INPUT
-    assert "pip install 'state-processor[completion]'" in capsys.readouterr().err
 
 
 def test_columns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

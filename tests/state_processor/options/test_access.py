@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,14 @@ WRITING: dict[str, Callable[..., sp.SavepointWriter | sp.arrow.SavepointWriter]]
     "arrow.new": lambda **o: sp.arrow.SavepointWriter.new(**o),
     "arrow.from_existing": lambda **o: sp.arrow.SavepointWriter.from_existing(ORDERS_PATH, **o),
 }
+OF_SPARK = {"reader", "new", "from_existing"}
 
 
-@pytest.mark.parametrize("reading", READING.values(), ids=list(READING))
+def with_marks(calls: Mapping[str, Callable[..., Any]]) -> list[Any]:
+    return [pytest.param(call, id=name, marks=[pytest.mark.spark] * (name in OF_SPARK)) for name, call in calls.items()]
+
+
+@pytest.mark.parametrize("reading", with_marks(READING))
 def test_calls_that_make_no_store_refuse_scratch(reading: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises((TypeError, sp.OptionError), match=r"argument 'scratch'; there are|option 'scratch'"):
         reading(scratch=str(tmp_path))
@@ -53,7 +58,7 @@ def test_commands_that_make_no_store_refuse_scratch(capsys: pytest.CaptureFixtur
         assert "there is no flag --scratch" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("writing", WRITING.values(), ids=list(WRITING))
+@pytest.mark.parametrize("writing", with_marks(WRITING))
 def test_writers_refuse_scratch_without_a_store(writing: Callable[..., sp.arrow.SavepointWriter], tmp_path: Path) -> None:
     with pytest.raises(sp.OptionError, match="scratch='': expected a path"):
         writing(scratch="")

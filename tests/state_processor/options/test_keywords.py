@@ -126,6 +126,7 @@ def takes_options_code() -> Any:
     return takes_options(import_module("state_processor.arrow").operators.__wrapped__).__code__
 
 
+@pytest.mark.spark
 def test_all_arguments_that_are_iterated_are_tried() -> None:
     iterated = {
         f"{path}.{parameter.name}"
