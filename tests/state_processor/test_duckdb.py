@@ -7,6 +7,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.sql.views import View
+from tests.archives import unpacked
 from tests.state_processor.read.scan_spy import spied
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
@@ -28,6 +29,17 @@ def test_query() -> None:
     assert rows.schema.names == ["tier", "total"]
     assert sum(rows.read_all().column("total").to_pylist()) == sum(TOTAL.values())
     assert sum(batch.num_rows for batch in rows) == rows.schema.get_field_index("total") + 3
+
+
+def test_an_operator_of_a_plan_has_views_under_its_label() -> None:
+    directory = unpacked("sql") / "2.3.0" / "group-aggregate"
+    plan = directory / "plan.json"
+    operators = sp.arrow.operators(directory / "savepoint", plan=plan).column("operator_name").to_pylist()
+    (label,) = (name for name in operators if name.startswith("group-aggregate["))
+    database = sp.duckdb.connect(directory / "savepoint", plan=plan)
+    for view, column in ((f'"{label}"', "accState"), (f'"{label}"."accState"', "value")):
+        rows = database.sql(f'SELECT key.customer, {column}."sum(amount)" FROM {view}').fetchall()
+        assert dict(rows) == {"ada": 35, "bob": 17, "cy": None}, view
 
 
 def test_views_that_can_not_be_read_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -117,6 +117,27 @@ def test_a_job_described_by_hand_restores_what_it_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("constants", "outcome"),
+    [
+        ("RED, GREEN", "restores"),
+        ("RED, GREEN, BLUE", "restores"),
+        ("GREEN, RED", "restores"),
+        ("RED", "is refused"),
+    ],
+)
+def test_constants_of_an_enum_described_by_hand(constants: str, outcome: str, tmp_path: Path) -> None:
+    writer = sp.arrow.SavepointWriter.new(flink_version="2.3")
+    color = sp.ValueState(sp.Types.ENUM("com.acme.Color", ["RED", "GREEN"]))
+    writer.with_keyed_state("o", [{"key": "a", "color": "GREEN"}], key_type=sp.Types.STRING(), states={"color": color})
+    writer.write(tmp_path / "savepoint")
+    states = f"{{color: 'ENUM<com.acme.Color>({constants})'}}"
+    job = written(tmp_path / "job.yaml", f"flink: '2.3'\noperators: {{o: {{key_type: STRING, states: {states}}}}}")
+    (operator,) = sp.check_job(tmp_path / "savepoint", job, backend="hashmap").operators
+    (color_verdict,) = operator.states
+    assert (color_verdict.state, str(color_verdict.outcome)) == ("color", outcome)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (("total: LONG", "total: LNG"), "did you mean LONG"),
